@@ -1,0 +1,1 @@
+"""The block-storage API: the table of contents and its resources."""

@@ -1,0 +1,226 @@
+"""What every list reads from its query string: page, order, scope and filters.
+
+How strictly an unknown filter is taken depends on the version and on who asks; the rule is here
+once, and a resource only says which filters it has.
+"""
+import ast
+import dataclasses
+import datetime
+import re
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from oslo_utils import strutils
+
+from blockattach import errors
+from blockattach.db import paging
+from blockattach.http import operation
+from blockattach.http.operation import V
+
+STRICT_FILTERS = V(3, 31)
+"""From here on an unknown filter is an error, unless an administrator asks."""
+LIKE_FILTERS = V(3, 34)
+"""From here on ``key~`` finds what contains the text."""
+COUNTED = V(3, 45)
+"""From here on ``with_count`` may be asked for."""
+
+OPERATORS = frozenset(('gt', 'gte', 'eq', 'neq', 'lt', 'lte'))
+
+_PAGING = frozenset(('limit', 'marker', 'offset', 'sort', 'sort_key', 'sort_dir'))
+_ALL_TENANTS = 'all_tenants'
+_DIRECTIONS = frozenset((paging.ASCENDING, paging.DESCENDING))
+_INTEGER = re.compile(r'[+-]?[0-9]{1,18}')
+_MOST_OFFSET = 2 ** 31 - 1
+_LONGEST_STRUCTURE = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FilterRules:
+    """Which filters a list has.
+
+    :ivar known: for everybody
+    :ivar more: for administrators only
+    :ivar since: first versions of filters that came later
+    :ivar own: parameters that the handler reads by itself
+    """
+
+    known: frozenset[str]
+    more: frozenset[str] = frozenset()
+    since: Mapping[str, V] = dataclasses.field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What shall be listed.
+
+    :ivar all_projects: not only the caller's; an administrator has asked so
+    :ivar equal: filters and their values
+    :ivar like: the same for what shall only be contained, without the ``~``
+    :ivar nothing: a filter was named that nothing can match
+    """
+
+    all_projects: bool
+    equal: dict[str, str]
+    like: dict[str, str]
+    nothing: bool = False
+
+
+def asked(call: operation.Call, rules: FilterRules) -> Asked:
+    """Read filters and scope.
+
+    :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, for a caller who is no
+        administrator
+    :raises InvalidInput: all_tenants is neither true nor false
+    """
+    is_admin = bool(call.context.is_admin)
+    found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
+    unknown = []
+    for key, value in call.query.as_dict().items():
+        if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
+            continue
+        name = key.removesuffix('~')
+        usable = _usable(name, call.version, rules, is_admin)
+        if name == key and usable:
+            found.equal[key] = value
+        elif name != key and usable and is_admin and call.version >= LIKE_FILTERS:
+            found.like[name] = value
+        else:
+            unknown.append(key)
+    if unknown and is_admin:
+        return dataclasses.replace(found, nothing=True)
+    if unknown and call.version >= STRICT_FILTERS:
+        raise errors.InvalidFilter(filters=','.join(unknown))
+    return found
+
+
+def _usable(name: str, version: V, rules: FilterRules, is_admin: bool) -> bool:
+    if version < rules.since.get(name, operation.BASE):
+        return False
+    return name in rules.known or (is_admin and name in rules.more)
+
+
+def page(call: operation.Call, sort_keys: Collection[str], most: int) -> paging.Page:
+    """Read which part of the list is wanted, and in which order.
+
+    :param sort_keys: what may be sorted by
+    :param most: the most items that one page has
+    :raises InvalidInput: a parameter is malformed
+    """
+    return paging.Page(limit=_limit(call, most), marker=call.query.get('marker'),
+                       offset=_offset(call), sort=_sort(call, sort_keys))
+
+
+def _limit(call: operation.Call, most: int) -> int:
+    text = call.query.get('limit')
+    if text is None:
+        return most
+    if not _INTEGER.fullmatch(text):
+        raise errors.InvalidInput('limit param must be an integer')
+    if int(text) < 0:
+        raise errors.InvalidInput('limit param must be positive')
+    return min(int(text), most)
+
+
+def _offset(call: operation.Call) -> int:
+    text = call.query.get('offset', '0') or ''
+    if not _INTEGER.fullmatch(text):
+        raise errors.InvalidInput('offset must be an integer')
+    if not 0 <= int(text) <= _MOST_OFFSET:
+        raise errors.InvalidInput(f'offset must be >= 0 and <= {_MOST_OFFSET}')
+    return int(text)
+
+
+def _sort(call: operation.Call, keys: Collection[str]) -> tuple[tuple[str, str], ...]:
+    query = call.query
+    text = query.get('sort')
+    if text is None:
+        pairs = [(query.get('sort_key', 'created_at'), query.get('sort_dir'))]
+    elif 'sort_key' in query or 'sort_dir' in query:
+        raise errors.InvalidInput(
+            "The 'sort_key' and 'sort_dir' parameters are deprecated and cannot be used with the "
+            "'sort' parameter.")
+    else:
+        pairs = [part.partition(':')[::2] for part in text.split(',')]
+    order: dict[str, str] = {}
+    for key, direction in pairs:
+        name = (key or '').strip()
+        way = (direction or paging.DESCENDING).strip().lower()
+        if name not in keys:
+            raise errors.InvalidInput(f'Invalid input received: Invalid sort key: {name}')
+        if way not in _DIRECTIONS:
+            raise errors.InvalidInput('Invalid input received: Unknown sort direction, must be '
+                                      "'desc' or 'asc'.")
+        order.setdefault(name, way)
+    return tuple(order.items())
+
+
+def links(call: operation.Call, name: str, shown: paging.Page,
+          items: Sequence[Any]) -> dict[str, list[dict[str, str]]]:
+    """The link to the page after this one, under ``name``, if this page is full."""
+    if not items or shown.limit is None or len(items) < shown.limit:
+        return {}
+    return {name: [{'rel': 'next', 'href': call.next_link(items[-1].id)}]}
+
+
+def flag(call: operation.Call, name: str) -> bool:
+    """A parameter that is true or false; false if it is absent.
+
+    :raises InvalidInput: it is neither
+    """
+    text = call.query.get(name)
+    if text is None:
+        return False
+    value = boolean(text)
+    if value is None:
+        raise errors.InvalidInput(f"Value '{text}' for '{name}' is not a boolean.")
+    return value
+
+
+def boolean(text: str) -> bool | None:
+    """The truth value that a text stands for (true, 1, t, yes, on, ...); None for any other."""
+    try:
+        return bool(strutils.bool_from_string(text, strict=True))
+    except ValueError:
+        return None
+
+
+def structure(key: str, text: str) -> dict[str, str]:
+    """A filter like ``{'k': 'v'}``, as JSON or as Python writes it.
+
+    :raises InvalidInput: it is neither, or no mapping of texts to texts
+    """
+    readers: tuple[Callable[[str], Any], ...] = (orjson.loads, ast.literal_eval)
+    for read in readers:
+        try:
+            value = read(text) if len(text) <= _LONGEST_STRUCTURE else None
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        if isinstance(value, dict) and all(isinstance(part, str)
+                                           for pair in value.items() for part in pair):
+            return value
+    raise errors.InvalidInput(f"Invalid input received: '{key} = {text}' is not a mapping.")
+
+
+def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]:
+    """A filter like ``gt:2026-01-01T00:00:00,lt:2026-02-01``: key, operator, time in UTC.
+
+    :raises InvalidInput: an unknown operator, or no time behind it
+    """
+    found = []
+    for part in text.split(','):
+        operator, _, time = part.strip().partition(':')
+        if operator not in OPERATORS:
+            raise errors.InvalidInput(f'Invalid {operator} operator')
+        try:
+            value = datetime.datetime.fromisoformat(time.strip())
+            if value.tzinfo is not None:
+                value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            raise errors.InvalidInput(f'Invalid {key} value') from None
+        found.append((key, operator, value))
+    return found

@@ -1,0 +1,1 @@
+"""One module or package per noun; they do not know each other."""

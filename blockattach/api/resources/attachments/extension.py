@@ -1,0 +1,133 @@
+"""What an attachment shows beyond the Block Storage API: ``blockattach 1.0`` in the header."""
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.api import answers
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.db import shared_connections
+from blockattach.domain import connection
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import V
+from blockattach.policy import attachments as policies
+
+MASKED = '***'
+"""In place of a secret."""
+
+TARGET = 'target'
+CONSUMER = 'consumer'
+
+# A connector is whatever a host says of itself: what may be a secret is known by its name only.
+_SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
+
+_SHARED = {'shared_connections': schema.array(schema.UUID)}
+_FIELDS: dict[str, schema.Schema] = {
+    'project_id': answers.TEXT,
+    'host': answers.NULLABLE_TEXT,
+    'mountpoint': answers.NULLABLE_TEXT,
+    'connector': {'type': ['object', 'null']},
+    'mode': {'enum': ['rw', 'ro', None]},
+    'mode_enforced_by': {'enum': [TARGET, CONSUMER, None]},
+    'last_error': answers.NULLABLE_TEXT,
+    **_SHARED,
+}
+
+
+def _one(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(answer, _FIELDS, _FIELDS, at='attachment')
+
+
+def _each(answer: schema.Schema) -> schema.Schema:
+    return schema.extend_items(answer, 'attachments', _FIELDS)
+
+
+def _left(answer: schema.Schema) -> schema.Schema:
+    return schema.extend_items(answer, 'attachments', _SHARED)
+
+
+ONE = {V(1, 0): _one}
+EACH = {V(1, 0): _each}
+LEFT = {V(1, 0): _left}
+"""What the extension makes of the schemas of answers: one in full, many, what a delete leaves."""
+
+
+def more(services: api_services.ApiServices, call: operation.Call,
+         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
+    """The further fields by attachment, nothing for who did not ask: one query for all."""
+    if call.extension is None:
+        return {one.id: {} for one in attachments}
+    sharers = _sharers(services, attachments)
+    return {one.id: _fields(one, sharers.get(one.id, [])) for one in attachments}
+
+
+def left(services: api_services.ApiServices, call: operation.Call,
+         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
+    """The same for what is left after one was deleted: only who still shares a connection."""
+    if call.extension is None:
+        return {one.id: {} for one in attachments}
+    sharers = _sharers(services, attachments)
+    return {one.id: {'shared_connections': _ids(sharers.get(one.id, []))} for one in attachments}
+
+
+def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
+    """Whether an attachment shall be deleted by force, which few may ask.
+
+    :raises InvalidInput: ``force`` is neither true nor false
+    :raises NotAuthorized: the caller may not
+    """
+    if call.extension is None or not listing.flag(call, 'force'):
+        return False
+    services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
+    return True
+
+
+def masked(connector: Any) -> Any:
+    """The connector without what may be a secret."""
+    if isinstance(connector, Mapping):
+        return {key: MASKED if _SECRET.search(key) else masked(value)
+                for key, value in connector.items()}
+    if isinstance(connector, list):
+        return [masked(value) for value in connector]
+    return connector
+
+
+def _sharers(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
+             ) -> dict[str, list[shared_connections.Sharer]]:
+    return shared_connections.of(
+        services.database, [one.id for one in attachments if one.initiator is not None])
+
+
+def _fields(attachment: records.Attachment,
+            sharers: Sequence[shared_connections.Sharer]) -> dict[str, Any]:
+    return {
+        'project_id': attachment.project_id,
+        'host': attachment.host,
+        'mountpoint': attachment.mountpoint,
+        'connector': masked(attachment.connector),
+        'mode': attachment.mode,
+        'mode_enforced_by': _enforced_by(attachment, sharers),
+        'last_error': attachment.last_error,
+        'shared_connections': _ids(sharers),
+    }
+
+
+def _enforced_by(attachment: records.Attachment,
+                 sharers: Sequence[shared_connections.Sharer]) -> str | None:
+    """Who keeps a read-only attachment from writing.
+
+    The target knows initiators, not attachments: one that may write by another attachment of the
+    same connection can be held back by its own host only.
+    """
+    if attachment.connector is None:
+        return None
+    modes = [one.mode or connection.AccessMode.RW for one in sharers]
+    own = attachment.mode or connection.AccessMode.RW
+    return TARGET if connection.widest([own, *modes]) == own else CONSUMER
+
+
+def _ids(sharers: Sequence[shared_connections.Sharer]) -> list[str]:
+    return [one.id for one in sharers if not one.hidden]

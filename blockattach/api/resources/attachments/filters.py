@@ -1,0 +1,73 @@
+"""From the query string of a list of attachments to the attachments."""
+import dataclasses
+
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.db import attachment_queries
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+from blockattach.http import operation
+
+_WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
+_STATUS = ('status', 'attach_status')
+# Filters by their names, and the columns that they mean.
+_COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
+
+_RULES = listing.FilterRules(
+    known=frozenset(('volume_id', 'instance_id', 'status', 'attach_status')),
+    more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
+_EXTENDED = dataclasses.replace(_RULES, known=_RULES.known | {'host'})
+
+
+def listed(services: api_services.ApiServices,
+           call: operation.Call) -> list[records.Attachment]:
+    """The page that was asked for.
+
+    :raises InvalidFilter: as `listing.asked` says
+    :raises InvalidInput: a value is malformed
+    """
+    page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
+    wanted = _wanted(call)
+    if wanted is None:
+        return []
+    return attachment_queries.list_page(services.database, wanted, page)
+
+
+def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
+    """What shall be listed; None: nothing can match."""
+    asked = listing.asked(call, _RULES if call.extension is None else _EXTENDED)
+    equal: dict[str, str] = {}
+    for key, value in asked.equal.items():
+        if equal.setdefault(_COLUMNS.get(key, key), value) != value:
+            return None
+    project_id = equal.get('project_id')
+    if not asked.all_projects:
+        project_id = call.context.project_id
+    like = _columns_like(asked)
+    if asked.nothing or equal.get('project_id', project_id) != project_id \
+            or not like.keys() <= attachment_queries.SORT_COLUMNS.keys():
+        return None
+    return attachment_queries.Filters(
+        project_id=project_id, volume_id=equal.get('volume_id'),
+        instance_uuid=equal.get('instance_uuid'), host=equal.get('attached_host'),
+        attachment_id=equal.get('id'), states=_states(asked), like=like)
+
+
+def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
+    """The inner states of the words that were asked for; ``status`` means ``attach_status``."""
+    words = set(_WORDS)
+    for key in _STATUS:
+        if key in asked.equal:
+            words &= {asked.equal[key]}
+        if key in asked.like:
+            words = {word for word in words if asked.like[key] in word}
+    if words == _WORDS:
+        return None
+    return tuple(state for word in sorted(words)
+                 for state in attachment_lifecycle.states_on_wire(word))
+
+
+def _columns_like(asked: listing.Asked) -> dict[str, str]:
+    """What is looked for within columns; states are words of ours and no column."""
+    return {_COLUMNS.get(key, key): text
+            for key, text in asked.like.items() if key not in _STATUS}

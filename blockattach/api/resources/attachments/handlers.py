@@ -1,0 +1,76 @@
+"""What each operation on attachments does."""
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.api import connection_info
+from blockattach.api import naming
+from blockattach.api import services as api_services
+from blockattach.api.resources.attachments import extension
+from blockattach.api.resources.attachments import filters
+from blockattach.api.resources.attachments import requests
+from blockattach.api.resources.attachments import views
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.policy import access
+from blockattach.policy import attachments as policies
+from blockattach.policy import joining
+
+
+def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List attachments, a line each."""
+    return {'attachments': [views.summary(one) for one in filters.listed(services, call)]}
+
+
+def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List attachments with all that is known of them."""
+    return {'attachments': _details(services, call, filters.listed(services, call))}
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one attachment."""
+    return _detail(services, call, call.target)
+
+
+def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Hold a volume, and with a connector let its host in too."""
+    wish = call.body['attachment']
+    volume = access.volume(call.context, services.database, wish['volume_uuid'])
+    services.policy.authorize(call.context, policies.CREATE, volume.project_id)
+    joining.authorize(services.policy, call.context, volume)
+    made = services.attachments.create(call.context, volume, requests.read(wish, volume),
+                                       naming.request_of(call))
+    return _detail(services, call, made)
+
+
+def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Let the host behind a connector in."""
+    connector = call.body['attachment']['connector']
+    return _detail(services, call,
+                   services.attachments.update(call.context, call.target, connector))
+
+
+def complete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """The consumer uses the volume."""
+    services.attachments.complete(call.context, call.target)
+
+
+def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Remove an attachment; answers what is left on its volume."""
+    if extension.forced(services, call):
+        left = services.attachments.delete(call.context, call.target, force=True)
+    else:
+        left = services.attachments.delete(call.context, call.target)
+    more = extension.left(services, call, left)
+    return {'attachments': [{**views.summary(one), **more[one.id]} for one in left]}
+
+
+def _detail(services: api_services.ApiServices, call: operation.Call,
+            attachment: records.Attachment) -> dict[str, Any]:
+    return {'attachment': _details(services, call, [attachment])[0]}
+
+
+def _details(services: api_services.ApiServices, call: operation.Call,
+             rows: Sequence[records.Attachment]) -> list[dict[str, Any]]:
+    infos = connection_info.flat(services, call, rows)
+    more = extension.more(services, call, rows)
+    return [{**views.detail(one, infos[one.id]), **more[one.id]} for one in rows]

@@ -1,0 +1,14 @@
+"""From the body that asks for an attachment to what shall be made."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.db import attachments
+from blockattach.domain import connection
+from blockattach.domain import records
+
+
+def read(asked: Mapping[str, Any], volume: records.Volume) -> attachments.Wish:
+    """The attachment that is asked for; an empty connector is none."""
+    mode = connection.AccessMode(asked['mode']) if 'mode' in asked else None
+    return attachments.Wish(volume.id, volume.project_id, asked.get('instance_uuid'), mode,
+                            asked.get('connector') or None)

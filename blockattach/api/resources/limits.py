@@ -1,0 +1,60 @@
+"""Limits: how much a project may have, and how much it has."""
+from typing import Any
+
+from blockattach.api import answers
+from blockattach.api import services as api_services
+from blockattach.db import volume_queries
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import BASE
+from blockattach.http.operation import Operation
+from blockattach.http.operation import V
+from blockattach.policy import limits as policies
+
+_OF_PROJECT = V(3, 39)
+"""From here on an administrator may ask about another project."""
+
+_LIMITLESS = -1
+_LIMITS = ('maxTotalVolumes', 'maxTotalVolumeGigabytes', 'maxTotalSnapshots', 'maxTotalBackups',
+           'maxTotalBackupGigabytes')
+_UNMADE = ('totalSnapshotsUsed', 'totalBackupsUsed', 'totalBackupGigabytesUsed')
+"""What clients look for, though nobody has any."""
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """What a project may have: as much as it likes; and what it has."""
+    project_id = _project(call)
+    absolute = dict.fromkeys(_LIMITS, _LIMITLESS)
+    if services.policy.allowed(call.context, policies.USED_LIMITS, project_id):
+        used = volume_queries.totals(services.database, volume_queries.Filters(project_id))
+        absolute |= {'totalVolumesUsed': used.count, 'totalGigabytesUsed': used.size_gb,
+                     **dict.fromkeys(_UNMADE, 0)}
+    return {'limits': {'rate': [], 'absolute': absolute}}
+
+
+def _project(call: operation.Call) -> str:
+    own = call.context.project_id or ''
+    if call.version < _OF_PROJECT or not call.context.is_admin:
+        return own
+    return call.query.get('project_id', own) or own
+
+
+_ABSOLUTE = schema.obj({
+    'maxTotalVolumes': answers.INTEGER,
+    'maxTotalVolumeGigabytes': answers.INTEGER,
+    'maxTotalSnapshots': answers.INTEGER,
+    'maxTotalBackups': answers.INTEGER,
+    'maxTotalBackupGigabytes': answers.INTEGER,
+    'totalVolumesUsed': answers.INTEGER,
+    'totalGigabytesUsed': answers.INTEGER,
+    'totalSnapshotsUsed': answers.INTEGER,
+    'totalBackupsUsed': answers.INTEGER,
+    'totalBackupGigabytesUsed': answers.INTEGER,
+}, required=_LIMITS)
+_SHOWN = schema.wrapped('limits', answers.whole({
+    'rate': schema.array(answers.TEXT, maxItems=0), 'absolute': _ABSOLUTE}))
+
+OPERATIONS = (
+    Operation('GET', '/limits', show, answer={BASE: _SHOWN},
+              summary='Show how much a project may have, and how much it has.'),
+)

@@ -1,0 +1,98 @@
+"""User messages: why something failed after it was answered."""
+from typing import Any
+
+from blockattach.api import answers
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.db import messages
+from blockattach.db import paging
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import Operation
+from blockattach.http.operation import V
+from blockattach.policy import access
+from blockattach.policy import messages as policies
+
+_SINCE = V(3, 3)
+_PAGED = V(3, 5)
+_FILTERS = listing.FilterRules(
+    known=frozenset(('resource_uuid', 'resource_type', 'event_id', 'request_id',
+                     'message_level')),
+    more=frozenset(('id',)))
+
+
+def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List the messages of the caller's project."""
+    most = services.settings.osapi_max_limit
+    page = paging.Page(limit=most)
+    asked = listing.Asked(False, {}, {})
+    if call.version >= _PAGED:
+        page = listing.page(call, messages.SORT_COLUMNS, most)
+        asked = listing.asked(call, _FILTERS)
+    project_id = None if asked.all_projects else call.context.project_id
+    found = [] if asked.nothing or asked.like else messages.list_page(
+        services.database, project_id, dict(asked.equal), page)
+    return {'messages': [_view(call, message) for message in found],
+            **listing.links(call, 'messages_links', page, found)}
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one message."""
+    return {'message': _view(call, call.target)}
+
+
+def delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Forget a message."""
+    messages.delete(services.database, call.target.id)
+
+
+def _target(services: api_services.ApiServices, call: operation.Call) -> records.Message:
+    return access.message(call.context, services.database, call.path['id'])
+
+
+def _view(call: operation.Call, message: records.Message) -> dict[str, Any]:
+    path = f'/messages/{message.id}'
+    return {
+        'id': message.id,
+        'event_id': message.event_id,
+        'user_message': message.user_message,
+        'message_level': message.message_level,
+        'created_at': message.created_at,
+        'guaranteed_until': message.guaranteed_until,
+        # Clients read a text here, also where no request was the cause.
+        'request_id': message.request_id or '',
+        'resource_type': message.resource_type,
+        'resource_uuid': message.resource_id,
+        'links': [{'rel': 'self', 'href': call.link(path)},
+                  {'rel': 'bookmark', 'href': call.bookmark(path)}],
+    }
+
+
+_MESSAGE = answers.whole({
+    'id': schema.UUID,
+    'event_id': answers.TEXT,
+    'user_message': answers.TEXT,
+    'message_level': {'enum': ['ERROR']},
+    'created_at': answers.TIME,
+    'guaranteed_until': answers.TIME,
+    'request_id': answers.TEXT,
+    'resource_type': answers.TEXT,
+    'resource_uuid': schema.NULLABLE_UUID,
+    'links': answers.LINKS,
+})
+_MESSAGES = schema.obj({
+    'messages': schema.array(_MESSAGE),
+    'messages_links': answers.NEXT_LINK,
+}, required=['messages'])
+
+OPERATIONS = (
+    Operation('GET', '/messages', index, since=_SINCE, policy=policies.GET_ALL,
+              answer={_SINCE: _MESSAGES}, summary='List user messages.'),
+    Operation('GET', '/messages/{id}', show, since=_SINCE, policy=policies.GET, target=_target,
+              answer={_SINCE: schema.wrapped('message', _MESSAGE)},
+              summary='Show a user message.'),
+    Operation('DELETE', '/messages/{id}', delete, since=_SINCE, policy=policies.DELETE,
+              target=_target, status=204, answer={_SINCE: answers.EMPTY},
+              summary='Delete a user message.'),
+)

@@ -1,0 +1,54 @@
+"""Version discovery: which versions there are, told to anybody."""
+from typing import Any
+
+from blockattach.api import versions
+from blockattach.http import negotiation
+from blockattach.http import operation
+from blockattach.http import schema
+
+_OFFER = {negotiation.OFFER_HEADER:
+          f'min={versions.EXTENSION_MINIMUM}, max={versions.EXTENSION_MAXIMUM}'}
+
+
+def discover(services: Any, call: operation.Call) -> operation.Answer:
+    """The only major version, and between which microversions it is spoken.
+
+    Clients hold the document against a strict schema: what goes beyond is told in a header.
+    """
+    return operation.Answer({'versions': [{
+        'id': 'v3.0',
+        'status': 'CURRENT',
+        'version': str(versions.MAXIMUM),
+        'min_version': str(versions.MINIMUM),
+        'updated': versions.UPDATED,
+        'links': [
+            {'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
+            {'rel': 'self', 'href': f'{call.url.base}/v3/'},
+        ],
+        'media-types': [{
+            'base': 'application/json',
+            'type': 'application/vnd.openstack.volume+json;version=3',
+        }],
+    }]}, headers=_OFFER)
+
+
+_TEXT: schema.Schema = {'type': 'string'}
+
+DOCUMENT = schema.wrapped('versions', schema.array(schema.obj({
+    'id': _TEXT, 'status': _TEXT, 'version': _TEXT, 'min_version': _TEXT, 'updated': _TEXT,
+    'links': schema.array(schema.obj({'rel': _TEXT, 'type': _TEXT, 'href': _TEXT},
+                                     ['rel', 'href'])),
+    'media-types': schema.array(schema.obj({'base': _TEXT, 'type': _TEXT}, ['base', 'type'])),
+}, ['id', 'status', 'version', 'min_version', 'updated', 'links', 'media-types'])))
+
+OPERATIONS = (
+    operation.Operation(
+        'GET', '/', discover, status=300, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='List the versions of the API.'),
+    operation.Operation(
+        'GET', '/v3/', discover, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='Show the only major version.'),
+    operation.Operation(
+        'GET', '/v3', discover, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='Show the only major version.'),
+)

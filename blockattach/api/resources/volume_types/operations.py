@@ -1,0 +1,55 @@
+"""What can be done with volume types and their extra specs."""
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import services as api_services
+from blockattach.api.resources.volume_types import extra_specs
+from blockattach.api.resources.volume_types import handlers
+from blockattach.api.resources.volume_types import schemas
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.http.operation import BASE
+from blockattach.http.operation import Operation
+from blockattach.policy import access
+from blockattach.policy import volume_types as policies
+
+
+def _type(services: api_services.ApiServices, call: operation.Call) -> records.VolumeType:
+    return access.volume_type(call.context, services.database, call.path['id'])
+
+
+_SPECS = '/types/{id}/extra_specs'
+_SPEC = '/types/{id}/extra_specs/{key}'
+
+OPERATIONS = (
+    Operation('GET', '/types', handlers.index, policy=policies.GET_ALL,
+              faults=(errors.VolumeTypeNotFound,),
+              answer={BASE: schemas.TYPES}, summary='List volume types.'),
+    Operation('GET', '/types/default', handlers.default, policy=policies.GET,
+              faults=(errors.VolumeTypeNameNotFound,),
+              answer={BASE: schemas.SHOWN}, summary='Show the type of volumes that name none.'),
+    Operation('GET', '/types/{id}', handlers.show, policy=policies.GET, target=_type,
+              answer={BASE: schemas.SHOWN}, summary='Show a volume type.'),
+    Operation('POST', '/types', handlers.create, policy=policies.CREATE,
+              body={BASE: schemas.CREATE}, answer={BASE: schemas.CREATED},
+              faults=(errors.VolumeTypeExists,),
+              summary='Create a volume type.'),
+    Operation('PUT', '/types/{id}', handlers.update, policy=policies.UPDATE, target=_type,
+              body={BASE: schemas.UPDATE}, answer={BASE: schemas.UPDATED},
+              faults=(errors.VolumeTypeExists,),
+              summary='Change what a volume type is called and who sees it.'),
+    Operation('DELETE', '/types/{id}', handlers.delete, policy=policies.DELETE, target=_type,
+              status=202, answer={BASE: answers.EMPTY}, summary='Delete a volume type.'),
+    Operation('GET', _SPECS, extra_specs.index, policy=policies.EXTRA_SPECS_LIST, target=_type,
+              answer={BASE: schemas.SPECS_SHOWN}, summary='List the extra specs of a type.'),
+    Operation('POST', _SPECS, extra_specs.create, policy=policies.EXTRA_SPECS_CREATE,
+              target=_type, body={BASE: schemas.SPECS}, answer={BASE: schemas.SPECS_SHOWN},
+              summary='Add extra specs to a type.'),
+    Operation('GET', _SPEC, extra_specs.show, policy=policies.EXTRA_SPECS_SHOW, target=_type,
+              answer={BASE: schemas.SPEC_SHOWN}, summary='Show one extra spec of a type.'),
+    Operation('PUT', _SPEC, extra_specs.update, policy=policies.EXTRA_SPECS_UPDATE, target=_type,
+              body={BASE: schemas.SPEC}, answer={BASE: schemas.SPEC_SHOWN},
+              summary='Set one extra spec of a type.'),
+    Operation('DELETE', _SPEC, extra_specs.delete, policy=policies.EXTRA_SPECS_DELETE,
+              target=_type, status=202, answer={BASE: answers.EMPTY},
+              summary='Delete an extra spec of a type.'),
+)

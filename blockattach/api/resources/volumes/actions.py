@@ -1,0 +1,120 @@
+"""What each action on a volume does: the body's only key says which.
+
+Most are older than the attachments they are about, and say less; `blockattach.control.legacy`
+turns them into moves of attachments.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import connection_info
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.control import legacy
+from blockattach.db import volume_settings
+from blockattach.domain import connection
+from blockattach.http import operation
+from blockattach.policy import joining
+
+_NO_MIGRATION = 'none'
+_ATTACH_STATUSES = (None, 'attached', 'detached')
+
+
+def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Hold the volume for a consumer who says later who he is."""
+    joining.authorize(services.policy, call.context, call.target)
+    services.legacy.reserve(call.context, call.target)
+
+
+def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Let go of what was held."""
+    services.legacy.unreserve(call.context, call.target)
+
+
+def begin_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Announce a detach."""
+    services.legacy.begin_detaching(call.context, call.target)
+
+
+def roll_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Take an announcement back."""
+    services.legacy.roll_detaching(call.context, call.target)
+
+
+def initialize_connection(services: api_services.ApiServices,
+                          call: operation.Call) -> dict[str, Any]:
+    """Let a host in; answers how it reaches the volume."""
+    connector = _connector(call.body['os-initialize_connection']['connector'])
+    if services.legacy.joins(call.target, connector):
+        joining.authorize(services.policy, call.context, call.target)
+    row = services.legacy.initialize_connection(call.context, call.target, connector)
+    info = connection_info.flat(services, call, [row])[row.id]
+    return {'connection_info': connection_info.nested(info)}
+
+
+def terminate_connection(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Shut a host out."""
+    connector = call.body['os-terminate_connection']['connector']
+    services.legacy.terminate_connection(
+        call.context, call.target, None if connector is None else _connector(connector))
+
+
+def attach(services: api_services.ApiServices, call: operation.Call) -> None:
+    """The consumer says that he uses the volume, and who he is."""
+    told: Mapping[str, str] = call.body['os-attach']
+    host = told.get('host_name')
+    consumer = legacy.Consumer(
+        instance_uuid=told.get('instance_uuid'),
+        host=None if host is None else host.replace(' ', '-'),
+        mountpoint=told['mountpoint'],
+        mode=connection.AccessMode(told.get('mode', connection.AccessMode.RW)))
+    if not services.legacy.adopts(call.target, consumer):
+        joining.authorize(services.policy, call.context, call.target)
+    services.legacy.attach(call.context, call.target, consumer)
+
+
+def detach(services: api_services.ApiServices, call: operation.Call) -> None:
+    """End one attachment: the named one, else the only one."""
+    told = call.body['os-detach'] or {}
+    services.legacy.detach(call.context, call.target, told.get('attachment_id'))
+
+
+def force_detach(services: api_services.ApiServices, call: operation.Call) -> None:
+    """End one attachment whatever its state is. Its connector is known; none is needed."""
+    told = call.body['os-force_detach']
+    services.legacy.force_detach(call.context, call.target, told.get('attachment_id'))
+
+
+def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
+    """An administrator says what is true of the volume."""
+    told = {key: word.lower() for key, word in call.body['os-reset_status'].items()
+            if word is not None}
+    if not told:
+        raise errors.InvalidInput(
+            "Must specify 'status', 'attach_status' or 'migration_status' for update.")
+    if told.get('migration_status', _NO_MIGRATION) != _NO_MIGRATION:
+        raise errors.InvalidInput(
+            f"Invalid migration_status: {told['migration_status']!r} cannot be set: no volume is "
+            f"being moved here.")
+    if told.get('attach_status') not in _ATTACH_STATUSES:
+        raise errors.InvalidInput(f"Invalid attach_status: {told['attach_status']!r} is neither "
+                                  f"attached nor detached.")
+    services.reset.reset(call.context, call.target, told.get('status'),
+                         told.get('attach_status'))
+
+
+def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Let attachments made from now on read only, or not."""
+    value = call.body['os-update_readonly_flag']['readonly']
+    readonly = value if isinstance(value, bool) else bool(listing.boolean(value))
+    volume_settings.set_readonly(services.database, call.target.id, readonly)
+
+
+def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """What a host says of itself; a text says nothing.
+
+    :raises ConnectorUnusable: it is a text
+    """
+    if isinstance(value, str):
+        raise errors.ConnectorUnusable(missing='initiator')
+    return value

@@ -1,0 +1,152 @@
+"""Bodies of requests and answers on volumes."""
+from collections.abc import Callable
+
+from blockattach.api import answers
+from blockattach.http import schema
+from blockattach.http.operation import BASE
+from blockattach.http.operation import V
+
+BOOLEAN: schema.Schema = {'enum': [
+    True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
+    'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
+"""The words for yes and no that clients use."""
+
+METADATA_KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'
+
+_TEXT: schema.Schema = {'type': ['string', 'null']}
+_ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+_METADATA = schema.obj(patternProperties={METADATA_KEY: {'type': 'string', 'maxLength': 255}})
+
+# Names and descriptions have lengths too, judged once they are trimmed.
+_WISH = schema.obj({
+    'name': _TEXT, 'display_name': _TEXT,
+    'description': _TEXT, 'display_description': _TEXT,
+    'size': {'type': ['integer', 'string', 'null'], 'minimum': 1, 'maximum': 2 ** 31 - 1,
+             'pattern': '^[0-9]{1,9}$'},
+    'volume_type': _ID_OR_NAME,
+    'availability_zone': {**_ID_OR_NAME, 'minLength': 1},
+    'metadata': schema.nullable(_METADATA),
+    'multiattach': {'enum': [None, *BOOLEAN['enum']]},
+    'snapshot_id': schema.NULLABLE_UUID,
+    'source_volid': schema.NULLABLE_UUID,
+    'consistencygroup_id': schema.NULLABLE_UUID,
+    'image_id': _ID_OR_NAME,
+    'imageRef': _ID_OR_NAME,
+}, additional=True)
+_BASE = schema.obj({
+    'volume': _WISH,
+    'OS-SCH-HNT:scheduler_hints': {'type': ['object', 'null']},
+}, required=['volume'])
+_IN_GROUPS = schema.extend(_BASE, {'group_id': schema.NULLABLE_UUID}, at='volume')
+_FROM_BACKUPS = schema.extend(_IN_GROUPS, {'backup_id': schema.NULLABLE_UUID}, at='volume')
+_STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
+
+CREATE = {BASE: _BASE, V(3, 13): _IN_GROUPS, V(3, 47): _FROM_BACKUPS, V(3, 53): _STRICT}
+
+_NAME = answers.whole({
+    'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'links': answers.LINKS})
+
+_SERVER = answers.whole({
+    'id': schema.UUID,
+    'attachment_id': schema.UUID,
+    'volume_id': schema.UUID,
+    'server_id': schema.NULLABLE_UUID,
+    'host_name': answers.NULLABLE_TEXT,
+    'device': answers.NULLABLE_TEXT,
+    'attached_at': answers.NULLABLE_TIME,
+})
+
+_MADE = schema.extend(answers.whole({
+    'id': schema.UUID,
+    'name': answers.NULLABLE_TEXT,
+    'description': answers.NULLABLE_TEXT,
+    'status': answers.TEXT,
+    'size': answers.INTEGER,
+    'availability_zone': answers.TEXT,
+    'created_at': answers.TIME,
+    'updated_at': answers.NULLABLE_TIME,
+    'user_id': answers.TEXT,
+    'volume_type': answers.TEXT,
+    'snapshot_id': answers.NULL,
+    'source_volid': answers.NULL,
+    'consistencygroup_id': answers.NULL,
+    'metadata': answers.TEXTS_BY_KEY,
+    'links': answers.LINKS,
+    'bootable': {'enum': ['true', 'false']},
+    'encrypted': answers.BOOLEAN,
+    'replication_status': answers.NULL,
+    'multiattach': answers.BOOLEAN,
+    'attachments': schema.array(_SERVER),
+}), {'migration_status': answers.NULL})
+
+_ATTRIBUTES = {
+    'os-vol-tenant-attr:tenant_id': answers.TEXT,
+    'os-vol-host-attr:host': {'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'},
+    'os-vol-mig-status-attr:migstat': answers.NULL,
+    'os-vol-mig-status-attr:name_id': answers.NULL,
+}
+
+# First version, keys that everybody sees from there on, keys that administrators see.
+_ADDED: tuple[tuple[V, dict[str, schema.Schema], dict[str, schema.Schema]], ...] = (
+    (BASE, {}, {}),
+    (V(3, 13), {'group_id': answers.NULL}, {}),
+    (V(3, 21), {}, {'provider_id': answers.NULL}),
+    (V(3, 48), {'shared_targets': answers.BOOLEAN, 'service_uuid': schema.NULLABLE_UUID}, {}),
+    (V(3, 61), {}, {'cluster_name': answers.NULL}),
+    (V(3, 63), {'volume_type_id': schema.UUID}, {}),
+    (V(3, 65), {'consumes_quota': answers.BOOLEAN}, {}),
+)
+
+
+def _by_version(volume: schema.Schema,
+                around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
+    """The schema of an answer at each version that changed what a volume shows."""
+    found = {}
+    for since, everybody, administrators in _ADDED:
+        volume = schema.extend(volume, {**everybody, **administrators}, required=everybody)
+        found[since] = around(volume)
+    return found
+
+
+def _list(item: schema.Schema) -> schema.Schema:
+    return schema.obj({
+        'volumes': schema.array(item),
+        'volumes_links': answers.NEXT_LINK,
+        'count': answers.INTEGER,
+    }, required=['volumes'])
+
+
+def _one(item: schema.Schema) -> schema.Schema:
+    return schema.wrapped('volume', item)
+
+
+NAMES = {BASE: _list(_NAME)}
+DETAILS = _by_version(schema.extend(_MADE, _ATTRIBUTES), _list)
+SHOWN = _by_version(schema.extend(_MADE, _ATTRIBUTES), _one)
+CREATED = _by_version(_MADE, _one)
+
+# Volumes are plain: there is no key, and so nothing else to tell.
+ENCRYPTION = {BASE: answers.whole({'encryption_key_id': answers.NULL})}
+
+_TOTALS = answers.whole({'total_count': answers.INTEGER, 'total_size': answers.INTEGER})
+_VALUES: schema.Schema = {'type': 'object', 'additionalProperties': schema.array(answers.TEXT)}
+SUMMARY = {
+    V(3, 12): schema.wrapped('volume-summary', _TOTALS),
+    V(3, 36): schema.wrapped('volume-summary', schema.extend(
+        _TOTALS, {'metadata': _VALUES}, required=['metadata'])),
+}
+
+_MORE = {'attachment_count': answers.INTEGER}
+
+
+def _with_more(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(answer, _MORE, _MORE, at='volume')
+
+
+def _each_with_more(answer: schema.Schema) -> schema.Schema:
+    return schema.extend_items(answer, 'volumes', _MORE)
+
+
+EXTENDED = {V(1, 0): _with_more}
+EXTENDED_LIST = {V(1, 0): _each_with_more}
+"""What ``blockattach`` makes of the answers."""

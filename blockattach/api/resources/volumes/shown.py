@@ -1,0 +1,56 @@
+"""Volumes as their answers need them: what the caller may see, and what he has asked for."""
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import views
+from blockattach.db import attachment_counts
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.policy import volumes as policies
+
+_SERVICE_ROLE = 'service'
+
+
+def names(services: api_services.ApiServices, call: operation.Call,
+          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """A line each."""
+    return [views.name(call, volume) for volume in volumes]
+
+
+def details(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """All that the caller may know of each."""
+    rights = {owner: _rights(services, call, owner)
+              for owner in {volume.project_id for volume in volumes}}
+    more = _more(services, call, volumes)
+    return [{**views.detail(call, volume, rights[volume.project_id]), **more[volume.id]}
+            for volume in volumes]
+
+
+def made(services: api_services.ApiServices, call: operation.Call,
+         volume: records.Volume) -> dict[str, Any]:
+    """A volume as the answer to its creation shows it."""
+    return {**views.made(call, volume, _rights(services, call, volume.project_id)),
+            **_more(services, call, [volume])[volume.id]}
+
+
+def _more(services: api_services.ApiServices, call: operation.Call,
+          volumes: Sequence[records.Volume]) -> dict[str, dict[str, Any]]:
+    """What ``blockattach 1.0`` adds, nothing for who did not ask: one query for all."""
+    if call.extension is None:
+        return {one.id: {} for one in volumes}
+    counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])
+    return {one.id: {'attachment_count': counts.get(one.id, 0)} for one in volumes}
+
+
+def _rights(services: api_services.ApiServices, call: operation.Call,
+            owner: str) -> views.Rights:
+    def allowed(rule: str) -> bool:
+        return services.policy.allowed(call.context, rule, owner)
+
+    is_admin = bool(call.context.is_admin)
+    return views.Rights(
+        admin=is_admin, hosts=is_admin or _SERVICE_ROLE in call.context.roles,
+        tenant=allowed(policies.TENANT_ATTRIBUTE), pool=allowed(policies.HOST_ATTRIBUTE),
+        migration=allowed(policies.MIG_STATUS_ATTRIBUTE))

@@ -1,0 +1,131 @@
+"""Volumes as the API shows them, at each version, to each kind of caller."""
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+from blockattach.domain import records
+from blockattach.http import operation
+from blockattach.http.operation import V
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rights:
+    """What the caller may see of the volumes of one project.
+
+    :ivar admin: keys for administrators
+    :ivar hosts: on which hosts a volume is attached
+    :ivar tenant: whose the volume is
+    :ivar pool: where the volume is
+    :ivar migration: whether the volume is being moved
+    """
+
+    admin: bool
+    hosts: bool
+    tenant: bool
+    pool: bool
+    migration: bool
+
+
+class _Added(NamedTuple):
+    since: V
+    key: str
+    value: Callable[[records.Volume], Any]
+    admin: bool = False
+
+
+def _absent(volume: records.Volume) -> None:
+    """What no volume has yet: clients expect the key."""
+
+
+def _true(volume: records.Volume) -> bool:
+    return True
+
+
+_ADDED = (
+    _Added(operation.BASE, 'migration_status', _absent, admin=True),
+    _Added(V(3, 13), 'group_id', _absent),
+    _Added(V(3, 21), 'provider_id', _absent, admin=True),
+    _Added(V(3, 48), 'shared_targets', operator.attrgetter('shared_targets')),
+    _Added(V(3, 48), 'service_uuid', operator.attrgetter('service_uuid')),
+    _Added(V(3, 61), 'cluster_name', _absent, admin=True),
+    _Added(V(3, 63), 'volume_type_id', operator.attrgetter('volume_type_id')),
+    _Added(V(3, 65), 'consumes_quota', _true),
+)
+
+
+def name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
+    """One line of a list."""
+    return {'id': volume.id, 'name': volume.name, 'links': _links(call, volume)}
+
+
+def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
+    """A volume as the answer to its creation shows it."""
+    shown = {
+        'id': volume.id,
+        'name': volume.name,
+        'description': volume.description,
+        'status': volume.status,
+        'size': volume.size_gb,
+        'availability_zone': volume.availability_zone,
+        'created_at': volume.created_at,
+        'updated_at': volume.updated_at,
+        'user_id': volume.user_id,
+        'volume_type': volume.volume_type_name,
+        'snapshot_id': None,
+        'source_volid': None,
+        'consistencygroup_id': None,
+        'metadata': volume.metadata,
+        'links': _links(call, volume),
+        'bootable': 'true' if volume.bootable else 'false',
+        'encrypted': False,
+        'replication_status': None,
+        'multiattach': volume.multiattach,
+        'attachments': [_server(volume, one, rights) for one in volume.attached],
+    }
+    for added in _ADDED:
+        if call.version >= added.since and (rights.admin or not added.admin):
+            shown[added.key] = added.value(volume)
+    return shown
+
+
+def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
+    """All that the caller may know of a volume."""
+    shown = made(call, volume, rights)
+    shown['metadata'] = {**volume.metadata, **_told_by_actions(volume)}
+    if rights.tenant:
+        shown['os-vol-tenant-attr:tenant_id'] = volume.project_id
+    if rights.pool:
+        shown['os-vol-host-attr:host'] = volume.pool
+    if rights.migration:
+        shown['os-vol-mig-status-attr:migstat'] = None
+        shown['os-vol-mig-status-attr:name_id'] = None
+    return shown
+
+
+def _told_by_actions(volume: records.Volume) -> dict[str, str]:
+    """What clients look for among the metadata, though no request on metadata writes it."""
+    told = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
+            'attached_mode': volume.attached_mode}
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _server(volume: records.Volume, attached: records.AttachedServer,
+            rights: Rights) -> dict[str, Any]:
+    return {
+        # Clients expect the volume's id here; the attachment has a key of its own.
+        'id': volume.id,
+        'attachment_id': attached.attachment_id,
+        'volume_id': volume.id,
+        'server_id': attached.instance_uuid,
+        'host_name': attached.host if rights.hosts else None,
+        'device': attached.mountpoint,
+        'attached_at': attached.attached_at,
+    }
+
+
+def _links(call: operation.Call, volume: records.Volume) -> list[dict[str, str]]:
+    path = f'/volumes/{volume.id}'
+    return [{'rel': 'self', 'href': call.link(path)},
+            {'rel': 'bookmark', 'href': call.bookmark(path)}]

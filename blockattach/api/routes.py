@@ -1,0 +1,28 @@
+"""THE list of resource families. Policy and version documents are read from it."""
+from blockattach.api.resources import attachments
+from blockattach.api.resources import health
+from blockattach.api.resources import limits
+from blockattach.api.resources import messages
+from blockattach.api.resources import scheduler_stats
+from blockattach.api.resources import services
+from blockattach.api.resources import versions
+from blockattach.api.resources import volume_types
+from blockattach.api.resources import volumes
+from blockattach.http import operation
+
+FAMILIES = (
+    versions.OPERATIONS,
+    health.OPERATIONS,
+    volume_types.OPERATIONS,
+    volumes.OPERATIONS,
+    attachments.OPERATIONS,
+    messages.OPERATIONS,
+    limits.OPERATIONS,
+    services.OPERATIONS,
+    scheduler_stats.OPERATIONS,
+)
+
+
+def operations() -> tuple[operation.Operation, ...]:
+    """Every operation of the API."""
+    return tuple(row for family in FAMILIES for row in family)

@@ -1,0 +1,30 @@
+"""What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
+import dataclasses
+from collections.abc import Callable
+
+from blockattach import clock
+from blockattach.conf import api as api_conf
+from blockattach.control import attachments
+from blockattach.control import legacy
+from blockattach.control import reset
+from blockattach.control import volumes
+from blockattach.db import engine
+from blockattach.policy import enforcer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ApiServices:
+    """Reads go to the database, writes to a control verb, questions of right to the policy."""
+
+    database: engine.Database
+    policy: enforcer.Enforcer
+    attachments: attachments.AttachmentControl
+    volumes: volumes.VolumeControl
+    legacy: legacy.LegacyControl
+    reset: reset.ResetControl
+    settings: api_conf.ApiSettings
+    check_database: Callable[[], bool]
+    default_volume_type: str
+    availability_zone: str
+    service_down_time: float
+    clock: clock.Clock

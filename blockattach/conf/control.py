@@ -1,0 +1,59 @@
+"""[control]: deadlines of what the API process asks for."""
+import dataclasses
+
+from oslo_config import cfg
+
+CONTROL_OPTS = (
+    cfg.IntOpt('backend_seconds', default=90, min=1,
+               help='How long a backend may take to connect or disconnect one attachment before '
+                    'the act counts as interrupted and is repeated or undone. More than the '
+                    'time-out of a call over the bus.'),
+    cfg.IntOpt('schedule_seconds', default=60, min=1,
+               help='How long the scheduler may take to place a new volume before it is asked '
+                    'again.'),
+    cfg.IntOpt('delete_seconds', default=600, min=1,
+               help='How long a backend may take to remove a volume before it is told again.'),
+    cfg.IntOpt('idempotency_key_seconds', default=86400, min=1,
+               help='How long the Idempotency-Key of a request is remembered.'),
+    cfg.IntOpt('quota_attachments', default=-1, min=-1,
+               help='How many attachments a project may have; -1: any number.'),
+    cfg.StrOpt('default_volume_type', default='__DEFAULT__',
+               help='Type of a volume that is created without one.'),
+    cfg.StrOpt('storage_availability_zone', default='nova',
+               help='Zone of services and of volumes that name none.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """Seconds of database time, and what is taken where a request says nothing."""
+
+    backend_seconds: int = 90
+    schedule_seconds: int = 60
+    delete_seconds: int = 600
+    idempotency_key_seconds: int = 86400
+    quota_attachments: int = -1
+    default_volume_type: str = '__DEFAULT__'
+    availability_zone: str = 'nova'
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(CONTROL_OPTS, group='control')
+
+
+def settings(conf: cfg.ConfigOpts) -> ControlSettings:
+    """Read the group."""
+    group = conf.control
+    return ControlSettings(
+        backend_seconds=group.backend_seconds, schedule_seconds=group.schedule_seconds,
+        delete_seconds=group.delete_seconds,
+        idempotency_key_seconds=group.idempotency_key_seconds,
+        quota_attachments=group.quota_attachments,
+        default_volume_type=group.default_volume_type,
+        availability_zone=group.storage_availability_zone)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [('control', list(CONTROL_OPTS))]

@@ -1,0 +1,45 @@
+"""[database]: where rows live. The names are oslo.db's, so that operators find what they know."""
+import dataclasses
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """How to reach the database."""
+
+    connection: str
+    max_pool_size: int = 20
+    max_overflow: int = 50
+    pool_timeout: int = 30
+    connection_recycle_time: int = 3600
+    max_retries: int = 10
+    retry_interval: int = 10
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(db_options.database_opts, group='database')
+
+
+def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
+    """Read the group.
+
+    :param default_connection: used where none is configured
+    """
+    group = conf.database
+    return DatabaseSettings(
+        connection=group.connection or default_connection or '',
+        max_pool_size=group.max_pool_size or 20,
+        max_overflow=50 if group.max_overflow is None else group.max_overflow,
+        pool_timeout=group.pool_timeout or 30,
+        connection_recycle_time=group.connection_recycle_time,
+        max_retries=group.max_retries,
+        retry_interval=group.retry_interval,
+    )
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [('database', list(db_options.database_opts))]

@@ -1,0 +1,44 @@
+"""What differs in the all-in-one: URLs and the backend, as defaults that a file may override."""
+import re
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.conf import backend
+
+TRANSPORT_URL = 'inproc://blockattach/'
+_PORT = re.compile(r'[0-9]{1,5}')
+
+
+def set_defaults(conf: cfg.ConfigOpts, state_dir: str | None, listen: str,
+                 backend_name: str) -> None:
+    """Take the command line of ``blockattach-all`` as the defaults of the real options.
+
+    :raises ConfigurationError: the address cannot be understood
+    """
+    host, port = split_address(listen)
+    conf.set_default('host', host, group='api')
+    conf.set_default('port', port, group='api')
+    conf.set_default('transport_url', TRANSPORT_URL)
+    # Volumes remember the host; that of a laptop changes its name with the network.
+    conf.set_default('host', 'localhost', group='service')
+    conf.set_default('enabled_backends', [backend_name], group='volume')
+    if state_dir:
+        conf.set_override('state_path', state_dir)
+    backend.register(conf, backend_name)
+    if backend_name == 'fake':
+        conf.set_default('store', 'fake', group=backend_name)
+        conf.set_default('target', 'fake', group=backend_name)
+    conf.set_default('target_port', 0, group=backend_name)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` or ``[IPv6]:PORT`` or ``:PORT``.
+
+    :raises ConfigurationError: it is none of these
+    """
+    host, separator, port = text.rpartition(':')
+    if not separator or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise errors.ConfigurationError(
+            reason=f'cannot listen on {text!r}: give HOST:PORT, for instance 127.0.0.1:8776')
+    return host.strip('[]') or '127.0.0.1', int(port)

@@ -1,0 +1,85 @@
+"""[nova]: how Nova is asked who uses an attachment, and for whom the rule on detaching holds."""
+import dataclasses
+
+from oslo_config import cfg
+
+GROUP = 'nova'
+
+NOVA_OPTS = (
+    cfg.StrOpt('detach_rule', default='auto', choices=[
+               ('auto', 'As soon as this group says how to reach Nova, and always with '
+                        '[api] auth_strategy = keystone.'),
+               ('on', 'Always. While Nova cannot be asked, only services detach what a server '
+                      'uses.'),
+               ('off', 'Never: for services that no Nova uses.')],
+               help='When to refuse that anybody but a service ends an attachment which a server '
+                    'still uses (CVE-2023-2088).'),
+    cfg.URIOpt('auth_url', schemes=['http', 'https'],
+               help='Where Keystone is: Nova is looked up in the catalog of whoever asks.'),
+    cfg.StrOpt('region_name', help='Region of Nova in the catalog. Empty: the first one.'),
+    cfg.StrOpt('interface', default='public', choices=['public', 'internal', 'admin'],
+               help='Which of the addresses in the catalog.'),
+    cfg.URIOpt('endpoint_override', schemes=['http', 'https'],
+               help='Where Nova is, with its version (https://compute.example.org/v2.1): no '
+                    'catalog is looked into.'),
+    cfg.FloatOpt('timeout', default=15, min=0.01,
+                 help='Seconds to wait for an answer of Nova or Keystone.'),
+    cfg.StrOpt('cafile', help='Certificates of those who may vouch for Nova and Keystone. Empty: '
+                              "the system's."),
+    cfg.BoolOpt('insecure', default=False,
+                help='Believe any certificate. Whoever is on the way then reads tokens.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaSettings:
+    """The group as the client is told. ``timeout`` in seconds; addresses without slash at the
+    end."""
+
+    detach_rule: str = 'auto'
+    auth_url: str | None = None
+    region_name: str | None = None
+    interface: str = 'public'
+    endpoint_override: str | None = None
+    timeout: float = 15
+    cafile: str | None = None
+    insecure: bool = False
+
+    @property
+    def configured(self) -> bool:
+        """Whether Nova can be found."""
+        return bool(self.auth_url or self.endpoint_override)
+
+    def rule_holds(self, keystone: bool) -> bool:
+        """Whether the rule on detaching holds.
+
+        :param keystone: Keystone says who asks; without it nobody can prove to be a service
+        """
+        if self.detach_rule == 'auto':
+            return self.configured or keystone
+        return self.detach_rule == 'on'
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(NOVA_OPTS, group=GROUP)
+
+
+def settings(conf: cfg.ConfigOpts) -> NovaSettings:
+    """Read the group."""
+    group = conf[GROUP]
+    return NovaSettings(
+        detach_rule=group.detach_rule,
+        auth_url=(group.auth_url or '').rstrip('/') or None,
+        region_name=group.region_name or None,
+        interface=group.interface,
+        endpoint_override=(group.endpoint_override or '').rstrip('/') or None,
+        timeout=group.timeout,
+        cafile=group.cafile or None,
+        insecure=group.insecure,
+    )
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [(GROUP, list(NOVA_OPTS))]

@@ -1,0 +1,29 @@
+"""All options of the service: registered for a process, and listed for oslo.config's generator.
+
+The libraries tell theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
+"""
+from oslo_config import cfg
+
+from blockattach.conf import api
+from blockattach.conf import backend
+from blockattach.conf import control
+from blockattach.conf import core
+from blockattach.conf import database
+from blockattach.conf import nova
+from blockattach.conf import rpc
+from blockattach.conf import scheduler
+from blockattach.conf import service
+from blockattach.conf import volume
+
+GROUPS = (core, service, api, control, scheduler, volume, nova, rpc, database)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make every group known; the group of a backend is, when the backend is enabled."""
+    for group in GROUPS:
+        group.register(conf)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Groups with their options; the group of a backend stands for any such group."""
+    return [pair for group in (*GROUPS, backend) for pair in group.list_opts()]

@@ -1,0 +1,64 @@
+"""[rpc]: how the processes of the service find and hear each other."""
+import dataclasses
+
+from oslo_config import cfg
+
+GROUP = 'rpc'
+
+RPC_OPTS = (
+    cfg.StrOpt('topic_prefix', default='blockattach',
+               help='What every topic begins with. Two installations that share one broker and '
+                    'virtual host need two prefixes.'),
+    cfg.IntOpt('call_timeout', default=60, min=1,
+               help='Seconds to wait for an answer from another process.'),
+    cfg.IntOpt('short_call_timeout', default=15, min=1,
+               help='Seconds to wait where the answer only says that the work was taken on.'),
+    cfg.IntOpt('long_call_timeout', default=600, min=1,
+               help='Seconds to wait for work that may take long. A process that dies meanwhile '
+                    'is noticed after call_timeout, since it gives signs of life till then.'),
+    cfg.IntOpt('send_retries', default=3, min=0,
+               help='How many times a message is offered again to a broker that does not take '
+                    'it, before the sender is told.'),
+    cfg.IntOpt('threads', default=64, min=1,
+               help='How many requests one server of this process works on at the same time.'),
+    cfg.StrOpt('release_pin', default='',
+               help='While processes of two releases run side by side: the older release, whose '
+                    'interfaces and objects are then spoken. Empty: the newest.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RpcSettings:
+    """The group as the bus is told. Timeouts in seconds."""
+
+    topic_prefix: str = 'blockattach'
+    call_timeout: float = 60
+    short_call_timeout: float = 15
+    long_call_timeout: float = 600
+    send_retries: int = 3
+    threads: int = 64
+    release_pin: str = ''
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(RPC_OPTS, group=GROUP)
+
+
+def settings(conf: cfg.ConfigOpts) -> RpcSettings:
+    """Read the group."""
+    group = conf[GROUP]
+    return RpcSettings(
+        topic_prefix=group.topic_prefix,
+        call_timeout=group.call_timeout,
+        short_call_timeout=group.short_call_timeout,
+        long_call_timeout=group.long_call_timeout,
+        send_retries=group.send_retries,
+        threads=group.threads,
+        release_pin=group.release_pin,
+    )
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [(GROUP, list(RPC_OPTS))]

@@ -1,0 +1,59 @@
+"""[scheduler]: how a pool is chosen for a new volume, and how often another one is tried."""
+import dataclasses
+
+from oslo_config import cfg
+from oslo_config import types
+
+SCHEDULER_OPTS = (
+    cfg.ListOpt('scheduler_default_filters',
+                default=['alive', 'tried', 'availability', 'multiattach', 'capabilities',
+                         'capacity'],
+                help='What a pool must pass, in this order; the first that refuses gives the '
+                     'reason. Others may be installed as entry points '
+                     'blockattach.scheduler.filters.'),
+    cfg.Opt('scheduler_default_weighers', default={'free_space': 1.0},
+            type=types.Dict(types.Float()),
+            help='What ranks the pools that passed, each with its multiplier; a negative one '
+                 'turns the order round. free_space:1.0 takes the most room first, '
+                 'allocated:-1.0 the pool of which least was given away. Others may be installed '
+                 'as entry points blockattach.scheduler.weighers.'),
+    cfg.IntOpt('scheduler_max_attempts', default=3, min=1,
+               help='How many pools may be asked to make one volume, over its whole life.'),
+    cfg.IntOpt('placing_seconds', default=60, min=1,
+               help='How long one step of placing a volume may take before the volume counts as '
+                    'interrupted and is placed anew. More than [rpc] short_call_timeout.'),
+    cfg.IntOpt('waiting_interval', default=10, min=1,
+               help='Seconds between two looks for volumes whose placing was interrupted.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """Names of filters in order, weighers with their multipliers, and seconds."""
+
+    filters: tuple[str, ...] = ('alive', 'tried', 'availability', 'multiattach', 'capabilities',
+                                'capacity')
+    weighers: tuple[tuple[str, float], ...] = (('free_space', 1.0),)
+    max_attempts: int = 3
+    placing_seconds: int = 60
+    waiting_interval: int = 10
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(SCHEDULER_OPTS, group='scheduler')
+
+
+def settings(conf: cfg.ConfigOpts) -> SchedulerSettings:
+    """Read the group."""
+    group = conf.scheduler
+    return SchedulerSettings(
+        filters=tuple(group.scheduler_default_filters),
+        weighers=tuple(sorted(group.scheduler_default_weighers.items())),
+        max_attempts=group.scheduler_max_attempts, placing_seconds=group.placing_seconds,
+        waiting_interval=group.waiting_interval)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [('scheduler', list(SCHEDULER_OPTS))]

@@ -1,0 +1,44 @@
+"""[service]: what every long-running process says of itself, and how often."""
+import dataclasses
+import socket
+
+from oslo_config import cfg
+
+SERVICE_OPTS = (
+    cfg.IntOpt('report_interval', default=10, min=1,
+               help='Seconds between two signs of life of a service.'),
+    cfg.IntOpt('service_down_time', default=60, min=1,
+               help='A service that gave no sign of life for so many seconds counts as down; '
+                    'several times report_interval.'),
+    cfg.StrOpt('host', sample_default='<host name>', regex='^[^@#]+$',
+               help='Name of this host in the list of services and in the names of its pools. '
+                    'Volumes remember it: keep it when the machine changes. Default: the host '
+                    'name.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Seconds, and the name of this host."""
+
+    report_interval: int = 10
+    service_down_time: int = 60
+    host: str = 'localhost'
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(SERVICE_OPTS, group='service')
+
+
+def settings(conf: cfg.ConfigOpts) -> ServiceSettings:
+    """Read the group."""
+    group = conf.service
+    return ServiceSettings(
+        report_interval=group.report_interval, service_down_time=group.service_down_time,
+        host=group.host or socket.gethostname())
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [('service', list(SERVICE_OPTS))]

@@ -1,0 +1,50 @@
+"""[volume]: periods of the volume service, and the backends that it keeps."""
+import dataclasses
+
+from oslo_config import cfg
+
+VOLUME_OPTS = (
+    cfg.ListOpt('enabled_backends', default=[],
+                help='Backends that this host serves; each has a group of options of its own.'),
+    cfg.IntOpt('backend_stats_polling_interval', default=60, min=1,
+               help='Seconds between two reports of the pools. A report follows each change too.'),
+    cfg.IntOpt('reconcile_interval', default=5, min=1,
+               help='Seconds between two comparisons of what the targets let in with what the '
+                    'attachments say.'),
+    cfg.IntOpt('create_seconds', default=600, min=1,
+               help='How long a backend may take to make a volume before it counts as '
+                    'interrupted.'),
+    cfg.IntOpt('worker_threads', default=16, min=1,
+               help='Volumes that one backend makes or removes at the same time.'),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeSettings:
+    """Periods in seconds."""
+
+    enabled_backends: tuple[str, ...] = ()
+    stats_seconds: int = 60
+    reconcile_seconds: int = 5
+    create_seconds: int = 600
+    worker_threads: int = 16
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(VOLUME_OPTS, group='volume')
+
+
+def settings(conf: cfg.ConfigOpts) -> VolumeSettings:
+    """Read the group."""
+    group = conf.volume
+    return VolumeSettings(
+        enabled_backends=tuple(group.enabled_backends),
+        stats_seconds=group.backend_stats_polling_interval,
+        reconcile_seconds=group.reconcile_interval, create_seconds=group.create_seconds,
+        worker_threads=group.worker_threads)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [('volume', list(VOLUME_OPTS))]

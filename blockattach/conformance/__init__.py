@@ -1,0 +1,1 @@
+"""Kits that prove a driver keeps its contract: subclass, return a fresh driver, run."""

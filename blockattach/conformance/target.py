@@ -1,0 +1,437 @@
+"""The kit for targets: subclass, give a fresh target from `make`, run.
+
+With a `Host` that logs in for real, the kit also proves what initiators see: who gets in, who may
+write, who is thrown out, and that nobody else notices.
+"""
+import abc
+import dataclasses
+import secrets
+import threading
+import uuid
+from typing import Protocol
+
+from blockattach import errors
+from blockattach import units
+from blockattach.conformance import report
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers import capabilities
+
+_RW = connection.AccessMode.RW
+_RO = connection.AccessMode.RO
+_SIZE = 4096
+
+
+class Held(Protocol):
+    """A session that stays logged in."""
+
+    def can_write(self, offset: int, length: int, pattern: int) -> bool:
+        """Whether a write goes through."""
+
+    def can_read(self, offset: int, length: int, pattern: int) -> bool:
+        """Whether this pattern is read there."""
+
+    def close(self) -> None:
+        """Log out."""
+
+
+class Host(Protocol):
+    """A real initiator; `blockattach.testing.initiator.KitInitiator` is one."""
+
+    def can_log_in(self, connection: connection.Connection, initiator: str,
+                   credential: connection.Credential | None) -> bool:
+        """Whether this name with this credential gets in."""
+
+    def hold(self, connection: connection.Connection, initiator: str,
+             credential: connection.Credential, read_only: bool = False) -> Held:
+        """Log in and stay."""
+
+
+class TargetBase(report.Reported, abc.ABC):
+    """What the parts of the kit share: making exports and grants, and looking at them."""
+
+    known_capabilities = frozenset({'daemon'})
+
+    @abc.abstractmethod
+    def make(self) -> base.ExportTarget:
+        """A target that serves and offers nothing; also called to play a restart of the service.
+
+        Called again within one test, it gives a driver on the same backend.
+        """
+
+    def make_device(self, volume_id: str, size_gb: int) -> str:
+        """Bytes for the target to offer."""
+        return f'/dev/fake/volume-{volume_id}'
+
+    def grow_device(self, device: str, size_gb: int) -> None:
+        """Make them more."""
+
+    def host(self) -> Host | None:
+        """A real initiator, if there is one for this target."""
+        return None
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.target = self.make()
+        self.report.declared = capabilities.declared(self.target)
+
+    def an_export(self, size_gb: int = 1) -> connection.Export:
+        """A volume to offer."""
+        volume_id = str(uuid.uuid4())
+        return connection.Export(volume_id, f'volume-{volume_id}',
+                                 self.make_device(volume_id, size_gb), size_gb)
+
+    def a_grant(self, export: connection.Export, number: int = 0,
+                mode: connection.AccessMode = _RW) -> connection.Grant:
+        """The n-th initiator of a volume; the first has no alias."""
+        return connection.Grant(
+            export.volume_id, f'iqn.2026-01.org.example:host-{number}', mode,
+            connection.Credential(secrets.token_hex(10), secrets.token_hex(8)),
+            f'-{number:08x}' if number else '')
+
+    def let_in(self, export: connection.Export) -> dict[str, connection.AccessMode]:
+        """Whom the target lets in to a volume, and how."""
+        return {grant.initiator: grant.mode for found in self.target.exports()
+                if found.volume_id == export.volume_id for grant in found.grants}
+
+
+class TargetContract(TargetBase):
+    """What `base.ExportTarget` promises, sentence by sentence."""
+
+    def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
+        self.assertLessEqual(self.report.declared, self.known_capabilities)
+
+    def test_an_export_lets_nobody_in(self) -> None:
+        export = self.an_export()
+        self.target.export(export)
+        self.assertEqual({}, self.let_in(export))
+
+    def test_a_repeated_export_leaves_grants_as_they_are(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export, mode=_RO)
+        self.target.grant(export, grant)
+        self.target.export(export)
+        self.assertEqual({grant.initiator: _RO}, self.let_in(export))
+
+    def test_a_grant_says_how_to_connect(self) -> None:
+        export = self.an_export()
+        made = self.target.grant(export, self.a_grant(export))
+        self.assertEqual('iscsi', made.driver_volume_type)
+        self.assertRegex(made.portals[0], r'^\S+:\d+$')
+        self.assertIn(export.volume_id, made.target_name)
+        self.assertGreaterEqual(made.lun, 0)
+
+    def test_a_grant_needs_no_export_before(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+
+    def test_a_repeated_grant_changes_nothing(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        first = self.target.grant(export, grant)
+        before = self.target.exports()
+        self.assertEqual(first, self.target.grant(export, grant))
+        self.assertEqual(before, self.target.exports())
+
+    def test_a_repeated_grant_in_another_mode_changes_the_mode_only(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        other = self.a_grant(export, 1)
+        self.target.grant(export, other)
+        first = self.target.grant(export, grant)
+        for mode in (_RO, _RW, _RO):
+            again = self.target.grant(export, dataclasses.replace(grant, mode=mode))
+            self.assertEqual(first, again)
+            self.assertEqual({grant.initiator: mode, other.initiator: _RW}, self.let_in(export))
+
+    def test_each_initiator_has_its_own_mode(self) -> None:
+        export = self.an_export()
+        for number, mode in enumerate((_RW, _RO, _RW)):
+            self.target.grant(export, self.a_grant(export, number, mode))
+        let_in = self.let_in(export)
+        self.assertEqual([_RW, _RO, _RW], [let_in[name] for name in sorted(let_in)])
+
+    def test_a_grant_of_one_volume_lets_nobody_in_to_another(self) -> None:
+        export, other = self.an_export(), self.an_export()
+        self.target.grant(export, self.a_grant(export))
+        self.target.export(other)
+        self.assertEqual({}, self.let_in(other))
+
+    def test_many_initiators_join_at_the_same_moment(self) -> None:
+        export = self.an_export()
+        grants = [self.a_grant(export, number) for number in range(24)]
+        made: list[connection.Connection] = []
+        start = threading.Barrier(len(grants))
+
+        def join(grant: connection.Grant) -> None:
+            start.wait(10)
+            made.append(self.target.grant(export, grant))
+
+        threads = [threading.Thread(target=join, args=(grant,)) for grant in grants]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(grants), len(made))
+        self.assertEqual({grant.initiator: _RW for grant in grants}, self.let_in(export))
+
+    def test_a_revoke_shuts_out_one_and_leaves_the_other(self) -> None:
+        export = self.an_export()
+        gone, kept = self.a_grant(export), self.a_grant(export, 1, _RO)
+        self.target.grant(export, gone)
+        self.target.grant(export, kept)
+        self.target.revoke(export.volume_id, gone.initiator)
+        self.assertEqual({kept.initiator: _RO}, self.let_in(export))
+
+    def test_a_revoke_leaves_the_same_initiator_in_to_other_volumes(self) -> None:
+        export, other = self.an_export(), self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.target.grant(other, self.a_grant(other))
+        self.target.revoke(export.volume_id, grant.initiator)
+        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.let_in(other))
+
+    def test_a_repeated_revoke_is_a_success(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        for _ in range(2):
+            self.target.revoke(export.volume_id, grant.initiator)
+        self.assertEqual({}, self.let_in(export))
+
+    def test_revoking_who_was_never_in_is_a_success(self) -> None:
+        export = self.an_export()
+        self.target.revoke(export.volume_id, 'iqn.2026-01.org.example:nobody')
+
+    def test_who_was_shut_out_may_be_let_in_again_with_a_new_credential(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.target.revoke(export.volume_id, grant.initiator)
+        self.target.grant(export, self.a_grant(export))
+        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+
+    def test_an_unexport_shuts_out_all_of_this_volume_and_none_of_another(self) -> None:
+        export, other = self.an_export(), self.an_export()
+        for number in range(2):
+            self.target.grant(export, self.a_grant(export, number))
+        kept = self.a_grant(other)
+        self.target.grant(other, kept)
+        self.target.unexport(export.volume_id)
+        self.assertEqual([other.volume_id], [found.volume_id for found in self.target.exports()])
+        self.assertEqual({kept.initiator: _RW}, self.let_in(other))
+
+    def test_a_repeated_unexport_is_a_success(self) -> None:
+        export = self.an_export()
+        self.target.export(export)
+        self.target.unexport(export.volume_id)
+        self.target.unexport(export.volume_id)
+
+    def test_the_truth_holds_no_credential(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        for told in (repr(self.target.exports()), repr(made), repr(made.to_dict())):
+            self.assertNotIn(grant.credential.password, told)
+
+    def test_the_truth_is_the_same_to_a_service_started_anew(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export, mode=_RO)
+        made = self.target.grant(export, grant)
+        before = self.target.exports()
+        self.target = self.make()
+        self.assertEqual(before, self.target.exports())
+        self.assertEqual(made, self.target.grant(export, grant))
+
+    def test_a_name_held_by_another_initiator_is_refused_and_left_alone(self) -> None:
+        export = self.an_export()
+        holder = self.a_grant(export)
+        intruder = dataclasses.replace(self.a_grant(export, 1), alias=holder.alias)
+        self.target.grant(export, holder)
+        try:
+            self.target.grant(export, intruder)
+        except errors.BackendRefused:
+            self.assertEqual({holder.initiator: _RW}, self.let_in(export))
+        else:
+            self.assertEqual({holder.initiator: _RW, intruder.initiator: _RW},
+                             self.let_in(export))
+
+
+class AccessContract(TargetBase):
+    """What initiators see: needs a `host`."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        found = self.host()
+        if found is None:
+            self.leaves_out('what initiators see', 'no initiator for this target')
+        self.real: Host = found
+
+    def held(self, export: connection.Export, grant: connection.Grant,
+             read_only: bool = False) -> Held:
+        """Let in and log in."""
+        made = self.target.grant(export, grant)
+        session = self.real.hold(made, grant.initiator, grant.credential, read_only)
+        self.addCleanup(session.close)
+        return session
+
+    def test_only_the_right_name_with_the_right_secret_gets_in(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        wrong = dataclasses.replace(grant.credential, password=secrets.token_hex(8))
+        stranger = 'iqn.2026-01.org.example:stranger'
+        self.assertTrue(self.real.can_log_in(made, grant.initiator, grant.credential))
+        self.assertFalse(self.real.can_log_in(made, grant.initiator, wrong))
+        self.assertFalse(self.real.can_log_in(made, grant.initiator, None))
+        self.assertFalse(self.real.can_log_in(made, stranger, grant.credential))
+
+    def test_one_initiators_credential_does_not_let_another_in(self) -> None:
+        export = self.an_export()
+        one, two = self.a_grant(export), self.a_grant(export, 1)
+        made = self.target.grant(export, one)
+        self.target.grant(export, two)
+        self.assertFalse(self.real.can_log_in(made, two.initiator, one.credential))
+        self.assertFalse(self.real.can_log_in(made, one.initiator, two.credential))
+
+    def test_all_see_the_same_bytes(self) -> None:
+        export = self.an_export()
+        writer = self.held(export, self.a_grant(export))
+        reader = self.held(export, self.a_grant(export, 1, _RO), read_only=True)
+        self.assertTrue(writer.can_write(0, _SIZE, 0x5a))
+        self.assertTrue(reader.can_read(0, _SIZE, 0x5a))
+
+    def test_the_target_itself_refuses_the_writes_of_a_reader(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        session = self.held(export, grant)
+        self.assertTrue(session.can_write(0, _SIZE, 0x11))
+        self.target.grant(export, dataclasses.replace(grant, mode=_RO))
+        self.assertFalse(session.can_write(0, _SIZE, 0x22))
+        self.assertTrue(session.can_read(0, _SIZE, 0x11))
+
+    def test_a_mode_widened_live_lets_the_session_write(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        session = self.held(export, grant)
+        for mode in (_RO, _RW):
+            self.target.grant(export, dataclasses.replace(grant, mode=mode))
+        self.assertTrue(session.can_write(0, _SIZE, 0x33))
+
+    def test_a_narrowed_mode_of_one_leaves_the_writes_of_another(self) -> None:
+        export = self.an_export()
+        kept = self.held(export, self.a_grant(export))
+        self.target.grant(export, self.a_grant(export, 1, _RO))
+        self.assertTrue(kept.can_write(0, _SIZE, 0x44))
+
+    def test_one_joins_while_another_writes_on(self) -> None:
+        export = self.an_export()
+        first = self.held(export, self.a_grant(export))
+        self.assertTrue(first.can_write(0, _SIZE, 0x01))
+        second = self.held(export, self.a_grant(export, 1))
+        self.assertTrue(first.can_write(0, _SIZE, 0x02))
+        self.assertTrue(second.can_read(0, _SIZE, 0x02))
+
+    def test_one_is_removed_live_and_another_writes_on(self) -> None:
+        export = self.an_export()
+        kept_grant, gone_grant = self.a_grant(export), self.a_grant(export, 1)
+        made = self.target.grant(export, gone_grant)
+        kept, gone = self.held(export, kept_grant), self.held(export, gone_grant)
+        self.assertTrue(gone.can_write(0, _SIZE, 0x01))
+        self.target.revoke(export.volume_id, gone_grant.initiator)
+        self.assertFalse(gone.can_write(0, _SIZE, 0x02))
+        self.assertTrue(kept.can_read(0, _SIZE, 0x01))
+        self.assertTrue(kept.can_write(0, _SIZE, 0x03))
+        self.assertFalse(
+            self.real.can_log_in(made, gone_grant.initiator, gone_grant.credential))
+
+    def test_sessions_are_counted(self) -> None:
+        export = self.an_export()
+        self.held(export, self.a_grant(export))
+        self.target.grant(export, self.a_grant(export, 1))
+        [found] = [found for found in self.target.exports()
+                   if found.volume_id == export.volume_id]
+        self.assertEqual([1, 0], [grant.sessions for grant in sorted(
+            found.grants, key=lambda grant: grant.initiator)])
+
+    def test_a_repeated_grant_leaves_the_session_alone(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        session = self.held(export, grant)
+        self.assertTrue(session.can_write(0, _SIZE, 0x05))
+        self.target.grant(export, grant)
+        self.assertTrue(session.can_write(0, _SIZE, 0x06))
+
+    def test_a_new_size_is_seen_once_nobody_uses_the_volume(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.grow_device(export.device, 2)
+        session = self.held(dataclasses.replace(export, size_gb=2), grant)
+        self.assertTrue(session.can_write(units.GIB, _SIZE, 0x07))
+
+    def test_a_grant_after_an_extend_leaves_the_session_that_uses_the_old_size(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        session = self.held(export, grant)
+        self.assertTrue(session.can_write(0, _SIZE, 0x08))
+        self.grow_device(export.device, 2)
+        self.target.grant(dataclasses.replace(export, size_gb=2), grant)
+        self.assertTrue(session.can_write(0, _SIZE, 0x09))
+
+
+class DaemonContract(TargetBase):
+    """What `capabilities.Daemon` promises, for a target that declares it."""
+
+    def crash(self) -> None:
+        """Make the target's process die at once, whatever it serves."""
+        self.leaves_out('a crash of the target', 'crash is not given')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.needs('daemon')
+
+    def daemon(self) -> capabilities.Daemon:
+        """The target as what it declares to be."""
+        assert isinstance(self.target, capabilities.Daemon)
+        return self.target
+
+    def test_a_repeated_start_finds_it_running_and_leaves_its_grants(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.daemon().start()
+        self.assertTrue(self.daemon().running())
+        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.proves('daemon')
+
+    def test_stopped_it_is_not_running_and_may_be_stopped_again(self) -> None:
+        self.daemon().stop()
+        self.assertFalse(self.daemon().running())
+        self.daemon().stop()
+
+    def test_what_is_asked_of_it_while_it_is_away_is_uncertain(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.crash()
+        self.assertFalse(self.daemon().running())
+        with self.assertRaises(errors.BackendUncertain):
+            self.target.grant(export, grant)
+        with self.assertRaises(errors.BackendUncertain):
+            self.target.revoke(export.volume_id, grant.initiator)
+        with self.assertRaises(errors.BackendUncertain):
+            self.target.exports()
+
+    def test_after_a_crash_repeated_grants_restore_all(self) -> None:
+        export = self.an_export()
+        grants = [self.a_grant(export, number, mode) for number, mode in enumerate((_RW, _RO))]
+        before = [self.target.grant(export, grant) for grant in grants]
+        truth = self.target.exports()
+        self.crash()
+        self.daemon().start()
+        self.assertEqual({}, self.let_in(export))
+        self.assertEqual(before, [self.target.grant(export, grant) for grant in grants])
+        self.assertEqual(truth, self.target.exports())

@@ -1,0 +1,25 @@
+"""Who asks, for which project, under which request id. Goes along every call and message."""
+from typing import Any
+from typing import Self
+
+from oslo_context import context as oslo_context
+
+
+class RequestContext(oslo_context.RequestContext):
+    """The caller as policies see him.
+
+    ``is_admin`` is decided once, where the request comes in, and travels with the message.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Self:
+        """The context that `to_dict` was taken from, on the other side of the bus."""
+        return cls.from_dict(values)
+
+
+def admin_context(**values: Any) -> RequestContext:
+    """The service itself, acting without a caller (start-up, periodic work)."""
+    return RequestContext(is_admin=True, overwrite=False, **values)

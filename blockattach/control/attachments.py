@@ -1,0 +1,157 @@
+"""The verbs of an attachment: create, update, complete, delete.
+
+Each writes its intent first, then asks the volume service over the bus; the volume service, which
+knows the connection, writes that, and this side only reads it back.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.control import parts
+from blockattach.control import repeats
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import idempotency
+from blockattach.db import volume_queries
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+
+_Event = attachment_lifecycle.Event
+_State = attachment_lifecycle.State
+
+
+class AttachmentControl:
+    """What may be asked of an attachment; the caller has been checked already."""
+
+    def __init__(self, parts: parts.Parts) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._repeats = parts.repeats
+        self._notifications = parts.notifications
+        self.rule = parts.rule
+
+    def create(self, caller: context.RequestContext, volume: records.Volume,
+               wish: attachments.Wish,
+               request: idempotency.Request | None = None) -> records.Attachment:
+        """Hold the volume, and with a connector let its host in too.
+
+        :param request: the name that the client gave it: made once, however often it comes
+        :raises InvalidVolume: the volume cannot be attached (once more)
+        :raises ConnectorUnusable: nothing was kept
+        :raises BackendError: nothing was kept, or (uncertain) it is being removed
+        """
+        return self._repeats.once(
+            request, lambda within: self._create(caller, volume, wish, within),
+            self._repeats.attachment)
+
+    def _create(self, caller: context.RequestContext, volume: records.Volume,
+                wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
+        made = attachments.reserve(self._database, wish, self._backend.seconds, within)
+        failpoints.point('control.attachments.after_reserve')
+        if wish.connector is None:
+            return made
+        self._notifications.attach_start(caller, made)
+        try:
+            self._backend.connect(caller, made, 'Unable to create attachment for volume')
+            return attachment_queries.get(self._database, made.id)
+        except Exception as exc:
+            self._backend.withdraw(made, exc)
+            if within is not None:
+                self._repeats.failed(made.id)
+            raise
+
+    def update(self, caller: context.RequestContext, attachment: records.Attachment,
+               connector: Mapping[str, Any]) -> records.Attachment:
+        """Let the host behind the connector in.
+
+        :raises VolumeInError: the volume itself is in error
+        :raises DuplicateConnectors: a plain volume that another host is connected to
+        :raises ConnectorUnusable: nothing was changed
+        :raises BackendError: back to where it came from, or (uncertain) still connecting
+        """
+        volume = volume_queries.get(self._database, attachment.volume_id)
+        if 'error' in volume.own_status:
+            raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
+        if not isinstance(connector.get('host'), str) or not connector['host']:
+            raise errors.ConnectorUnusable(missing='host')
+        if not volume.multiattach:
+            self._refuse_second_connector(attachment)
+        return self.let_in(caller, volume, attachment, connector)
+
+    def let_in(self, caller: context.RequestContext, volume: records.Volume,
+               attachment: records.Attachment,
+               connector: Mapping[str, Any]) -> records.Attachment:
+        """Connect a row, whatever it was before; raises as `update`."""
+        moved = attachments.move(
+            self._database, volume.id, attachment.id, _Event.CONNECT,
+            attachments.Facts(connector=connector, lease=self._backend.lease(volume)))
+        failpoints.point('control.attachments.after_connect_intent')
+        self._notifications.attach_start(caller, moved.new)
+        self._backend.connect(caller, moved.new, 'Unable to update attachment')
+        return attachment_queries.get(self._database, attachment.id)
+
+    def complete(self, caller: context.RequestContext,
+                 attachment: records.Attachment) -> records.Attachment:
+        """The consumer is done: repeat it as often as you like.
+
+        :raises InvalidTransition: the service itself is still at work on it
+        """
+        done = attachments.move(self._database, attachment.volume_id, attachment.id,
+                                _Event.COMPLETE).new
+        self._notifications.attach_end(caller, done)
+        return done
+
+    def delete(self, caller: context.RequestContext, attachment: records.Attachment,
+               force: bool = False) -> list[records.Attachment]:
+        """Shut the attachment out and remove it, unless Nova uses it.
+
+        :param force: as `remove`, and Nova is not asked
+        :returns: what is left on the volume
+        :raises AttachmentInUseByServer: nothing was changed
+        :raises BackendError: it is as it was, or (uncertain) on its way out
+        """
+        if not force:
+            self.rule.check(caller, attachment)
+        self.remove(caller, attachment, force)
+        return attachment_queries.of_volume(self._database, attachment.volume_id)
+
+    def remove(self, caller: context.RequestContext, attachment: records.Attachment,
+               force: bool = False) -> None:
+        """Shut a row out and end it; nobody is asked whether he minds.
+
+        :param force: the row ends whatever the backend says
+        """
+        try:
+            self._tell_to_go(caller, attachment, force)
+        except (errors.StaleGeneration, errors.InvalidTransition):
+            # It has moved on since it was read: another way may be the right one now.
+            now = attachment_queries.get(self._database, attachment.id)
+            self._tell_to_go(caller, now, force)
+        if force:
+            self._notifications.detach_forced(caller, attachment)
+        self._notifications.detach_end(caller, attachment)
+
+    def _tell_to_go(self, caller: context.RequestContext, attachment: records.Attachment,
+                    force: bool) -> None:
+        if attachment.initiator is None and attachment.state in (_State.RESERVED,
+                                                                 _State.ATTACHED):
+            attachments.move(self._database, attachment.volume_id, attachment.id,
+                             _Event.RELEASE, generation=attachment.generation)
+            self._notifications.detach_start(caller, attachment)
+            return
+        volume = volume_queries.get(self._database, attachment.volume_id)
+        moved = attachments.move(self._database, volume.id, attachment.id, _Event.DISCONNECT,
+                                 attachments.Facts(lease=self._backend.lease(volume)))
+        failpoints.point('control.attachments.after_disconnect_intent')
+        self._notifications.detach_start(caller, moved.new)
+        act = self._backend.disconnect_or_forget if force else self._backend.disconnect
+        act(caller, moved.new)
+
+    def _refuse_second_connector(self, attachment: records.Attachment) -> None:
+        others = [other for other in attachment_queries.of_volume(
+                      self._database, attachment.volume_id, hidden=True)
+                  if other.id != attachment.id]
+        if any(other.connection is not None for other in others):
+            raise errors.DuplicateConnectors(volume_id=attachment.volume_id)

@@ -1,0 +1,113 @@
+"""The rule of CVE-2023-2088 before every verb that ends an attachment; `domain.detach_rule` is it.
+
+What the domain decides on is gathered here: the roles of the service token, the attachment that is
+meant, and, only where it matters, Nova's answer. Nothing is changed.
+"""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
+
+from blockattach import context
+from blockattach import errors
+from blockattach.domain import detach_rule
+from blockattach.domain import records
+from blockattach.log import fields
+from blockattach.nova import client as nova_client
+
+LOG = logging.getLogger(__name__)
+
+_Outcome = detach_rule.Outcome
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """Whether the rule holds, and the roles of which a service token must have one."""
+
+    holds: bool = True
+    service_roles: Collection[str] = ('service',)
+
+
+class DetachRule:
+    """Lets a caller end an attachment, or says why not."""
+
+    def __init__(self, nova: nova_client.NovaClient | None, settings: RuleSettings,
+                 find: Callable[[str], records.Attachment]) -> None:
+        """Put it together.
+
+        :param nova: None where nobody knows how to reach it: then nothing is found out
+        :param find: the live attachment of an id; raises AttachmentNotFound
+        """
+        self._nova = nova
+        self._settings = settings
+        self._find = find
+
+    def check(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
+        """Return if the caller may end this attachment.
+
+        :raises AttachmentInUseByServer: the server must be told first
+        :raises NovaUnavailable: nobody knows whether the server uses it
+        """
+        self._judge(caller, detach_rule.Facts(
+            self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment))
+
+    def check_volume(self, caller: context.RequestContext, volume_id: str,
+                     rows: Sequence[records.Attachment], attachment_id: str | None) -> None:
+        """Return if the caller may act on a volume's attachment (os-detach and its kin).
+
+        :param rows: the volume's live attachments
+        :param attachment_id: the one that the caller names; without it the only one is meant
+        :raises AttachmentNotNamed: several could be meant, or there is none of that id
+        :raises InvalidInput: that attachment belongs to another volume
+        :raises AttachmentInUseByServer: the server must be told first
+        :raises NovaUnavailable: nobody knows whether the server uses it
+        """
+        by_service = self._is_service(caller)
+        record = detach_rule.meant(rows, attachment_id)
+        if record is None and attachment_id is not None and not by_service:
+            record = self._elsewhere(caller, attachment_id)
+        self._judge(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
+                                              record))
+
+    def _is_service(self, caller: context.RequestContext) -> bool:
+        """Where the rule does not hold, everybody is taken for a service."""
+        return not self._settings.holds or not set(self._settings.service_roles).isdisjoint(
+            caller.service_roles)
+
+    def _elsewhere(self, caller: context.RequestContext,
+                   attachment_id: str) -> records.Attachment | None:
+        """An attachment of another volume, if the caller may know of it."""
+        try:
+            found = self._find(attachment_id)
+        except errors.AttachmentNotFound:
+            return None
+        return found if caller.is_admin or found.project_id == caller.project_id else None
+
+    def _judge(self, caller: context.RequestContext, facts: detach_rule.Facts) -> None:
+        row = detach_rule.decide(facts)
+        if row.outcome is _Outcome.ASK_NOVA:
+            facts = dataclasses.replace(facts, answer=self._ask(caller, facts))
+            row = detach_rule.decide(facts)
+        if row.outcome is _Outcome.ALLOWED:
+            return
+        LOG.warning('Detach is refused: only a service may do that%s', fields(
+            row=row.number, volume_id=facts.volume_id,
+            attachment_id=facts.record.id if facts.record else facts.given_id,
+            project_id=caller.project_id))
+        if row.outcome is _Outcome.MISMATCHED:
+            raise errors.InvalidInput(reason='Invalid input received: Mismatched volume and '
+                                             'attachment.')
+        if row.outcome is _Outcome.NOT_NAMED or facts.record is None:
+            raise errors.AttachmentNotNamed(count=facts.count)
+        raise errors.AttachmentInUseByServer(instance_id=facts.record.instance_uuid)
+
+    def _ask(self, caller: context.RequestContext,
+             facts: detach_rule.Facts) -> detach_rule.Answer:
+        assert facts.record is not None and facts.record.instance_uuid is not None
+        server_id = facts.record.instance_uuid
+        if self._nova is None:
+            raise errors.NovaUnavailable(server_id=server_id, volume_id=facts.volume_id,
+                                         reason='this service is not told where Nova is')
+        return detach_rule.Answer(
+            self._nova.attachment_in_use(caller, server_id, facts.volume_id))

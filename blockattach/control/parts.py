@@ -1,0 +1,20 @@
+"""What the verbs of an attachment stand on, put together by the wiring."""
+import dataclasses
+
+from blockattach.control import backend_calls
+from blockattach.control import detach_rule
+from blockattach.control import repeats
+from blockattach.db import engine
+from blockattach.rpc import notifications
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """Made once a process."""
+
+    database: engine.Database
+    backend: backend_calls.BackendCalls
+    repeats: repeats.Repeats
+    rule: detach_rule.DetachRule
+    """Who may end an attachment that Nova uses."""
+    notifications: notifications.AttachmentNotifications

@@ -1,0 +1,83 @@
+"""Whether a new volume has any chance, judged before the scheduler is asked.
+
+By the same functions and on the same stored reports as the scheduler, which decides: this only
+tells a caller at once what he would else find out later. Reports are read again once they are
+older than the report interval; a refusal is told only after a fresh look.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from blockattach import clock
+from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.conf import service as service_conf
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import pools as stored_pools
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import placement
+from blockattach.domain import pools
+
+
+class PoolCheck:
+    """One per process; safe to use from several threads."""
+
+    def __init__(self, database: engine.Database, filters: Sequence[str],
+                 check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
+                 clock: clock.Clock) -> None:
+        """Judge by the scheduler's filters.
+
+        :param filters: their names; one that is not our own is left to the scheduler
+        """
+        self._database = database
+        self._filters: Mapping[str, placement.Filter] = {
+            name: placement.FILTERS[name] for name in filters if name in placement.FILTERS}
+        self._check = check
+        self._service = service
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._kept: tuple[float, list[pools.Pool]] | None = None
+
+    def refusal(self, request: pools.VolumeRequest) -> str | None:
+        """Why no pool will do, to be told to the user; None: one will, or nobody can say yet.
+
+        :raises NoPoolForVolume: no pool will do, and requests are to be refused for that
+        """
+        if self._check == api_conf.CapabilityCheck.OFF:
+            return None
+        if placement.refusals(request, self._reports(), self._filters) is None:
+            return None
+        reasons = placement.refusals(request, self._read(), self._filters)
+        if reasons is None or not self._heard_all():
+            return None
+        summary = placement.summarise(reasons)
+        if self._check == api_conf.CapabilityCheck.REJECT:
+            raise errors.NoPoolForVolume(summary=summary)
+        return summary
+
+    def tell(self, project_id: str, request_id: str | None, volume_id: str,
+             refusal: str) -> None:
+        """Write the user message that the scheduler would write, before it is asked."""
+        messages.create_once(self._database, project_id, request_id,
+                             domain_messages.NO_VALID_POOL, volume_id, refusal)
+
+    def _reports(self) -> list[pools.Pool]:
+        kept = self._kept
+        if kept is not None and self._clock.monotonic() - kept[0] < self._service.report_interval:
+            return kept[1]
+        return self._read()
+
+    def _read(self) -> list[pools.Pool]:
+        now = self._clock.monotonic()
+        found = stored_pools.list_all(self._database, self._service.service_down_time)
+        self._kept = now, found
+        return found
+
+    def _heard_all(self) -> bool:
+        """Whether a refusal may be believed: as the scheduler does, wait for who still starts."""
+        down_after = self._service.service_down_time
+        if self._clock.monotonic() - self._began > down_after:
+            return True
+        return services.all_heard(self._database, binaries.VOLUME, down_after)

@@ -1,0 +1,24 @@
+"""Messages that nobody answers: one that is lost is brought back by the deadline behind it."""
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+
+LOG = oslo_log.getLogger(__name__)
+
+
+def send(method: Callable[..., None], *arguments: Any, **identifiers: str) -> bool:
+    """Send a cast; False if nothing takes it, which is no failure of the request.
+
+    :param identifiers: for the log: what it is about
+    """
+    try:
+        method(*arguments)
+    except errors.ServiceUnreachable as exc:
+        LOG.warning('Cannot send a message; its deadline stands behind it: %s%s', exc,
+                    log.fields(**identifiers))
+        return False
+    return True

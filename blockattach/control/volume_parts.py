@@ -1,0 +1,21 @@
+"""What the verbs of a volume stand on, put together by the wiring."""
+import dataclasses
+
+from blockattach.conf import control as control_conf
+from blockattach.control import pool_check
+from blockattach.control import repeats
+from blockattach.db import engine
+from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.rpc import volume as volume_rpc
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeParts:
+    """Made once a process."""
+
+    database: engine.Database
+    scheduler: scheduler_rpc.SchedulerInterface
+    volume_services: volume_rpc.VolumeClients
+    settings: control_conf.ControlSettings
+    check: pool_check.PoolCheck
+    repeats: repeats.Repeats

@@ -1,0 +1,84 @@
+"""The verbs of a volume: create and delete. Both answer at once; the work goes on elsewhere."""
+import functools
+from collections.abc import Mapping
+
+from blockattach import context
+from blockattach import failpoints
+from blockattach.control import repeats
+from blockattach.control import sending
+from blockattach.control import volume_parts
+from blockattach.db import idempotency
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import pools
+from blockattach.domain import records
+from blockattach.domain import volume_type
+from blockattach.objects import placement
+
+
+class VolumeControl:
+    """What may be asked of a volume; the caller has been checked already."""
+
+    def __init__(self, parts: volume_parts.VolumeParts) -> None:
+        self._database = parts.database
+        self._scheduler = parts.scheduler
+        self._volume_services = parts.volume_services
+        self._settings = parts.settings
+        self._check = parts.check
+        self._repeats = parts.repeats
+
+    def create(self, caller: context.RequestContext, name: str | None, description: str | None,
+               size_gb: int, kind: records.VolumeType, availability_zone: str | None,
+               metadata: Mapping[str, str],
+               request: idempotency.Request | None = None) -> records.Volume:
+        """Write a volume down and ask the scheduler to place it.
+
+        :param request: the name that the client gave it: made once, however often it comes
+        :raises NoPoolForVolume: no pool will do, and such requests are to be refused
+        """
+        draft = volumes.Draft(
+            project_id=caller.project_id or '', user_id=caller.user_id or '', name=name,
+            description=description, size_gb=size_gb, volume_type_id=kind.id,
+            multiattach=volume_type.is_multiattach(kind.extra_specs),
+            single_writer=volume_type.is_single_writer(kind.extra_specs),
+            availability_zone=availability_zone or self._settings.availability_zone,
+            metadata=metadata)
+        return self._repeats.once(
+            request, lambda within: self._create(caller, draft, kind, within),
+            functools.partial(volume_queries.get, self._database))
+
+    def _create(self, caller: context.RequestContext, draft: volumes.Draft,
+                kind: records.VolumeType, within: repeats.Within | None) -> records.Volume:
+        refusal = self._refusal(draft, kind)
+        made = volumes.create(self._database, draft, self._settings.schedule_seconds, within)
+        if refusal is not None:
+            # Before the scheduler hears of it: what it says then, or a success, comes later.
+            self._check.tell(made.project_id, caller.request_id, made.id, refusal)
+        failpoints.point('control.volumes.after_create')
+        sending.send(self._scheduler.create_volume, caller, placement.VolumeRequest.from_domain(
+            pools.request_of(made, kind.extra_specs)), volume_id=made.id)
+        return made
+
+    def _refusal(self, draft: volumes.Draft, kind: records.VolumeType) -> str | None:
+        return self._check.refusal(pools.VolumeRequest(
+            volume_id='', generation=0, size_gb=draft.size_gb, multiattach=draft.multiattach,
+            availability_zone=draft.availability_zone, extra_specs=kind.extra_specs))
+
+    def delete(self, caller: context.RequestContext, volume: records.Volume,
+               force: bool = False) -> None:
+        """Tell a volume to go.
+
+        :param force: whatever its own status is; live attachments hold it all the same
+        :raises InvalidVolume: its status or its attachments do not allow it
+        """
+        told = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
+                                    force)
+        failpoints.point('control.volumes.after_delete')
+        if told.host is not None and not sending.send(
+                self._tell_to_go, caller, told, told.host, volume_id=told.id):
+            # Not at its deadline, which is far, but when the manager looks next.
+            volumes.own(self._database, told.id, told.generation, told.host, 0)
+
+    def _tell_to_go(self, caller: context.RequestContext, told: records.Volume,
+                    host: str) -> None:
+        self._volume_services.on(host).delete_volume(caller, told.id, told.generation)

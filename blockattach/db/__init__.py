@@ -1,0 +1,1 @@
+"""The database: verbs in, typed records out; one module per aggregate."""

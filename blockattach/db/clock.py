@@ -1,0 +1,42 @@
+"""The database's time: the only one that several processes compare deadlines by."""
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext import compiler
+from sqlalchemy.sql import expression
+
+from blockattach.db.models import base
+
+
+class DatabaseTime(expression.FunctionElement[Any]):
+    """Now in UTC by the database server's clock, plus or minus some seconds."""
+
+    inherit_cache = True
+    name = 'database_time'
+    type = base.Timestamp
+
+
+def now(offset_seconds: float = 0) -> DatabaseTime:
+    """An expression for the database's time; never a value of this process."""
+    return DatabaseTime(sa.literal(float(offset_seconds), sa.Float))
+
+
+@compiler.compiles(DatabaseTime, 'sqlite')
+def _sqlite(element: DatabaseTime, generator: Any, **options: Any) -> str:
+    # strftime gives milliseconds; SQLAlchemy reads what follows the dot as microseconds.
+    offset = generator.process(element.clauses, **options)
+    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {offset} || ' seconds') || '000')"
+
+
+@compiler.compiles(DatabaseTime, 'mysql')
+@compiler.compiles(DatabaseTime, 'mariadb')
+def _mysql(element: DatabaseTime, generator: Any, **options: Any) -> str:
+    offset = generator.process(element.clauses, **options)
+    return f'(UTC_TIMESTAMP(6) + INTERVAL {offset} SECOND)'
+
+
+@compiler.compiles(DatabaseTime, 'postgresql')
+def _postgresql(element: DatabaseTime, generator: Any, **options: Any) -> str:
+    offset = generator.process(element.clauses, **options)
+    # Not clock_timestamp(), which may differ from row to row, so that no index serves it.
+    return f"(timezone('utc', statement_timestamp()) + make_interval(secs => {offset}))"

@@ -1,0 +1,77 @@
+"""Requests that a client named (``Idempotency-Key``): the same request makes nothing twice.
+
+What is kept is the id that was made, in the same transaction as the thing itself, and a digest of
+the body; never the answer, which may hold a secret and would grow old.
+"""
+import dataclasses
+import hashlib
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db.models import idempotency
+
+_keys = idempotency.idempotency_keys
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A named request: whose it is and what it is called, and what it asked."""
+
+    scope: str
+    body_digest: str
+
+
+def named(project_id: str, user_id: str, method: str, path: str, key: str,
+          body_digest: str) -> Request:
+    """A request under its name; the same name means nothing elsewhere or from somebody else."""
+    text = '\n'.join((project_id, user_id, method, path, key))
+    return Request(hashlib.sha256(text.encode()).hexdigest(), body_digest)
+
+
+def find(database: engine.Database, request: Request) -> str | None:
+    """The id that this request made before; None: it has made nothing.
+
+    :raises IdempotencyKeyReused: the name was given to another body
+    """
+    with database.reader() as connection:
+        row = connection.execute(_keys.select().where(
+            _keys.c.scope == request.scope, _keys.c.expires_at > clock.now())).one_or_none()
+    if row is None:
+        return None
+    if row.body_digest != request.body_digest:
+        raise errors.IdempotencyKeyReused()
+    return str(row.resource_id)
+
+
+def remember(connection: sa.Connection, database: engine.Database, request: Request,
+             resource_id: str, seconds: float) -> None:
+    """Write down what a request makes, in the transaction that makes it.
+
+    :raises IdempotencyKeyTaken: the same request is doing so elsewhere, or just has
+    """
+    connection.execute(_keys.delete().where(
+        _keys.c.scope == request.scope, _keys.c.expires_at <= clock.now()))
+    try:
+        connection.execute(_keys.insert().values(
+            scope=request.scope, body_digest=request.body_digest, resource_id=resource_id,
+            expires_at=clock.now(seconds), created_at=database.clock.utcnow()))
+    except db_exception.DBDuplicateEntry:
+        raise errors.IdempotencyKeyTaken() from None
+
+
+@engine.retried
+def forget(database: engine.Database, resource_id: str) -> None:
+    """The request failed: a repeat is a new request."""
+    with database.writer() as connection:
+        connection.execute(_keys.delete().where(_keys.c.resource_id == resource_id))
+
+
+@engine.retried
+def purge(database: engine.Database) -> int:
+    """Remove names whose time is over; returns how many."""
+    with database.writer() as connection:
+        return connection.execute(_keys.delete().where(_keys.c.expires_at <= clock.now())).rowcount

@@ -1,0 +1,143 @@
+"""Messages to users about failures that came after the answer."""
+import datetime
+import uuid
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach import errors
+from blockattach.db import engine
+from blockattach.db import paging
+from blockattach.db.models import message
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import records
+
+_rows = message.messages
+SECONDS_TO_LIVE = 30 * 24 * 3600
+
+SORT_COLUMNS = {
+    'id': _rows.c.id, 'created_at': _rows.c.created_at, 'event_id': _rows.c.event_id,
+    'resource_type': _rows.c.resource_type, 'resource_uuid': _rows.c.resource_id,
+    'request_id': _rows.c.request_id, 'message_level': _rows.c.message_level,
+}
+"""Sort keys and filters of a message list, by the API's names."""
+
+
+@engine.retried
+def create(database: engine.Database, project_id: str, request_id: str | None,
+           text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
+    """Write a message down for a project.
+
+    :param detail: what went wrong in this case, behind the constant sentence
+    """
+    with database.writer() as connection:
+        _insert(connection, database, str(uuid.uuid4()), project_id, request_id, text,
+                resource_id, detail)
+
+
+@engine.retried
+def create_once(database: engine.Database, project_id: str, request_id: str | None,
+                text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
+    """The same where a thing has such a message at most once: what is said last stands."""
+    name = _name_of(text, resource_id)
+    # Not an update first: one that finds nothing would lock the gap that others insert into.
+    try:
+        with database.writer() as connection:
+            _insert(connection, database, name, project_id, request_id, text, resource_id, detail)
+    except db_exception.DBDuplicateEntry:
+        with database.writer() as connection:
+            connection.execute(_rows.update().where(_rows.c.id == name).values(
+                user_message=_sentence(text, detail), updated_at=database.clock.utcnow()))
+
+
+@engine.retried
+def withdraw(database: engine.Database, text: domain_messages.Text, resource_id: str) -> None:
+    """Forget what `create_once` wrote: it turned out otherwise. None is a success."""
+    name = _name_of(text, resource_id)
+    with database.reader() as connection:
+        if connection.execute(sa.select(_rows.c.id).where(_rows.c.id == name)).first() is None:
+            return
+    with database.writer() as connection:
+        connection.execute(_rows.delete().where(_rows.c.id == name))
+
+
+def get(database: engine.Database, message_id: str) -> records.Message:
+    """One message.
+
+    :raises MessageNotFound: there is none
+    """
+    with database.reader() as connection:
+        row = connection.execute(
+            _rows.select().where(_rows.c.id == message_id)).one_or_none()
+    if row is None:
+        raise errors.MessageNotFound(message_id=message_id)
+    return _record(row)
+
+
+def list_page(database: engine.Database, project_id: str | None, equal: dict[str, Any],
+              page: paging.Page) -> list[records.Message]:
+    """One page of a project's messages (None: every project's).
+
+    :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :raises MessageNotFound: the marker is none
+    """
+    query = _rows.select()
+    if project_id is not None:
+        query = query.where(_rows.c.project_id == project_id)
+    for key, value in equal.items():
+        query = query.where(SORT_COLUMNS[key] == value)
+    with database.reader() as connection:
+        marker = None
+        if page.marker is not None:
+            marker = connection.execute(
+                sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items()))
+                .where(_rows.c.id == page.marker)).one_or_none()
+            if marker is None:
+                raise errors.MessageNotFound(message_id=page.marker)
+        found = connection.execute(
+            paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+    return [_record(row) for row in found]
+
+
+@engine.retried
+def delete(database: engine.Database, message_id: str) -> None:
+    """Forget a message. One that is not there is a success."""
+    with database.writer() as connection:
+        connection.execute(_rows.delete().where(_rows.c.id == message_id))
+
+
+@engine.retried
+def purge(database: engine.Database) -> int:
+    """Remove messages whose time is over; returns how many."""
+    with database.writer() as connection:
+        return connection.execute(
+            _rows.delete().where(_rows.c.expires_at <= database.clock.utcnow())).rowcount
+
+
+def _insert(connection: sa.Connection, database: engine.Database, message_id: str,
+            project_id: str, request_id: str | None, text: domain_messages.Text,
+            resource_id: str, detail: str) -> None:
+    now = database.clock.utcnow()
+    connection.execute(_rows.insert().values(
+        id=message_id, project_id=project_id, request_id=request_id, event_id=text.event_id,
+        user_message=_sentence(text, detail), message_level='ERROR',
+        resource_type=text.resource_type, resource_id=resource_id, created_at=now,
+        expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE)))
+
+
+def _sentence(text: domain_messages.Text, detail: str) -> str:
+    return f'{text.user_message} {detail}' if detail else text.user_message
+
+
+def _name_of(text: domain_messages.Text, resource_id: str) -> str:
+    """The id of the only message of its kind on a thing: the key itself keeps a second out."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f'blockattach:{text.event_id}:{resource_id}'))
+
+
+def _record(row: sa.Row[Any]) -> records.Message:
+    return records.Message(
+        id=row.id, project_id=row.project_id, request_id=row.request_id, event_id=row.event_id,
+        user_message=row.user_message, message_level=row.message_level,
+        resource_type=row.resource_type, resource_id=row.resource_id,
+        created_at=row.created_at, guaranteed_until=row.expires_at)

@@ -1,0 +1,13 @@
+"""${message}."""
+from alembic import op
+import sqlalchemy as sa
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Expand only: the release before must go on working with what this leaves."""
+    ${upgrades if upgrades else 'pass'}

@@ -1,0 +1,260 @@
+"""First light: volumes and their types, attachments and grants, services, pools, messages."""
+import uuid
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+from blockattach.db import clock
+
+revision = '0001'
+down_revision = None
+branch_labels = None
+depends_on = None
+
+UUID = sa.String(36)
+NAME = sa.String(255)
+POOL_NAME = sa.String(255).with_variant(sa.String(255, collation='C'), 'postgresql')
+LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
+TIMESTAMP = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+OPTIONS: dict[str, Any] = {
+    'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
+
+
+def upgrade() -> None:
+    """Make every table, and the type of volumes whose type nobody names."""
+    _services()
+    _pools()
+    _volume_types()
+    _volume_type_extra_specs()
+    _volumes()
+    _volume_metadata()
+    _attachments()
+    _grants()
+    _messages()
+    _default_volume_type()
+
+
+def _messages() -> None:
+    op.create_table(
+        'messages',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('request_id', NAME),
+        sa.Column('event_id', sa.String(64), nullable=False),
+        sa.Column('user_message', LONG_TEXT, nullable=False),
+        sa.Column('message_level', sa.String(16), nullable=False),
+        sa.Column('resource_type', sa.String(64), nullable=False),
+        sa.Column('resource_id', UUID),
+        sa.Column('expires_at', TIMESTAMP, nullable=False),
+        *_timestamps(),
+        sa.PrimaryKeyConstraint('id', name='pk_messages'),
+        **OPTIONS)
+    _indexes('messages',
+             ('expires_at',),
+             ('project_id', 'created_at', 'id'))
+
+
+def _pools() -> None:
+    op.create_table(
+        'pools',
+        sa.Column('name', POOL_NAME, nullable=False),
+        sa.Column('host', NAME, nullable=False),
+        sa.Column('availability_zone', NAME, nullable=False),
+        sa.Column('capabilities', LONG_TEXT, nullable=False),
+        sa.Column('total_gb', sa.Double),
+        sa.Column('free_gb', sa.Double),
+        sa.Column('provisioned_gb', sa.Double, nullable=False),
+        sa.Column('limit_gb', sa.Double),
+        sa.Column('thin', sa.Boolean, nullable=False),
+        sa.Column('multiattach', sa.Boolean, nullable=False),
+        sa.Column('allocated_gb', sa.Integer, nullable=False),
+        sa.Column('reported_at', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('name', name='pk_pools'),
+        **OPTIONS)
+    _indexes('pools', ('host',))
+
+
+def _services() -> None:
+    op.create_table(
+        'services',
+        sa.Column('id', sa.Integer, autoincrement=True, nullable=False),
+        sa.Column('uuid', UUID, nullable=False),
+        sa.Column('binary', sa.String(64), nullable=False),
+        sa.Column('host', NAME, nullable=False),
+        sa.Column('availability_zone', NAME, nullable=False),
+        sa.Column('disabled', sa.Boolean, nullable=False),
+        sa.Column('disabled_reason', NAME),
+        sa.Column('incarnation', sa.String(64), nullable=False),
+        sa.Column('reported_at', TIMESTAMP, nullable=False),
+        *_timestamps(),
+        sa.PrimaryKeyConstraint('id', name='pk_services'),
+        sa.UniqueConstraint('binary', 'host', name='uq_services_binary_host'),
+        sa.UniqueConstraint('uuid', name='uq_services_uuid'),
+        **OPTIONS)
+
+
+def _volume_types() -> None:
+    op.create_table(
+        'volume_types',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('name', NAME, nullable=False),
+        sa.Column('description', NAME),
+        sa.Column('is_public', sa.Boolean, nullable=False),
+        sa.Column('live_name', NAME),
+        *_timestamps(),
+        *_soft_deletion(),
+        sa.PrimaryKeyConstraint('id', name='pk_volume_types'),
+        sa.UniqueConstraint('live_name', name='uq_volume_types_live_name'),
+        **OPTIONS)
+
+
+def _volume_type_extra_specs() -> None:
+    op.create_table(
+        'volume_type_extra_specs',
+        sa.Column('volume_type_id', UUID, nullable=False),
+        sa.Column('key', NAME, nullable=False),
+        sa.Column('value', NAME, nullable=False),
+        sa.PrimaryKeyConstraint('volume_type_id', 'key', name='pk_volume_type_extra_specs'),
+        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
+                                name='fk_volume_type_extra_specs_volume_type_id',
+                                ondelete='CASCADE'),
+        **OPTIONS)
+
+
+def _volumes() -> None:
+    op.create_table(
+        'volumes',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('user_id', NAME, nullable=False),
+        sa.Column('name', NAME),
+        sa.Column('description', NAME),
+        sa.Column('size_gb', sa.Integer, nullable=False),
+        sa.Column('own_status', sa.String(32), nullable=False),
+        sa.Column('lowest_rank', sa.Integer),
+        sa.Column('status', sa.String(32), nullable=False),
+        sa.Column('attach_status', sa.String(32), nullable=False),
+        sa.Column('multiattach', sa.Boolean, nullable=False),
+        sa.Column('bootable', sa.Boolean, nullable=False),
+        sa.Column('availability_zone', NAME, nullable=False),
+        sa.Column('volume_type_id', UUID, nullable=False),
+        sa.Column('pool', POOL_NAME),
+        sa.Column('service_uuid', UUID),
+        sa.Column('shared_targets', sa.Boolean, nullable=False),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('owner', NAME),
+        sa.Column('deadline', TIMESTAMP),
+        sa.Column('attempts', sa.Integer, nullable=False),
+        sa.Column('tried', LONG_TEXT, nullable=False),
+        *_timestamps(),
+        *_soft_deletion(),
+        sa.PrimaryKeyConstraint('id', name='pk_volumes'),
+        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
+                                name='fk_volumes_volume_type_id'),
+        **OPTIONS)
+    _indexes('volumes',
+             ('deadline',),
+             ('deleted', 'created_at', 'id'),
+             ('deleted', 'pool'),
+             ('deleted', 'project_id', 'created_at', 'id'),
+             ('deleted', 'volume_type_id'))
+
+
+def _volume_metadata() -> None:
+    op.create_table(
+        'volume_metadata',
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('key', NAME, nullable=False),
+        sa.Column('value', NAME, nullable=False),
+        sa.PrimaryKeyConstraint('volume_id', 'key', name='pk_volume_metadata'),
+        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
+                                name='fk_volume_metadata_volume_id', ondelete='CASCADE'),
+        **OPTIONS)
+
+
+def _attachments() -> None:
+    op.create_table(
+        'attachments',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('instance_uuid', UUID),
+        sa.Column('state', sa.String(32), nullable=False),
+        sa.Column('previous_state', sa.String(32)),
+        sa.Column('rank', sa.Integer),
+        sa.Column('slot', sa.Integer),
+        sa.Column('mode', sa.String(2)),
+        sa.Column('previous_mode', sa.String(2)),
+        sa.Column('connector', LONG_TEXT),
+        sa.Column('previous_connector', LONG_TEXT),
+        sa.Column('initiator', NAME),
+        sa.Column('previous_initiator', NAME),
+        sa.Column('host', NAME),
+        sa.Column('mountpoint', NAME),
+        sa.Column('connection', LONG_TEXT),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('owner', NAME),
+        sa.Column('deadline', TIMESTAMP),
+        sa.Column('last_error', LONG_TEXT),
+        sa.Column('attached_at', TIMESTAMP),
+        sa.Column('detached_at', TIMESTAMP),
+        *_timestamps(),
+        *_soft_deletion(),
+        sa.PrimaryKeyConstraint('id', name='pk_attachments'),
+        sa.UniqueConstraint('volume_id', 'slot', name='uq_attachments_volume_id_slot'),
+        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
+                                name='fk_attachments_volume_id'),
+        **OPTIONS)
+    _indexes('attachments',
+             ('deadline',),
+             ('deleted', 'created_at', 'id'),
+             ('deleted', 'host'),
+             ('deleted', 'instance_uuid'),
+             ('deleted', 'project_id', 'created_at', 'id'),
+             ('volume_id', 'deleted', 'initiator'),
+             ('volume_id', 'previous_initiator'),
+             ('volume_id', 'rank'))
+
+
+def _grants() -> None:
+    op.create_table(
+        'grants',
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('initiator', NAME, nullable=False),
+        sa.Column('alias', sa.String(32), nullable=False),
+        sa.Column('username', sa.String(64), nullable=False),
+        sa.Column('sealed_password', NAME, nullable=False),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('volume_id', 'initiator', name='pk_grants'),
+        sa.UniqueConstraint('volume_id', 'alias', name='uq_grants_volume_id_alias'),
+        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
+                                name='fk_grants_volume_id'),
+        **OPTIONS)
+
+
+def _default_volume_type() -> None:
+    types = sa.table(
+        'volume_types',
+        *(sa.column(name, NAME) for name in ('id', 'name', 'description', 'live_name')),
+        *(sa.column(name, sa.Boolean) for name in ('is_public', 'deleted')),
+        sa.column('created_at', TIMESTAMP))
+    op.execute(types.insert().values(
+        id=str(uuid.uuid4()), name='__DEFAULT__', live_name='__DEFAULT__',
+        description='Default Volume Type', is_public=True, deleted=False, created_at=clock.now()))
+
+
+def _timestamps() -> tuple[sa.Column, ...]:
+    return (sa.Column('created_at', TIMESTAMP, nullable=False),
+            sa.Column('updated_at', TIMESTAMP))
+
+
+def _soft_deletion() -> tuple[sa.Column, ...]:
+    return (sa.Column('deleted', sa.Boolean, nullable=False),
+            sa.Column('deleted_at', TIMESTAMP))
+
+
+def _indexes(table: str, *each: tuple[str, ...]) -> None:
+    for columns in each:
+        op.create_index(f'ix_{table}_{"_".join(columns)}', table, list(columns))

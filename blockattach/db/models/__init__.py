@@ -1,0 +1,14 @@
+"""Tables. Seen by `blockattach.db` only; `metadata` is what the migrations must agree with."""
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import idempotency
+from blockattach.db.models import message
+from blockattach.db.models import pool
+from blockattach.db.models import quota
+from blockattach.db.models import service
+from blockattach.db.models import volume
+
+metadata = base.metadata
+
+__all__ = ('attachment', 'idempotency', 'message', 'metadata', 'pool', 'quota', 'service',
+           'volume')

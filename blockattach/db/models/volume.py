@@ -1,0 +1,74 @@
+"""Volumes and their types."""
+import sqlalchemy as sa
+
+from blockattach.db.models import base
+
+volume_types = sa.Table(
+    'volume_types', base.metadata,
+    base.uuid_column('id', primary_key=True),
+    sa.Column('name', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.Column('description', sa.String(base.NAME_LENGTH)),
+    sa.Column('is_public', sa.Boolean, nullable=False, default=True),
+    # NULL once deleted, so that the name is free again and the database itself keeps it unique.
+    sa.Column('live_name', sa.String(base.NAME_LENGTH), unique=True),
+    *base.timestamps(), *base.soft_deletion(),
+    **base.OPTIONS)
+
+volume_type_extra_specs = sa.Table(
+    'volume_type_extra_specs', base.metadata,
+    base.uuid_column('volume_type_id', primary_key=True),
+    sa.Column('key', sa.String(base.NAME_LENGTH), primary_key=True),
+    sa.Column('value', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'], ondelete='CASCADE'),
+    **base.OPTIONS)
+
+volumes = sa.Table(
+    'volumes', base.metadata,
+    base.uuid_column('id', primary_key=True),
+    sa.Column('project_id', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.Column('user_id', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.Column('name', sa.String(base.NAME_LENGTH)),
+    sa.Column('description', sa.String(base.NAME_LENGTH)),
+    sa.Column('size_gb', sa.Integer, nullable=False),
+    # own_status is written by the volume's own lifecycle; lowest_rank, status and attach_status
+    # follow from it and the attachments, in the same transaction.
+    sa.Column('own_status', sa.String(32), nullable=False),
+    sa.Column('lowest_rank', sa.Integer),
+    sa.Column('status', sa.String(32), nullable=False),
+    sa.Column('attach_status', sa.String(32), nullable=False),
+    sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
+    sa.Column('bootable', sa.Boolean, nullable=False, default=False),
+    # From the type at birth, whose extra specs cannot change while it has volumes.
+    sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
+    # NULL: nobody has ever said. Shown with attached_mode among the volume's metadata.
+    sa.Column('readonly', sa.Boolean),
+    sa.Column('attached_mode', sa.String(2)),
+    # How many detaches os-begin_detaching has announced that have not begun yet.
+    sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
+    sa.Column('availability_zone', sa.String(base.NAME_LENGTH), nullable=False),
+    base.uuid_column('volume_type_id', nullable=False),
+    sa.Column('pool', base.PoolName),
+    base.uuid_column('service_uuid'),
+    sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
+    # Raised by every move of the volume's own life; a late message changes nothing.
+    sa.Column('generation', sa.Integer, nullable=False, default=0),
+    sa.Column('owner', sa.String(base.NAME_LENGTH)),
+    sa.Column('deadline', base.Timestamp),
+    sa.Column('attempts', sa.Integer, nullable=False, default=0),
+    sa.Column('tried', base.LongText, nullable=False, default='[]'),
+    *base.timestamps(), *base.soft_deletion(),
+    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
+    sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
+    sa.Index(None, 'deleted', 'created_at', 'id'),
+    sa.Index(None, 'deleted', 'pool'),
+    sa.Index(None, 'deleted', 'volume_type_id'),
+    sa.Index(None, 'deadline'),
+    **base.OPTIONS)
+
+volume_metadata = sa.Table(
+    'volume_metadata', base.metadata,
+    base.uuid_column('volume_id', primary_key=True),
+    sa.Column('key', sa.String(base.NAME_LENGTH), primary_key=True),
+    sa.Column('value', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], ondelete='CASCADE'),
+    **base.OPTIONS)

@@ -1,0 +1,160 @@
+"""Pools: what they last reported, and what has been given away of them."""
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import rows
+from blockattach.db.models import base
+from blockattach.db.models import pool
+from blockattach.db.models import service
+from blockattach.db.models import volume
+from blockattach.domain import binaries
+from blockattach.domain import pools
+
+_pools = pool.pools
+_services = service.services
+_volumes = volume.volumes
+
+# Reports come more seldom than heartbeats: one that is late does not make a pool vanish.
+_REPORT_PATIENCE = 3
+
+
+@engine.retried
+def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Mapping[str, Any]]],
+           availability_zone: str) -> None:
+    """Store what one ``host@backend`` says of all its pools; ``allocated_gb`` is not touched.
+
+    A pool of this host that is not among them is forgotten, unless volumes are on it.
+
+    :param reports: the pool's whole name (``host@backend#pool``) and its capabilities
+    """
+    reported = dict(reports)
+    with database.writer() as connection:
+        given = _given_away(connection, host)
+        # New ones first: a volume's lock comes before a pool's.
+        for name in sorted(reported.keys() - given.keys()):
+            given[name] = _add(connection, name, host, availability_zone, reported[name])
+        for name, capabilities in sorted(reported.items()):
+            connection.execute(_pools.update().where(_pools.c.name == name).values(
+                availability_zone=availability_zone, **_measured(capabilities, given[name])))
+        _forget(connection, given.keys() - reported.keys())
+
+
+def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
+    """Every pool by name. ``up``: its report is recent, its service lives and is not disabled.
+
+    :param down_after: seconds without a sign of life after which a service counts as down
+    """
+    with database.reader() as connection:
+        return [_record(row) for row in connection.execute(_with_up(down_after))]
+
+
+def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
+    """One pool by its whole name.
+
+    :raises PoolNotFound: none of that name has ever reported
+    """
+    with database.reader() as connection:
+        row = connection.execute(
+            _with_up(down_after).where(_pools.c.name == name)).one_or_none()
+    if row is None:
+        raise errors.PoolNotFound(pool=name)
+    return _record(row)
+
+
+def _with_up(down_after: float) -> sa.Select[Any]:
+    service_serves = sa.or_(
+        _services.c.id.is_(None),
+        sa.and_(_services.c.disabled == sa.false(),
+                _services.c.reported_at >= clock.now(-down_after)))
+    up = sa.and_(_pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE),
+                 service_serves)
+    return sa.select(_pools, up.label('up')).outerjoin(
+        _services, sa.and_(_services.c.host == _pools.c.host,
+                           _services.c.binary == binaries.VOLUME)).order_by(_pools.c.name)
+
+
+def _given_away(connection: sa.Connection, host: str) -> dict[str, int]:
+    known = connection.execute(
+        sa.select(_pools.c.name, _pools.c.allocated_gb).where(_pools.c.host == host))
+    return {row.name: row.allocated_gb for row in known}
+
+
+def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
+         capabilities: Mapping[str, Any]) -> int:
+    """Write a new pool down with what the volumes there take already; returns that."""
+    sizes = connection.execute(
+        sa.select(_volumes.c.size_gb).where(base.live(_volumes),
+                                            _volumes.c.pool == name).with_for_update())
+    allocated = sum(sizes.scalars())
+    try:
+        with connection.begin_nested():
+            connection.execute(_pools.insert().values(
+                name=name, host=host, availability_zone=availability_zone,
+                allocated_gb=allocated, **_measured(capabilities, allocated)))
+    except db_exception.DBDuplicateEntry:
+        # Another process of the same backend was faster, and has counted the same volumes.
+        pass
+    return allocated
+
+
+def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
+    gone = set(names)
+    if not gone:
+        return
+    holding = connection.execute(
+        sa.select(_volumes.c.pool).distinct().where(base.live(_volumes),
+                                                    _volumes.c.pool.in_(gone)))
+    # A claim that was made since that look has raised the pool's own row.
+    connection.execute(_pools.delete().where(
+        _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
+
+
+def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
+    """The columns that follow from a report.
+
+    A backend that does not say what it has provisioned has provisioned what was given away.
+    """
+    told = {'provisioned_capacity_gb': allocated, **capabilities}
+    capacity = pools.measure(told)
+    return {
+        'capabilities': rows.to_json(_speakable(told)),
+        'total_gb': _finite(capacity.total_gb), 'free_gb': _finite(capacity.free_gb),
+        'provisioned_gb': _finite(capacity.provisioned_gb) or 0.0,
+        'limit_gb': _finite(capacity.limit_gb), 'thin': capacity.thin,
+        'multiattach': pools.flag(capabilities.get('multiattach')), 'reported_at': clock.now()}
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value
+
+
+def _speakable(value: Any) -> Any:
+    """JSON has no endless numbers: "infinite" is the word that drivers and clients know."""
+    if isinstance(value, Mapping):
+        return {str(key): _speakable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_speakable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return 'infinite' if value > 0 else None
+    return value
+
+
+def _record(row: sa.Row[Any]) -> pools.Pool:
+    return pools.Pool(
+        name=row.name, availability_zone=row.availability_zone,
+        total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
+        provisioned_gb=row.provisioned_gb, allocated_gb=row.allocated_gb,
+        limit_gb=_or_endless(row.limit_gb), thin=row.thin, multiattach=row.multiattach,
+        capabilities=rows.from_json(row.capabilities), up=bool(row.up))
+
+
+def _or_endless(value: float | None) -> float:
+    return math.inf if value is None else value

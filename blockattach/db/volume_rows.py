@@ -1,0 +1,90 @@
+"""The volume's row as a lock, and the one place that writes its status.
+
+Inside the transactions of `blockattach.db.attachments` and `blockattach.db.volumes`; nobody else.
+"""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import engine
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import volume
+from blockattach.domain import volume_lifecycle
+
+_volumes = volume.volumes
+_attachments = attachment.attachments
+LIVE = base.live(_volumes)
+"""Volumes that are not gone."""
+_AFTER_HASH = chr(ord('#') + 1)
+
+
+def lock(connection: sa.Connection, volume_id: str) -> sa.Row[Any]:
+    """Lock a live volume's row until the transaction ends; the transaction's first statement.
+
+    :raises VolumeNotFound: there is none
+    """
+    row = connection.execute(
+        _volumes.select().where(_volumes.c.id == volume_id, LIVE)
+        .with_for_update()).one_or_none()
+    if row is None:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return row
+
+
+def store_rank(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
+               lowest_rank: int | None,
+               announced: int | None = None) -> volume_lifecycle.Derived:
+    """Derive the volume's words from a new lowest rank; writes only what differs.
+
+    :param announced: how many detaches are announced from now on; None: as before
+    """
+    announced = row.detach_announced if announced is None else max(announced, 0)
+    derived = volume_lifecycle.derive_status(
+        row.own_status, lowest_rank, _all_announced(connection, row.id, announced))
+    now = (lowest_rank, announced, *derived)
+    if (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
+        _store(connection, row.id, lowest_rank=lowest_rank, detach_announced=announced,
+               status=derived.status, attach_status=derived.attach_status,
+               updated_at=database.clock.utcnow())
+    return derived
+
+
+def store_own_status(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
+                     own_status: volume_lifecycle.OwnStatus, **values: Any) -> None:
+    """Write the volume's own status, raise its generation, and derive its words."""
+    derived = volume_lifecycle.derive_status(
+        own_status, row.lowest_rank, _all_announced(connection, row.id, row.detach_announced))
+    _store(connection, row.id, own_status=own_status.value, status=derived.status,
+           attach_status=derived.attach_status, generation=row.generation + 1,
+           updated_at=database.clock.utcnow(), **values)
+
+
+def host_of(pool: str | None) -> str | None:
+    """``host@backend`` of ``host@backend#pool``."""
+    return None if pool is None else pool.split('#', 1)[0]
+
+
+def on_host(host: str) -> sa.ColumnElement[bool]:
+    """Volumes on any pool of one ``host@backend``.
+
+    A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
+    """
+    return sa.and_(_volumes.c.pool > f'{host}#', _volumes.c.pool < f'{host}{_AFTER_HASH}')
+
+
+def attached_count(connection: sa.Connection, volume_id: str) -> int:
+    """How many of a volume's rows are attached: a look into an index."""
+    return connection.execute(
+        sa.select(sa.func.count()).where(
+            _attachments.c.volume_id == volume_id,
+            _attachments.c.rank == volume_lifecycle.ATTACHED_RANK)).scalar_one()
+
+
+def _all_announced(connection: sa.Connection, volume_id: str, announced: int) -> bool:
+    return announced > 0 and announced >= attached_count(connection, volume_id)
+
+
+def _store(connection: sa.Connection, volume_id: str, **values: Any) -> None:
+    connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(**values))

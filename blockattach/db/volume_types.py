@@ -1,0 +1,266 @@
+"""Volume types and their extra specs. A type that live volumes use keeps its meaning.
+
+Whoever changes a type locks its row first; a volume that is being made holds a share of that row
+by its foreign key, so that "in use" cannot come true behind the look.
+"""
+import uuid
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_log import log as oslo_log
+from oslo_utils import uuidutils
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import paging
+from blockattach.db.models import base
+from blockattach.db.models import volume
+from blockattach.domain import records
+
+LOG = oslo_log.getLogger(__name__)
+
+_types = volume.volume_types
+_specs = volume.volume_type_extra_specs
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
+    'id': _types.c.id, 'name': _types.c.name, 'description': _types.c.description,
+    'is_public': _types.c.is_public, 'created_at': _types.c.created_at,
+    'updated_at': _types.c.updated_at,
+}
+"""Sort keys of a list of types, by the API's names."""
+
+
+@engine.retried
+def create(database: engine.Database, name: str, description: str | None, is_public: bool,
+           extra_specs: Mapping[str, str]) -> records.VolumeType:
+    """Write a new type down.
+
+    :raises VolumeTypeExists: a live type has that name
+    """
+    type_id = str(uuid.uuid4())
+    try:
+        with database.writer() as connection:
+            connection.execute(_types.insert().values(
+                id=type_id, name=name, live_name=name, description=description,
+                is_public=is_public, created_at=database.clock.utcnow()))
+            _store_specs(connection, type_id, extra_specs)
+            made = _read(connection, _types.c.id == type_id)
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.VolumeTypeExists(name=name) from error
+    LOG.info('Volume type is made%s', log.fields(volume_type_id=type_id, name=name))
+    return made[0]
+
+
+def get(database: engine.Database, type_id: str) -> records.VolumeType:
+    """One live type.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    with database.reader() as connection:
+        found = _read(connection, _types.c.id == type_id)
+    if not found:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+    return found[0]
+
+
+def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
+    """One live type by its name.
+
+    :raises VolumeTypeNameNotFound: there is none
+    """
+    with database.reader() as connection:
+        found = _read(connection, _types.c.live_name == name)
+    if not found:
+        raise errors.VolumeTypeNameNotFound(name=name)
+    return found[0]
+
+
+def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
+    """One live type by its id, else by its name.
+
+    :raises VolumeTypeNotFound: there is none, and it looks like an id
+    :raises VolumeTypeNameNotFound: there is none, and it can only be a name
+    """
+    with database.reader() as connection:
+        found = _read(connection, sa.or_(_types.c.id == id_or_name,
+                                         _types.c.live_name == id_or_name))
+    if found:
+        return next((kind for kind in found if kind.id == id_or_name), found[0])
+    if uuidutils.is_uuid_like(id_or_name):
+        raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
+    raise errors.VolumeTypeNameNotFound(name=id_or_name)
+
+
+def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
+              name: str | None, page: paging.Page) -> list[records.VolumeType]:
+    """One page of live types: two queries, however many there are.
+
+    :param is_public: only public ones, only private ones, or None for both
+    :param extra_specs: keys with values that a type must all have
+    :raises VolumeTypeNotFound: the marker is none
+    """
+    query = _types.select().where(base.live(_types))
+    if is_public is not None:
+        query = query.where(_types.c.is_public.is_(is_public))
+    if name is not None:
+        query = query.where(_types.c.live_name == name)
+    for key, value in extra_specs.items():
+        query = query.where(sa.exists().where(
+            _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, _specs.c.value == value))
+    with database.reader() as connection:
+        marker = None
+        if page.marker is not None:
+            marker = connection.execute(_types.select().where(
+                _types.c.id == page.marker, base.live(_types))).one_or_none()
+            if marker is None:
+                raise errors.VolumeTypeNotFound(volume_type_id=page.marker)
+        found = connection.execute(
+            paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+        return _records(connection, found)
+
+
+@engine.retried
+def update(database: engine.Database, type_id: str, name: str | None = None,
+           description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
+    """Change what a type is called and who sees it; None leaves a fact as it is.
+
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeExists: another live type has that name
+    """
+    changed: dict[str, Any] = {
+        key: value for key, value in (('name', name), ('live_name', name),
+                                      ('description', description), ('is_public', is_public))
+        if value is not None}
+    try:
+        with database.writer() as connection:
+            _lock(connection, type_id)
+            _touch(connection, database, type_id, **changed)
+            made = _read(connection, _types.c.id == type_id)
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.VolumeTypeExists(name=name) from error
+    LOG.info('Volume type is changed%s', log.fields(volume_type_id=type_id))
+    return made[0]
+
+
+@engine.retried
+def delete(database: engine.Database, type_id: str, default_name: str | None = None) -> None:
+    """Remove a type; the row stays as history for volumes that had it.
+
+    :param default_name: name of the type that volumes get which name none; it must stay
+    :raises VolumeTypeNotFound: there is none
+    :raises InvalidInput: it is the default one, the last one, or live volumes use it
+    """
+    with database.writer() as connection:
+        # All of them, so that of two callers that remove the last two types one is refused.
+        live = {row.id: row.name for row in connection.execute(
+            sa.select(_types.c.id, _types.c.name).where(base.live(_types))
+            .order_by(_types.c.id).with_for_update())}
+        if type_id not in live:
+            raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+        if len(live) == 1:
+            raise errors.InvalidInput(
+                reason=f'The volume type {type_id} is the only currently defined volume type '
+                       f'and cannot be deleted.')
+        if live[type_id] == default_name:
+            raise errors.InvalidInput(
+                reason=f'The volume type {type_id} is a default volume type and cannot be '
+                       f'deleted.')
+        if _used(connection, type_id):
+            raise errors.InvalidInput(reason='Target volume type is still in use.')
+        _touch(connection, database, type_id, live_name=None, deleted=True,
+               deleted_at=database.clock.utcnow())
+    LOG.info('Volume type is gone%s', log.fields(volume_type_id=type_id))
+
+
+@engine.retried
+def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str, str]) -> None:
+    """Write extra specs over those of the same keys, all or none; other keys stay.
+
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeInUse: live volumes were made by what it says now
+    """
+    with database.writer() as connection:
+        _lock_unused(connection, type_id)
+        connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
+                                                 _specs.c.key.in_(specs)))
+        _store_specs(connection, type_id, specs)
+        _touch(connection, database, type_id)
+    LOG.info('Extra specs of a volume type are set%s',
+             log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))
+
+
+@engine.retried
+def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None:
+    """Remove one extra spec.
+
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises ExtraSpecNotFound: the type has none of that key
+    """
+    with database.writer() as connection:
+        _lock_unused(connection, type_id)
+        done = connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
+                                                        _specs.c.key == key))
+        if done.rowcount != 1:
+            raise errors.ExtraSpecNotFound(volume_type_id=type_id, key=key)
+        _touch(connection, database, type_id)
+    LOG.info('Extra spec of a volume type is removed%s',
+             log.fields(volume_type_id=type_id, key=key))
+
+
+def _lock(connection: sa.Connection, type_id: str) -> None:
+    found = connection.execute(
+        sa.select(_types.c.id).where(_types.c.id == type_id, base.live(_types))
+        .with_for_update()).one_or_none()
+    if found is None:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+
+
+def _lock_unused(connection: sa.Connection, type_id: str) -> None:
+    _lock(connection, type_id)
+    if _used(connection, type_id):
+        raise errors.VolumeTypeInUse
+
+
+def _used(connection: sa.Connection, type_id: str) -> bool:
+    volumes = volume.volumes
+    return connection.execute(
+        sa.select(volumes.c.id).where(base.live(volumes),
+                                      volumes.c.volume_type_id == type_id)
+        .limit(1)).first() is not None
+
+
+def _touch(connection: sa.Connection, database: engine.Database, type_id: str,
+           **values: Any) -> None:
+    connection.execute(_types.update().where(_types.c.id == type_id).values(
+        updated_at=database.clock.utcnow(), **values))
+
+
+def _store_specs(connection: sa.Connection, type_id: str, specs: Mapping[str, str]) -> None:
+    if specs:
+        connection.execute(_specs.insert(), [
+            {'volume_type_id': type_id, 'key': key, 'value': value}
+            for key, value in specs.items()])
+
+
+def _read(connection: sa.Connection,
+          condition: sa.ColumnElement[bool]) -> list[records.VolumeType]:
+    return _records(connection, connection.execute(
+        _types.select().where(condition, base.live(_types))).all())
+
+
+def _records(connection: sa.Connection,
+             found: Sequence[sa.Row[Any]]) -> list[records.VolumeType]:
+    specs: dict[str, dict[str, str]] = {row.id: {} for row in found}
+    if specs:
+        for row in connection.execute(
+                _specs.select().where(_specs.c.volume_type_id.in_(specs))):
+            specs[row.volume_type_id][row.key] = row.value
+    return [records.VolumeType(
+        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
+        extra_specs=specs[row.id], created_at=row.created_at, updated_at=row.updated_at)
+        for row in found]

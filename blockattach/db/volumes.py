@@ -1,0 +1,228 @@
+"""Volumes: the verbs of their own life. Each is one transaction under the volume's lock."""
+import dataclasses
+import uuid
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import rows
+from blockattach.db import volume_queries
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import pool
+from blockattach.db.models import volume
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+LOG = oslo_log.getLogger(__name__)
+
+_volumes = volume.volumes
+_pools = pool.pools
+_Own = volume_lifecycle.OwnStatus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A volume as it was asked for."""
+
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    size_gb: int
+    volume_type_id: str
+    multiattach: bool
+    availability_zone: str
+    metadata: Mapping[str, str]
+    single_writer: bool = False
+
+
+@engine.retried
+def create(database: engine.Database, draft: Draft, lease_seconds: float,
+           within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
+    """Write a new volume down; nothing has been asked of any backend yet.
+
+    Its deadline is how long the scheduler may take before somebody asks it again.
+
+    :param within: called in the same transaction with the new id: all of it or nothing
+    """
+    volume_id = str(uuid.uuid4())
+    values = dataclasses.asdict(draft)
+    metadata = values.pop('metadata')
+    derived = volume_lifecycle.derive_status(_Own.CREATING, None)
+    with database.writer() as connection:
+        connection.execute(_volumes.insert().values(
+            id=volume_id, own_status=_Own.CREATING.value, status=derived.status,
+            attach_status=derived.attach_status, generation=1,
+            deadline=clock.now(lease_seconds), created_at=database.clock.utcnow(), **values))
+        if metadata:
+            connection.execute(volume.volume_metadata.insert(), [
+                {'volume_id': volume_id, 'key': key, 'value': value}
+                for key, value in metadata.items()])
+        if within is not None:
+            within(connection, volume_id)
+        made = volume_queries.read(connection, volume_id)
+    LOG.info('Volume is asked for%s', log.fields(volume_id=volume_id, size_gb=draft.size_gb))
+    return made
+
+
+@engine.retried
+def claim(database: engine.Database, volume_id: str, generation: int, pool_name: str,
+          service_uuid: str | None, lease_seconds: float) -> int | None:
+    """Take the volume's room on a pool and place it there, both or neither.
+
+    :returns: the volume's new generation; None when the pool has no room left
+    :raises StaleGeneration: the volume is no longer waiting for a pool
+    """
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.CREATING)
+        if row.pool is not None:
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+        taken = connection.execute(
+            _pools.update().where(
+                _pools.c.name == pool_name,
+                sa.or_(_pools.c.limit_gb.is_(None),
+                       _pools.c.allocated_gb + row.size_gb <= _pools.c.limit_gb))
+            .values(allocated_gb=_pools.c.allocated_gb + row.size_gb))
+        if taken.rowcount != 1:
+            return None
+        volume_rows.store_own_status(
+            connection, database, row, _Own.CREATING, pool=pool_name, service_uuid=service_uuid,
+            attempts=row.attempts + 1, deadline=clock.now(lease_seconds), owner=None)
+    return generation + 1
+
+
+@engine.retried
+def unclaim(database: engine.Database, volume_id: str, generation: int,
+            lease_seconds: float) -> int:
+    """Give the claimed room back and note the pool as tried; the volume waits for another.
+
+    :returns: the volume's new generation
+    :raises StaleGeneration: somebody else has gone on with it
+    """
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.CREATING)
+        _give_back(connection, row)
+        tried = [*rows.from_json(row.tried), *filter(None, (row.pool,))]
+        volume_rows.store_own_status(
+            connection, database, row, _Own.CREATING, pool=None, service_uuid=None, owner=None,
+            tried=rows.to_json(tried), deadline=clock.now(lease_seconds))
+    LOG.warning('Volume waits for a pool again%s',
+                log.fields(volume_id=volume_id, pool=row.pool))
+    return generation + 1
+
+
+@engine.retried
+def own(database: engine.Database, volume_id: str, generation: int, owner: str,
+        lease_seconds: float) -> bool:
+    """Write who is at work on the volume; False when it has moved on since that generation."""
+    with database.writer() as connection:
+        done = connection.execute(
+            _volumes.update().where(_volumes.c.id == volume_id, volume_rows.LIVE,
+                                    sa.or_(_volumes.c.owner.is_(None), _volumes.c.owner == owner),
+                                    _volumes.c.generation == generation)
+            .values(owner=owner, deadline=clock.now(lease_seconds)))
+        return done.rowcount == 1
+
+
+@engine.retried
+def created(database: engine.Database, volume_id: str, generation: int,
+            shared_targets: bool) -> None:
+    """The backend has made it.
+
+    :raises StaleGeneration: somebody else went on with it; what was made must be removed
+    """
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.CREATING)
+        if row.pool is None:
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+        volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE, owner=None,
+                                     deadline=None, shared_targets=shared_targets)
+    LOG.info('Volume is created%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+@engine.retried
+def failed(database: engine.Database, volume_id: str, generation: int) -> None:
+    """No pool could make it: it ends in error, its room is given back."""
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.CREATING)
+        _give_back(connection, row)
+        volume_rows.store_own_status(connection, database, row, _Own.ERROR, pool=None,
+                                     service_uuid=None, owner=None, deadline=None)
+    LOG.warning('Volume is in error%s', log.fields(volume_id=volume_id))
+
+
+@engine.retried
+def start_delete(database: engine.Database, volume_id: str, lease_seconds: float,
+                 force: bool = False) -> records.Volume:
+    """Tell a volume to go. One that no backend knows is gone at once.
+
+    :param force: whatever its own status is; live attachments hold it all the same
+    :raises InvalidVolume: its status does not allow it, or it has live attachments
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock(connection, volume_id)
+        status_allows = force or row.own_status in volume_lifecycle.DELETABLE
+        if not status_allows or row.lowest_rank is not None:
+            raise errors.InvalidVolume(
+                reason='Volume status must be available or error or error_restoring or '
+                       'error_extending or error_managing and must not be migrating, attached, '
+                       'belong to a group, have snapshots, awaiting a transfer, or be '
+                       'disassociated from snapshots after volume transfer.')
+        if row.pool is None:
+            _remove(connection, database, row)
+        else:
+            volume_rows.store_own_status(
+                connection, database, row, _Own.DELETING,
+                owner=volume_rows.host_of(row.pool), deadline=clock.now(lease_seconds))
+        told = volume_queries.read(connection, volume_id)
+    LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
+    return told
+
+
+@engine.retried
+def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
+    """The backend has removed it: the row becomes history, its room is free."""
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.DELETING)
+        _give_back(connection, row)
+        _remove(connection, database, row)
+    LOG.info('Volume is gone%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+@engine.retried
+def delete_failed(database: engine.Database, volume_id: str, generation: int) -> None:
+    """The backend refused for good to remove it."""
+    with database.writer() as connection:
+        row = _lock(connection, volume_id, generation, _Own.DELETING)
+        volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING, owner=None,
+                                     deadline=None)
+    LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def _lock(connection: sa.Connection, volume_id: str, generation: int,
+          own_status: volume_lifecycle.OwnStatus) -> sa.Row[Any]:
+    row = volume_rows.lock(connection, volume_id)
+    if row.generation != generation or row.own_status != own_status:
+        raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+    return row
+
+
+def _give_back(connection: sa.Connection, row: sa.Row[Any]) -> None:
+    if row.pool is not None:
+        connection.execute(_pools.update().where(_pools.c.name == row.pool)
+                           .values(allocated_gb=_pools.c.allocated_gb - row.size_gb))
+
+
+def _remove(connection: sa.Connection, database: engine.Database, row: sa.Row[Any]) -> None:
+    volume_rows.store_own_status(connection, database, row, _Own.GONE, deleted=True,
+                                 deleted_at=database.clock.utcnow(), owner=None, deadline=None)
+    connection.execute(attachment.grants.delete().where(
+        attachment.grants.c.volume_id == row.id))

@@ -1,0 +1,1 @@
+"""Pure rules: values in, values out. No oslo, no database, no clock."""

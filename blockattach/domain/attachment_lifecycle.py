@@ -1,0 +1,188 @@
+"""The life of an attachment: every state, every event, and the one table of moves.
+
+The only place where these are named. `blockattach.db.attachments.move` is the only mover: it locks
+the row, asks `next_state`, and derives the volume's status in the same transaction.
+"""
+import enum
+from typing import NamedTuple
+
+from blockattach import errors
+
+
+class State(enum.StrEnum):
+    """What is true of an attachment while it is in a state."""
+
+    RESERVED = 'reserved'
+    """The volume is held for it; the backend lets nobody in on its account."""
+    CONNECTING = 'connecting'
+    """The connector is stored; the backend has been or will be asked (owner, deadline)."""
+    CONNECTED = 'connected'
+    """The target lets the initiator in; the connection is stored; the consumer works."""
+    ATTACHED = 'attached'
+    """The consumer said that it is done."""
+    DISCONNECTING = 'disconnecting'
+    """It was told to go; the backend has been or will be asked (owner, deadline)."""
+    ERROR_ATTACHING = 'error_attaching'
+    """The backend refused for good to let it in; the reason is stored."""
+    ERROR_DETACHING = 'error_detaching'
+    """The backend refused for good to shut it out; the reason is stored."""
+    GONE = 'gone'
+    """Removed; the row is kept as history."""
+
+
+class Event(enum.StrEnum):
+    """What can happen to an attachment."""
+
+    CONNECT = 'connect'
+    """A connector came: the backend shall let it in."""
+    CONNECTED = 'connected'
+    """The backend let it in."""
+    COMPLETE = 'complete'
+    """The consumer has finished its own part."""
+    ATTACH = 'attach'
+    """The legacy os-attach: the consumer has finished, and says only now who it is."""
+    DISCONNECT = 'disconnect'
+    """It shall go, and the backend must be asked."""
+    DISCONNECTED = 'disconnected'
+    """The backend has shut it out."""
+    RELEASE = 'release'
+    """It shall go, and the backend knows nothing of it (no connector)."""
+    REFUSED = 'refused'
+    """The backend refused finally: nothing happened, the intent is undone."""
+    FAILED = 'failed'
+    """Every further try was refused finally as well: give up and say so."""
+
+
+class Writer(enum.StrEnum):
+    """Which part of the service makes a move."""
+
+    CONTROL = 'control'
+    VOLUME = 'volume'
+
+
+class Row(NamedTuple):
+    """One legal move. ``target`` None means: back to the state the row remembers."""
+
+    source: State
+    event: Event
+    target: State | None
+    writer: Writer
+
+
+TRANSITIONS = (
+    # The main path.
+    Row(State.RESERVED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
+    Row(State.CONNECTING, Event.CONNECTED, State.CONNECTED, Writer.VOLUME),
+    Row(State.CONNECTED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
+    Row(State.ATTACHED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    Row(State.DISCONNECTING, Event.DISCONNECTED, State.GONE, Writer.VOLUME),
+    # Clients complete without a connector (an offloaded server) and complete twice.
+    Row(State.RESERVED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
+    Row(State.ATTACHED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
+    # os-attach takes over what os-reserve held, and what os-initialize_connection connected.
+    Row(State.RESERVED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
+    Row(State.CONNECTED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
+    # A connector may come again, also while the first is being worked on.
+    Row(State.CONNECTED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
+    Row(State.ATTACHED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
+    Row(State.CONNECTING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
+    Row(State.ERROR_ATTACHING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
+    # Refused: back to where it came from. A row born connecting came from nowhere and goes there.
+    Row(State.CONNECTING, Event.REFUSED, None, Writer.VOLUME),
+    Row(State.DISCONNECTING, Event.REFUSED, None, Writer.VOLUME),
+    # It may be told to go at any time, again too.
+    Row(State.CONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    Row(State.CONNECTED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    Row(State.DISCONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    Row(State.ERROR_ATTACHING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    Row(State.ERROR_DETACHING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
+    # Nothing to undo on the backend.
+    Row(State.RESERVED, Event.RELEASE, State.GONE, Writer.CONTROL),
+    Row(State.ATTACHED, Event.RELEASE, State.GONE, Writer.CONTROL),
+    # Reconcile gives up.
+    Row(State.CONNECTING, Event.FAILED, State.ERROR_ATTACHING, Writer.VOLUME),
+    Row(State.DISCONNECTING, Event.FAILED, State.ERROR_DETACHING, Writer.VOLUME),
+)
+
+TRANSITIONAL = frozenset({State.CONNECTING, State.DISCONNECTING})
+"""The service itself is at work: such a row has an owner and a deadline."""
+
+GRANTED = frozenset({State.CONNECTING, State.CONNECTED, State.ATTACHED})
+"""A row in one of these wants its initiator, if it has one, let in."""
+
+LIVE = tuple(state for state in State if state is not State.GONE)
+
+RANKS = {
+    State.ATTACHED: 1,
+    State.CONNECTING: 2,
+    State.CONNECTED: 2,
+    State.DISCONNECTING: 3,
+    State.RESERVED: 4,
+    State.ERROR_ATTACHING: 5,
+    State.ERROR_DETACHING: 5,
+}
+"""The lowest rank among a volume's rows gives the volume its word; a row that is gone has none."""
+
+HELD_RANK = RANKS[State.CONNECTING]
+"""A row that os-reserve holds for nobody yet shows its volume as attaching, as clients expect."""
+
+WIRE_STATUS = {
+    State.RESERVED: 'reserved',
+    State.CONNECTING: 'attaching',
+    State.CONNECTED: 'attaching',
+    State.ATTACHED: 'attached',
+    State.DISCONNECTING: 'detaching',
+    State.ERROR_ATTACHING: 'error_attaching',
+    State.ERROR_DETACHING: 'error_detaching',
+    State.GONE: 'detached',
+}
+"""What the Block Storage API calls each state (``attach_status``)."""
+
+_MOVES = {(row.source, row.event): row for row in TRANSITIONS}
+
+
+def rank_of(state: State, hidden: bool) -> int | None:
+    """What a row weighs in its volume's status; None once gone.
+
+    :param hidden: made by a legacy action and not adopted by os-attach yet
+    """
+    return HELD_RANK if hidden and state is State.RESERVED else RANKS.get(state)
+
+
+def states_on_wire(status: str) -> tuple[State, ...]:
+    """The live states that the API shows as ``status``; none for an unknown word."""
+    return tuple(state for state in LIVE if WIRE_STATUS[state] == status)
+
+
+def allowed_events(state: State) -> tuple[Event, ...]:
+    """The events that may happen in a state, in the table's order."""
+    return tuple(row.event for row in TRANSITIONS if row.source is state)
+
+
+def next_state(state: State, event: Event, came_from: State | None = None) -> State:
+    """Where an event leads.
+
+    :param came_from: the state that the row remembers; None for a row born connecting
+    :raises InvalidTransition: the table has no such move
+    """
+    row = _MOVES.get((state, event))
+    if row is None:
+        raise errors.InvalidTransition(
+            state=state.value, event=event.value,
+            allowed=', '.join(allowed_events(state)) or 'nothing')
+    if row.target is not None:
+        return row.target
+    return came_from if came_from is not None else State.GONE
+
+
+def remembered(state: State, target: State, came_from: State | None) -> State | None:
+    """Which state a row remembers on entering ``target``: where a refusal takes it back to.
+
+    A row that is entered again while the service is at work keeps what it remembered. One that is
+    told to go while connecting cannot go back to connecting: nobody would be at work there.
+    """
+    if target not in TRANSITIONAL:
+        return None
+    if state is target:
+        return came_from
+    return State.ERROR_DETACHING if state is State.CONNECTING else state

@@ -1,0 +1,131 @@
+"""Who connects, how, and what the target answers."""
+import dataclasses
+import enum
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+
+
+class AccessMode(enum.StrEnum):
+    """What an attachment may do."""
+
+    RW = 'rw'
+    RO = 'ro'
+
+
+def widest(modes: Iterable[AccessMode]) -> AccessMode:
+    """The mode of a grant that several attachments of one initiator share."""
+    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Credential:
+    """What the initiator must prove (CHAP). Never printed."""
+
+    username: str
+    password: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Export:
+    """A volume as a target offers it. ``device`` is a path on the storage host."""
+
+    volume_id: str
+    name: str
+    device: str
+    size_gb: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    """One initiator's way into one volume.
+
+    ``alias`` is empty for the volume's first initiator and tells later ones apart on targets that
+    need one target per initiator; it stays the same for as long as the grant lives.
+    """
+
+    volume_id: str
+    initiator: str
+    mode: AccessMode
+    credential: Credential
+    alias: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """What a target tells of a grant: where, under which name and number. No credential."""
+
+    driver_volume_type: str
+    portals: tuple[str, ...]
+    target_name: str
+    lun: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys that the Block Storage API uses for iSCSI."""
+        info: dict[str, Any] = {
+            'driver_volume_type': self.driver_volume_type,
+            'target_discovered': False,
+            'target_portal': self.portals[0],
+            'target_iqn': self.target_name,
+            'target_lun': self.lun,
+        }
+        if len(self.portals) > 1:
+            info['target_portals'] = list(self.portals)
+            info['target_iqns'] = [self.target_name] * len(self.portals)
+            info['target_luns'] = [self.lun] * len(self.portals)
+        return info
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ActualGrant:
+    """What a target really lets in: for comparison with what the rows want.
+
+    Not ``intact`` is what was left half-made or was tampered with (no credential asked for,
+    several initiators on one target, ...): it is either granted anew or revoked.
+    """
+
+    volume_id: str
+    initiator: str
+    mode: AccessMode
+    sessions: int = 0
+    intact: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """What must be done to a target so that it lets in what the rows say."""
+
+    grant: tuple[Grant, ...]
+    revoke: tuple[ActualGrant, ...]
+
+
+def difference(wanted: Iterable[Grant], actual: Iterable[ActualGrant]) -> Difference:
+    """Compare what shall be let in with what is: missing, wrong mode or not intact; too much."""
+    wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
+    actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
+    missing = tuple(
+        grant for pair, grant in wanted_by_pair.items()
+        if pair not in actual_by_pair or actual_by_pair[pair].mode != grant.mode
+        or not actual_by_pair[pair].intact)
+    surplus = tuple(
+        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)
+    return Difference(missing, surplus)
+
+
+# A name of an iSCSI node (RFC 3720, 3.2.6), of the characters that initiators use in fact: targets
+# take no others, and split their commands at some of them.
+_INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
+
+
+def initiator_of(connector: Mapping[str, Any]) -> str:
+    """The name under which the consumer's host logs in.
+
+    :raises ConnectorUnusable: the connector has none, or one that no node can have
+    """
+    initiator = connector.get('initiator')
+    if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
+        raise errors.ConnectorUnusable(missing='initiator')
+    return initiator

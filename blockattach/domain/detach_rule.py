@@ -1,0 +1,106 @@
+"""Who may end an attachment that a server may still use: the rule of CVE-2023-2088.
+
+Ended behind Nova's back, an attachment leaves a device on the server's host, which one day reaches
+another project's volume. So whoever is not a service is sent to Nova while the server has the
+volume, administrators too. The rows and their numbers are those of the rule that clients know from
+Cinder (Launchpad 2004555).
+"""
+import dataclasses
+import enum
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from blockattach.domain import records
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of the request."""
+
+    ALLOWED = 'allowed'
+    ASK_NOVA = 'ask Nova'
+    """The row depends on what Nova says: decide again with its answer."""
+    NOT_NAMED = 'not named'
+    """Nobody can tell which attachment is meant."""
+    MISMATCHED = 'mismatched'
+    """The attachment belongs to another volume."""
+    IN_USE = 'in use'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What Nova says: by which attachment the server uses the volume; None: it does not."""
+
+    attachment_id: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the rule looks at.
+
+    :ivar by_service: a service token with an accepted role came along
+    :ivar volume_id: the volume that the request is about
+    :ivar given_id: the attachment that the request names, if it does
+    :ivar count: how many live attachments the volume has
+    :ivar record: the attachment that is meant (see `meant`), if there is one
+    :ivar answer: what Nova said, if it was asked
+    """
+
+    by_service: bool
+    volume_id: str
+    given_id: str | None
+    count: int
+    record: records.Attachment | None
+    answer: Answer | None = None
+
+    @property
+    def is_unused(self) -> bool:
+        """No server is named, or none was ever told how to reach the volume."""
+        return (self.record is not None
+                and not (self.record.instance_uuid and self.record.connection))
+
+    @property
+    def is_of_this_volume(self) -> bool:
+        """The attachment that is meant belongs to the volume that is meant."""
+        return self.record is not None and self.record.volume_id == self.volume_id
+
+    @property
+    def is_used_by_this(self) -> bool:
+        """The server uses the volume by the very attachment that is meant."""
+        return self.record is not None and self.answer == Answer(self.record.id)
+
+
+class Row(NamedTuple):
+    """One row: the first whose condition holds decides."""
+
+    number: int
+    condition: Callable[[Facts], bool]
+    outcome: Outcome
+
+
+# Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
+# whoever asks Nova: without its answer nothing is allowed.
+TABLE = (
+    Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
+    Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
+    Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
+    Row(5, lambda facts: not facts.is_of_this_volume, Outcome.MISMATCHED),
+    Row(6, lambda facts: facts.is_unused, Outcome.ALLOWED),
+    Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
+    Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
+    Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),
+    Row(9, lambda facts: True, Outcome.IN_USE),
+)
+
+
+def decide(facts: Facts) -> Row:
+    """The row that decides."""
+    return next(row for row in TABLE if row.condition(facts))
+
+
+def meant(rows: Sequence[records.Attachment],
+          given_id: str | None) -> records.Attachment | None:
+    """Which of a volume's attachments is meant: the named one, or the only one (row 3)."""
+    if given_id is None:
+        return rows[0] if len(rows) == 1 else None
+    return next((row for row in rows if row.id == given_id), None)

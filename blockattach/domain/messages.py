@@ -1,0 +1,34 @@
+"""What users are told after a failure: actions and details by the numbers that Cinder gave them.
+
+Details from 050 on are our own (Cinder has none for these cases).
+"""
+from typing import NamedTuple
+
+
+class Text(NamedTuple):
+    """One case: its stable number and its sentence."""
+
+    action_id: str
+    action: str
+    detail_id: str
+    detail: str
+    resource_type: str = 'VOLUME'
+
+    @property
+    def event_id(self) -> str:
+        """``VOLUME_<resource>_<action>_<detail>``: what programs compare."""
+        return f'VOLUME_{self.resource_type}_{self.action_id}_{self.detail_id}'
+
+    @property
+    def user_message(self) -> str:
+        """What a person reads."""
+        return f'{self.action}:{self.detail}'
+
+
+NO_VALID_POOL = Text('001', 'schedule allocate volume',
+                     '003', 'Could not find any available weighted backend.')
+DRIVER_CREATE_FAILED = Text('008', 'create volume from backend storage',
+                            '012', 'Driver failed to create the volume.')
+ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
+DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
+DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')

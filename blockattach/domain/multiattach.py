@@ -1,0 +1,126 @@
+"""When a volume may be attached once more, and in which mode: the access-mode tables.
+
+Judged under the volume's lock, on the rows as they are at that moment; nothing decides outside.
+"""
+import dataclasses
+from collections.abc import Sequence
+
+from blockattach import errors
+from blockattach.domain import connection
+from blockattach.domain import volume_lifecycle
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holder:
+    """A live attachment of the volume, as far as the rule needs it."""
+
+    instance_uuid: str | None
+    mode: connection.AccessMode | None
+    slot: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """The volume as the rule sees it, under its lock.
+
+    ``holders`` are the live rows of a plain volume; a multiattach one may have thousands, of which
+    only ``another_writes`` matters, and that only where a single host may write.
+    """
+
+    volume_id: str
+    own_status: str
+    status: str
+    multiattach: bool
+    readonly: bool = False
+    single_writer: bool = False
+    holders: Sequence[Holder] = ()
+    another_writes: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Admission:
+    """What the new row gets. ``slot`` is None on a multiattach volume: any number may hold it."""
+
+    slot: int | None
+    mode: connection.AccessMode | None
+
+
+HOLDER_SLOT = 0
+PAIR_SLOT = 1
+"""A plain volume has two places: the holder's, and its pair's (the same instance moving)."""
+
+_RO = connection.AccessMode.RO
+_RW = connection.AccessMode.RW
+
+
+def admit(held: Held, instance_uuid: str | None,
+          mode: connection.AccessMode | None) -> Admission:
+    """Admit a new attachment, or refuse it.
+
+    ============  ==================  =====================================  ==================
+    volume        its live rows       the new one                            outcome
+    ============  ==================  =====================================  ==================
+    own life in   any                 any                                    refused
+    the way
+    multiattach   any number          any                                    its own place
+    plain         none                any                                    the holder's place
+    plain         one                 same instance (a move between hosts)   the pair's place,
+                                                                             the first's mode
+    plain         one                 other instance, or none named          refused
+    plain         two                 any                                    refused
+    ============  ==================  =====================================  ==================
+
+    :raises InvalidVolume: refused; nothing was changed
+    """
+    if held.own_status not in volume_lifecycle.RESERVABLE:
+        if 'error' in held.own_status:
+            raise errors.InvalidVolume(
+                reason=f'Volume attachments can not be created if the volume is in an error '
+                       f'state. The Volume {held.volume_id} currently has a status of: '
+                       f'{held.own_status} ')
+        raise _not_reservable(held)
+    if held.multiattach:
+        return Admission(None, mode_of(held, mode))
+    if not held.holders:
+        return Admission(HOLDER_SLOT, mode_of(held, mode))
+    first = held.holders[0]
+    if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
+        raise _not_reservable(held)
+    free = PAIR_SLOT if first.slot == HOLDER_SLOT else HOLDER_SLOT
+    return Admission(free, first.mode if first.mode is not None else mode_of(held, mode))
+
+
+def mode_of(held: Held, asked: connection.AccessMode | None) -> connection.AccessMode | None:
+    """The mode of a new row; None: nobody has said yet, the connector may.
+
+    =====================================  ==========  ==================
+    volume                                 asked       outcome
+    =====================================  ==========  ==================
+    read-only                              any         ro
+    one writer, another instance writes    rw          refused
+    one writer, another instance writes    ro or none  ro
+    one writer, none or the same instance  none        rw
+    anything else                          any         as asked
+    =====================================  ==========  ==================
+
+    :raises InvalidVolume: refused; nothing was changed
+    """
+    if held.readonly:
+        return _RO
+    if not held.single_writer:
+        return asked
+    if not held.another_writes:
+        return asked or _RW
+    if asked is _RW:
+        raise errors.InvalidVolume(
+            reason=f'Volume {held.volume_id} is written by another server already, and its type '
+                   f'allows one writer: attach it with mode ro.')
+    return _RO
+
+
+def _not_reservable(held: Held) -> errors.InvalidVolume:
+    allowed = ('available or in-use or downloading' if held.multiattach
+               else 'available or downloading')
+    return errors.InvalidVolume(
+        reason=f'Volume {held.volume_id} status must be {allowed} to reserve, but the current '
+               f'status is {held.status}.')

@@ -1,0 +1,144 @@
+"""Whether a pool will do for a volume: what the scheduler asks, and the API before it.
+
+Pure, and here once: both judge by the same functions, so that they cannot disagree on the same
+reports. A filter is a function ``(request, pool)`` that gives the reason to refuse, or None.
+"""
+import dataclasses
+import math
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from blockattach.domain import extra_specs
+from blockattach.domain import pools
+
+Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
+"""Says why a pool will not do, or None."""
+
+_POOLS_IN_SUMMARY = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found on one pool: the first filter that refused it and why, or a score."""
+
+    pool: pools.Pool
+    refused_by: str | None = None
+    reason: str | None = None
+    score: float = 0.0
+
+
+def judge(request: pools.VolumeRequest, pool: pools.Pool,
+          filters: Mapping[str, Filter]) -> Verdict:
+    """Ask the filters in their order, until one refuses."""
+    for name, refuse in filters.items():
+        reason = refuse(request, pool)
+        if reason is not None:
+            return Verdict(pool, name, reason)
+    return Verdict(pool)
+
+
+def refusals(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
+             filters: Mapping[str, Filter]) -> dict[str, str] | None:
+    """Why each pool was refused, by the pools' names; None as soon as one will do."""
+    reasons: dict[str, str] = {}
+    for pool in candidates:
+        reason = judge(request, pool, filters).reason
+        if reason is None:
+            return None
+        reasons[pool.name] = reason
+    return reasons
+
+
+def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) -> str:
+    """Why each pool was refused, in a line: for a message, a log.
+
+    :param most: so many pools are named, the others counted; None names all
+    """
+    if not reasons:
+        return 'no pool has reported itself'
+    named = list(reasons.items())[:most]
+    text = '; '.join(f'{name}: {reason}' for name, reason in named)
+    left = len(reasons) - len(named)
+    return f'{text}; and {left} more' if left else text
+
+
+def left_gb(pool: pools.Pool) -> float:
+    """GiB that are still free to give, by the sum that the claim makes; ``inf``: no limit.
+
+    A thin pool also counts what its backend has provisioned beyond what was given away here; a
+    thick one has taken that off its limit already (`blockattach.domain.pools.measure`).
+    """
+    if pool.thin:
+        return pool.limit_gb - max(pool.allocated_gb, pool.provisioned_gb)
+    return pool.limit_gb - pool.allocated_gb
+
+
+def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool whose service is silent or disabled, or whose backend calls itself down."""
+    if not pool.up:
+        return 'its service is down or disabled'
+    if pool.capabilities.get('backend_state') == 'down':
+        return 'its backend is down'
+    return None
+
+
+def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that failed this volume before."""
+    if pool.name in request.tried:
+        return 'it was tried and could not make the volume'
+    return None
+
+
+def availability(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool in another zone than the one asked for, if any was."""
+    wanted = request.availability_zone
+    if wanted is None or wanted == pool.availability_zone:
+        return None
+    return f'it is in zone {pool.availability_zone}, not {wanted}'
+
+
+def multiattach(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that cannot export one volume to several hosts, if the volume wants that."""
+    if request.multiattach and not pool.multiattach:
+        return 'it cannot attach one volume to several hosts'
+    return None
+
+
+def capabilities(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that lacks what the type's extra specs ask for."""
+    return extra_specs.lacking(pool.capabilities, request.extra_specs)
+
+
+def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool with too little left to give away; one without limit has room.
+
+    The claim in the database decides; this spares it hopeless tries.
+    """
+    if math.isinf(pool.limit_gb):
+        return None
+    left = left_gb(pool)
+    if left < request.size_gb:
+        return f'it has {max(left, 0):g} GiB left of {request.size_gb} GiB asked for'
+    if pool.thin and _free_virtual_gb(pool) < request.size_gb:
+        return (f'it has {pool.free_gb:g} GiB free on disk, too little for {request.size_gb} GiB '
+                f'even thinly')
+    return None
+
+
+def _free_virtual_gb(pool: pools.Pool) -> float:
+    """What a thin pool's free bytes, less the reserved ones, are worth over-subscribed."""
+    kept = pool.total_gb * pools.gib(pool.capabilities.get('reserved_percentage')) / 100
+    usable = pool.total_gb - kept
+    return (pool.free_gb - kept) * pool.limit_gb / usable if usable > 0 else 0.0
+
+
+FILTERS: Mapping[str, Filter] = {
+    'alive': alive,
+    'tried': tried,
+    'availability': availability,
+    'multiattach': multiattach,
+    'capabilities': capabilities,
+    'capacity': capacity,
+}
+"""Our own filters by name; `[scheduler] scheduler_default_filters` says which are asked."""

@@ -1,0 +1,113 @@
+"""Pools as they report themselves, and what a volume asks of one.
+
+Capacities are normalised once, at intake: GiB as floats, ``inf`` for a backend that says
+"infinite" or "unknown"; everything after that may calculate.
+"""
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.domain import records
+from blockattach.domain import volume_type
+
+UNLIMITED_WORDS = frozenset({'infinite', 'unknown'})
+
+DEFAULT_RATIO = 20.0
+"""How many times over a thin pool is given away that leaves it to us ("auto")."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool:
+    """One place where volumes can live. ``name`` is ``host@backend#pool``.
+
+    ``allocated_gb`` is what the database has given away there, claims included. ``capabilities``
+    is the report as it came, for filters on extra specs and for the API. ``up`` is judged in
+    database time.
+    """
+
+    name: str
+    availability_zone: str
+    total_gb: float
+    free_gb: float
+    provisioned_gb: float
+    allocated_gb: float
+    limit_gb: float
+    thin: bool
+    multiattach: bool
+    capabilities: Mapping[str, Any]
+    up: bool = True
+
+    @property
+    def host(self) -> str:
+        """``host@backend``: whom to talk to about this pool."""
+        return self.name.split('#', 1)[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a report says on room, as numbers."""
+
+    total_gb: float
+    free_gb: float
+    provisioned_gb: float
+    limit_gb: float
+    thin: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeRequest:
+    """What a volume asks of a pool. ``tried`` are pools that failed it before."""
+
+    volume_id: str
+    generation: int
+    size_gb: int
+    multiattach: bool
+    availability_zone: str | None
+    extra_specs: Mapping[str, str]
+    tried: tuple[str, ...] = ()
+
+
+def request_of(volume: records.Volume, extra_specs: Mapping[str, str]) -> VolumeRequest:
+    """What a stored volume asks of a pool, as its row is now."""
+    return VolumeRequest(
+        volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
+        multiattach=volume.multiattach, availability_zone=volume.availability_zone,
+        extra_specs=extra_specs, tried=volume.tried)
+
+
+def gib(value: Any, default: float = 0.0) -> float:
+    """A capacity as a number of GiB: texts, "infinite" and "unknown" included."""
+    if isinstance(value, str) and value.strip().lower() in UNLIMITED_WORDS:
+        return math.inf
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return default
+    return default if math.isnan(number) or number < 0 else number
+
+
+def measure(capabilities: Mapping[str, Any]) -> Capacity:
+    """Read the room of a pool out of its report.
+
+    ``limit_gb`` is how much may be given away in all. A thick pool gives what is neither reserved
+    nor used by strangers; a thin one gives its unreserved size times the over-subscription ratio.
+    """
+    total = gib(capabilities.get('total_capacity_gb'))
+    free = gib(capabilities.get('free_capacity_gb'))
+    provisioned = gib(capabilities.get('provisioned_capacity_gb'))
+    thin = flag(capabilities.get('thin_provisioning_support'))
+    if math.isinf(total) or math.isinf(free):
+        return Capacity(total, free, provisioned, math.inf, thin)
+    kept = total * gib(capabilities.get('reserved_percentage')) / 100
+    if thin:
+        asked = capabilities.get('max_over_subscription_ratio')
+        ratio = DEFAULT_RATIO if asked == 'auto' else max(gib(asked, 1.0), 1.0)
+        return Capacity(total, free, provisioned, (total - kept) * ratio, thin)
+    strangers = max(0.0, total - free - provisioned)
+    return Capacity(total, free, provisioned, max(0.0, total - kept - strangers), thin)
+
+
+def flag(value: Any) -> bool:
+    """A boolean that may have come as text."""
+    return volume_type.is_true(value) if isinstance(value, str) else bool(value)

@@ -1,0 +1,131 @@
+"""What the database tells: frozen records, filled from rows, never live objects."""
+import dataclasses
+import datetime
+from typing import Any
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection as connections
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeType:
+    """A kind of volume. ``extra_specs`` is what a pool must offer."""
+
+    id: str
+    name: str
+    description: str | None
+    is_public: bool
+    extra_specs: dict[str, str]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttachedServer:
+    """One entry of a volume's ``attachments``: a record whose consumer said complete."""
+
+    attachment_id: str
+    instance_uuid: str | None
+    host: str | None
+    mountpoint: str | None
+    attached_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume. ``pool`` is ``host@backend#pool``; None until one was chosen."""
+
+    id: str
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    size_gb: int
+    own_status: str
+    status: str
+    attach_status: str
+    lowest_rank: int | None
+    multiattach: bool
+    bootable: bool
+    readonly: bool | None
+    attached_mode: str | None
+    single_writer: bool
+    availability_zone: str
+    volume_type_id: str
+    volume_type_name: str
+    pool: str | None
+    service_uuid: str | None
+    shared_targets: bool
+    metadata: dict[str, str]
+    generation: int
+    owner: str | None
+    tried: tuple[str, ...]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    attached: tuple[AttachedServer, ...] = ()
+
+    @property
+    def host(self) -> str | None:
+        """``host@backend``: who keeps it; None until a pool was chosen."""
+        return None if self.pool is None else self.pool.partition('#')[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attachment:
+    """One attachment row. ``mode`` None means: nobody has said yet."""
+
+    id: str
+    volume_id: str
+    project_id: str
+    instance_uuid: str | None
+    state: attachment_lifecycle.State
+    previous_state: attachment_lifecycle.State | None
+    hidden: bool
+    mode: connections.AccessMode | None
+    connector: dict[str, Any] | None
+    previous_connector: dict[str, Any] | None
+    initiator: str | None
+    previous_initiator: str | None
+    host: str | None
+    mountpoint: str | None
+    connection: dict[str, Any] | None
+    """What the target told: portals, names, numbers; never a credential."""
+    generation: int
+    owner: str | None
+    last_error: str | None
+    attached_at: datetime.datetime | None
+    detached_at: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    previous_mode: connections.AccessMode | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """A process that reports itself. ``up`` is judged in database time."""
+
+    id: int
+    uuid: str
+    binary: str
+    host: str
+    availability_zone: str
+    disabled: bool
+    disabled_reason: str | None
+    updated_at: datetime.datetime
+    up: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Message:
+    """What a user is told about something that failed after the answer."""
+
+    id: str
+    project_id: str
+    request_id: str | None
+    event_id: str
+    user_message: str
+    message_level: str
+    resource_type: str
+    resource_id: str | None
+    created_at: datetime.datetime
+    guaranteed_until: datetime.datetime

@@ -1,0 +1,131 @@
+"""What a backend must promise: eleven methods in two contracts.
+
+A backend is a store and a target joined by configuration (`blockattach.drivers.loading`). Values
+go in and come out; a driver never sees a row, a request context or the bus, and keeps nothing in
+memory that it cannot read back from the backend, because it may be started anew at any moment.
+
+Every method may be repeated: the second call with the same arguments finds the work done and says
+so in the same way. What went wrong is told in two kinds, and the core acts on the kind alone:
+
+==========================  ==============================  =====================================
+condition                   raise                           what the caller does
+==========================  ==============================  =====================================
+proved: nothing happened    `errors.BackendRefused`         undoes its intent, answers a failure
+no room                     `errors.BackendFull`            tries another pool
+anything else, a time-out   `errors.BackendUncertain`       keeps the intent; repeats or undoes it
+too                                                         when its deadline has passed
+==========================  ==============================  =====================================
+
+Any other exception counts as uncertain. `blockattach.conformance` proves an implementation.
+"""
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.domain import connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredVolume:
+    """A volume as a store knows it. ``name`` is its name on the backend (``volume-<uuid>``)."""
+
+    id: str
+    name: str
+    size_gb: int
+    pool: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolReport:
+    """What a pool says of itself; keys as in Cinder's pool statistics (GiB, booleans, texts)."""
+
+    name: str
+    capabilities: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ActualExport:
+    """One volume as the target offers it at this moment."""
+
+    volume_id: str
+    grants: tuple[connection.ActualGrant, ...]
+
+
+class VolumeStore(abc.ABC):
+    """Keeps the bytes of volumes in one or more pools."""
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Make sure that the store can be used now.
+
+        :raises ConfigurationError: it cannot; the text says what the operator must change
+        """
+
+    @abc.abstractmethod
+    def create(self, volume: StoredVolume) -> None:
+        """Make a volume of ``size_gb`` that reads as zeros. A repeat keeps what is there.
+
+        :raises BackendFull: no room; nothing is left behind
+        """
+
+    @abc.abstractmethod
+    def delete(self, volume: StoredVolume) -> None:
+        """Remove a volume and its bytes. One that is not there is a success.
+
+        :raises BackendRefused: it is in use
+        """
+
+    @abc.abstractmethod
+    def extend(self, volume: StoredVolume, size_gb: int) -> None:
+        """Make it larger, keeping its bytes; the new part reads as zeros. Never shrinks.
+
+        :raises BackendFull: no room; it keeps its size
+        :raises BackendRefused: it is not there, or is larger already
+        """
+
+    @abc.abstractmethod
+    def device(self, volume: StoredVolume) -> str:
+        """The path under which the target finds the bytes.
+
+        :raises BackendRefused: there is no such volume
+        """
+
+    @abc.abstractmethod
+    def pools(self) -> tuple[PoolReport, ...]:
+        """Each pool with what it offers, measured now."""
+
+
+class ExportTarget(abc.ABC):
+    """Lets initiators in to volumes, each with its own mode and credential."""
+
+    @abc.abstractmethod
+    def export(self, export: connection.Export) -> None:
+        """Offer a volume. Lets nobody in; leaves grants and sessions as they are."""
+
+    @abc.abstractmethod
+    def unexport(self, volume_id: str) -> None:
+        """Offer it no longer: every grant and session of this volume ends, no other's."""
+
+    @abc.abstractmethod
+    def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        """Let one initiator in, by name, with its credential, in its mode; offers the volume too.
+
+        A repeat with another mode changes the mode live: sessions go on, and once this returns a
+        read-only grant cannot write. It touches no other grant of the volume.
+        """
+
+    @abc.abstractmethod
+    def revoke(self, volume_id: str, initiator: str) -> None:
+        """Shut one initiator out: its sessions of this volume end, and it cannot log in again.
+
+        Touches no other grant. One that is not in is a success.
+        """
+
+    @abc.abstractmethod
+    def exports(self) -> tuple[ActualExport, ...]:
+        """The whole truth: each volume offered, with who is let in, how, and how many sessions.
+
+        Read from the target itself, never from memory; never a credential. Volumes of others on
+        the same target (another name prefix) are left out.
+        """

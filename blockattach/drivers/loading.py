@@ -1,0 +1,82 @@
+"""From a configured name to an assembled backend: one store and one target."""
+import dataclasses
+from typing import Any
+
+from stevedore import driver as stevedore_driver
+from stevedore import exception as stevedore_exception
+from stevedore import extension as stevedore_extension
+
+from blockattach import errors
+from blockattach.conf import backend as backend_conf
+from blockattach.drivers import base
+from blockattach.drivers import capabilities
+
+STORES = 'blockattach.stores'
+TARGETS = 'blockattach.targets'
+
+# What holds for every backend whose target lets initiators in one by one over iSCSI.
+_TARGET_FACTS = {'multiattach': True, 'storage_protocol': 'iSCSI'}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backend:
+    """A store and a target joined by configuration."""
+
+    name: str
+    settings: backend_conf.BackendSettings
+    store: base.VolumeStore
+    target: base.ExportTarget
+
+    def capabilities(self) -> frozenset[str]:
+        """What the two can do beyond their contracts."""
+        return capabilities.declared(self.store) | capabilities.declared(self.target)
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        """The store's pools, with what the backend and its target add; raises as the store."""
+        joined = {
+            'volume_backend_name': self.settings.volume_backend_name,
+            'vendor_name': 'Open Source',
+            'driver_version': '1.0.0',
+            'backend_state': 'up',
+            'driver_capabilities': sorted(self.capabilities()),
+            **_TARGET_FACTS,
+        }
+        return tuple(base.PoolReport(report.name, {**report.capabilities, **joined})
+                     for report in self.store.pools())
+
+
+def load_backend(settings: backend_conf.BackendSettings) -> Backend:
+    """Assemble what one backend's group names. Nothing is started or touched yet.
+
+    :raises ConfigurationError: a name is unknown, or its driver cannot be loaded
+    """
+    return Backend(settings.name, settings,
+                   _load(STORES, settings.store, settings, base.VolumeStore),
+                   _load(TARGETS, settings.target, settings, base.ExportTarget))
+
+
+def _load(group: str, name: str, settings: backend_conf.BackendSettings, kind: type) -> Any:
+    noun = group.rpartition('.')[2].removesuffix('s')
+    try:
+        loaded = stevedore_driver.DriverManager(
+            group, name, invoke_on_load=True, invoke_args=(settings,),
+            on_load_failure_callback=_not_loaded).driver
+    except stevedore_exception.NoMatches:
+        raise errors.ConfigurationError(
+            reason=f'{noun} = {name} of backend {settings.name} is unknown; installed are: '
+                   f'{", ".join(_known(group)) or "none"}') from None
+    if not isinstance(loaded, kind):
+        raise errors.ConfigurationError(
+            reason=f'{noun} = {name} of backend {settings.name} is not a {kind.__name__}')
+    return loaded
+
+
+def _known(group: str) -> list[str]:
+    return sorted(stevedore_extension.ExtensionManager(group).entry_points_names())
+
+
+def _not_loaded(_manager: Any, entry_point: Any, failure: BaseException) -> None:
+    if isinstance(failure, errors.ConfigurationError):
+        raise failure
+    raise errors.ConfigurationError(
+        reason=f'driver {entry_point.name} cannot be loaded: {failure}') from failure

@@ -1,0 +1,97 @@
+"""A store in memory: for tests and trials. It can be told to fail, to be slow, to lose all."""
+import threading
+
+from blockattach import errors
+from blockattach.conf import backend
+from blockattach.drivers import base
+from blockattach.drivers import faults
+
+
+class FakeStore(base.VolumeStore):
+    """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time."""
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self.faults = faults.Faults()
+        self.total_gb = 1000
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._sizes: dict[str, int] = {}
+
+    def lose_everything(self) -> None:
+        """As after a disk that was swapped: nothing is there any more."""
+        with self._lock:
+            self._sizes.clear()
+
+    def sizes(self) -> dict[str, int]:
+        """What is there, by name, in GiB."""
+        with self._lock:
+            return dict(self._sizes)
+
+    @faults.faulty
+    def check(self) -> None:
+        return None
+
+    @faults.faulty
+    def create(self, volume: base.StoredVolume) -> None:
+        with self._lock:
+            if volume.name not in self._sizes:
+                self._make_room(volume.size_gb)
+                self._sizes[volume.name] = volume.size_gb
+
+    @faults.faulty
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+        with self._lock:
+            if source.name not in self._sizes:
+                raise errors.BackendRefused(reason=f'{source.name} does not exist')
+            if volume.size_gb < self._sizes[source.name]:
+                raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
+            if volume.name not in self._sizes:
+                self._make_room(volume.size_gb)
+                self._sizes[volume.name] = volume.size_gb
+
+    @faults.faulty
+    def delete(self, volume: base.StoredVolume) -> None:
+        with self._lock:
+            self._sizes.pop(volume.name, None)
+
+    @faults.faulty
+    def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
+        with self._lock:
+            present = self._sizes.get(volume.name)
+            if present is None or present > size_gb:
+                raise errors.BackendRefused(
+                    reason=f'{volume.name} does not exist or is larger than {size_gb} GiB')
+            self._make_room(size_gb - present)
+            self._sizes[volume.name] = size_gb
+
+    @faults.faulty
+    def device(self, volume: base.StoredVolume) -> str:
+        with self._lock:
+            if volume.name not in self._sizes:
+                raise errors.BackendRefused(reason=f'{volume.name} does not exist')
+        return f'/dev/fake/{self._settings.pool_name}/{volume.name}'
+
+    @faults.faulty
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        with self._lock:
+            used = sum(self._sizes.values())
+            count = len(self._sizes)
+        return (base.PoolReport(self._settings.pool_name, {
+            'pool_name': self._settings.pool_name,
+            'total_capacity_gb': float(self.total_gb),
+            'free_capacity_gb': float(self.total_gb - used),
+            'provisioned_capacity_gb': float(used),
+            'reserved_percentage': self._settings.reserved_percentage,
+            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
+            'thin_provisioning_support': True,
+            'thick_provisioning_support': False,
+            'total_volumes': count,
+            'QoS_support': False,
+            'location_info': f'FakeStore:{self._settings.name}',
+        }),)
+
+    def _make_room(self, size_gb: int) -> None:
+        usable = self.total_gb * (1 - self._settings.reserved_percentage / 100)
+        limit = usable * self._settings.max_over_subscription_ratio
+        if sum(self._sizes.values()) + size_gb > limit:
+            raise errors.BackendFull(size_gb=size_gb, reason='the fake pool is given away')

@@ -1,0 +1,245 @@
+"""Volumes as sparse raw files in one folder: needs no kernel feature and no rights.
+
+A volume appears under its name only when it is whole: it is made under another name, linked and
+then made durable, so that neither a crash nor a second creator leaves half of one.
+"""
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import base
+
+LOG = oslo_log.getLogger(__name__)
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
+# ioctl of linux/fs.h: share the extents of another file.
+_FICLONE = 0x40049409
+_PIECE = 16 * units.MIB
+_UNFINISHED = '.new'
+
+
+class FileStore(base.VolumeStore):
+    """One pool: the folder. Also a `capabilities.Clone`."""
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self._settings = settings
+        self._folder = os.path.abspath(settings.volumes_dir)
+
+    def check(self) -> None:
+        if ',' in self._folder:
+            raise errors.ConfigurationError(
+                reason=f'volumes_dir of backend {self._settings.name} holds a comma: '
+                       f'{self._folder}; targets cannot export files from there')
+        probe = os.path.join(self._folder, f'.{uuid.uuid4().hex}{_UNFINISHED}')
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.unlink(probe)
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'volumes_dir of backend {self._settings.name} cannot be used: '
+                       f'{self._folder}: {exc.strerror}') from exc
+
+    def create(self, volume: base.StoredVolume) -> None:
+        if os.path.exists(self._path(volume)):
+            return
+        self._make_room(volume.size_gb)
+        with self._answering(volume.size_gb), self._unfinished(volume) as file:
+            os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
+        LOG.info('Volume file is created%s', log.fields(volume_id=volume.id))
+
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+        """See `capabilities.Clone`: shares extents where the file system can, else copies data."""
+        if os.path.exists(self._path(volume)):
+            return
+        size = units.gib_to_bytes(volume.size_gb)
+        original = self._open(source)
+        try:
+            if os.fstat(original).st_size > size:
+                raise errors.BackendRefused(
+                    reason=f'{volume.name} is smaller than its source {source.name}')
+            self._make_room(volume.size_gb)
+            with self._answering(volume.size_gb), self._unfinished(volume) as file:
+                _copy(original, file)
+                os.ftruncate(file, size)
+        finally:
+            os.close(original)
+        LOG.info('Volume file is cloned%s',
+                 log.fields(volume_id=volume.id, source_volume_id=source.id))
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        with self._answering():
+            for name in self._remains(volume):
+                _unlink(os.path.join(self._folder, name))
+            if _unlink(self._path(volume)):
+                self._make_durable()
+                LOG.info('Volume file is deleted%s', log.fields(volume_id=volume.id))
+
+    def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
+        file = self._open(volume)
+        try:
+            wanted = units.gib_to_bytes(size_gb)
+            present = os.fstat(file).st_size
+            if present > wanted:
+                raise errors.BackendRefused(
+                    reason=f'{volume.name} is larger than {size_gb} GiB already')
+            if present < wanted:
+                self._make_room((wanted - present) / units.GIB)
+                with self._answering(size_gb):
+                    os.ftruncate(file, wanted)
+                    os.fsync(file)
+                LOG.info('Volume file is extended%s',
+                         log.fields(volume_id=volume.id, size_gb=size_gb))
+        finally:
+            os.close(file)
+
+    def device(self, volume: base.StoredVolume) -> str:
+        path = self._path(volume)
+        if not os.path.isfile(path):
+            raise errors.BackendRefused(reason=f'{volume.name} does not exist')
+        return path
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        with self._answering():
+            room = os.statvfs(self._folder)
+            sizes = self._sizes()
+        return (base.PoolReport(self._settings.pool_name, {
+            'pool_name': self._settings.pool_name,
+            'total_capacity_gb': units.bytes_to_gib(room.f_blocks * room.f_frsize),
+            'free_capacity_gb': units.bytes_to_gib(room.f_bavail * room.f_frsize),
+            'provisioned_capacity_gb': units.bytes_to_gib(sum(sizes)),
+            'reserved_percentage': self._settings.reserved_percentage,
+            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
+            'thin_provisioning_support': True,
+            'thick_provisioning_support': False,
+            'total_volumes': len(sizes),
+            'QoS_support': False,
+            'location_info': f'FileStore:{socket.gethostname()}:{self._folder}',
+        }),)
+
+    def _path(self, volume: base.StoredVolume) -> str:
+        if os.path.basename(volume.name) != volume.name or volume.name.startswith('.'):
+            raise errors.BackendRefused(reason=f'{volume.name!r} is not a name for a volume file')
+        return os.path.join(self._folder, volume.name)
+
+    def _open(self, volume: base.StoredVolume) -> int:
+        try:
+            return os.open(self._path(volume), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise errors.BackendRefused(reason=f'{volume.name} does not exist') from None
+
+    def _sizes(self) -> list[int]:
+        with os.scandir(self._folder) as entries:
+            return [entry.stat().st_size for entry in entries
+                    if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False)]
+
+    def _remains(self, volume: base.StoredVolume) -> list[str]:
+        """Files that a crash left while this volume was made."""
+        if not os.path.isdir(self._folder):
+            return []
+        return [name for name in os.listdir(self._folder)
+                if name.startswith(f'.{volume.name}.') and name.endswith(_UNFINISHED)]
+
+    def _make_room(self, size_gb: float) -> None:
+        """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more."""
+        with self._answering():
+            room = os.statvfs(self._folder)
+            given = sum(self._sizes()) / units.GIB
+        usable = room.f_blocks * room.f_frsize / units.GIB
+        usable *= 1 - self._settings.reserved_percentage / 100
+        limit = usable * self._settings.max_over_subscription_ratio
+        if given + size_gb > limit:
+            raise errors.BackendFull(
+                size_gb=size_gb, reason=f'pool {self._settings.pool_name} may give away '
+                                        f'{limit:.0f} GiB and has given {given:.0f}')
+
+    @contextlib.contextmanager
+    def _unfinished(self, volume: base.StoredVolume) -> Iterator[int]:
+        """A new file that becomes the volume at the end; who came first keeps the name."""
+        hidden = os.path.join(self._folder,
+                              f'.{volume.name}.{uuid.uuid4().hex}{_UNFINISHED}')
+        file = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            yield file
+            os.fsync(file)
+            failpoints.point('drivers.file.before_link')
+            with contextlib.suppress(FileExistsError):
+                os.link(hidden, self._path(volume))
+        finally:
+            os.close(file)
+            _unlink(hidden)
+        self._make_durable()
+
+    def _make_durable(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _answering(self, size_gb: float = 0) -> Iterator[None]:
+        """Tell an error of the file system in the words of the contract."""
+        try:
+            yield
+        except OSError as exc:
+            if exc.errno in _FULL:
+                raise errors.BackendFull(size_gb=size_gb, reason=str(exc.strerror)) from exc
+            raise errors.BackendUncertain(
+                reason=f'the file system failed: {exc.strerror}') from exc
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _copy(source: int, copy: int) -> None:
+    """Make ``copy`` hold the bytes of ``source``: shared extents, else data without its holes."""
+    try:
+        fcntl.ioctl(copy, _FICLONE, source)
+    except OSError as exc:
+        if exc.errno not in _NO_REFLINK:
+            raise
+        _copy_data(source, copy)
+
+
+def _copy_data(source: int, copy: int) -> None:
+    end = os.fstat(source).st_size
+    os.ftruncate(copy, end)
+    offset = 0
+    while offset < end:
+        try:
+            start = os.lseek(source, offset, os.SEEK_DATA)
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                return
+            raise
+        offset = os.lseek(source, start, os.SEEK_HOLE)
+        _copy_range(source, copy, start, offset)
+
+
+def _copy_range(source: int, copy: int, start: int, end: int) -> None:
+    while start < end:
+        piece = os.pread(source, min(_PIECE, end - start), start)
+        if not piece:
+            return
+        written = 0
+        while written < len(piece):
+            written += os.pwrite(copy, piece[written:], start + written)
+        start += len(piece)

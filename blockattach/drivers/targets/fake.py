@@ -1,0 +1,100 @@
+"""A target in memory: for tests and trials. It can be told to fail, to be slow, to lose all.
+
+What real initiators do is played by `log_in`, so that a test can see whom the target would let in,
+in which mode, and who is thrown out.
+"""
+import dataclasses
+import threading
+
+from blockattach import errors
+from blockattach.conf import backend
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers import faults
+
+
+@dataclasses.dataclass(slots=True)
+class _Grant:
+    grant: connection.Grant
+    sessions: int = 0
+
+
+class FakeTarget(base.ExportTarget):
+    """Grants are records in a dictionary."""
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self.faults = faults.Faults()
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._exports: dict[str, connection.Export] = {}
+        self._grants: dict[tuple[str, str], _Grant] = {}
+
+    def lose_everything(self) -> None:
+        """As after a crash of the target's process: no export, no grant, no session."""
+        with self._lock:
+            self._exports.clear()
+            self._grants.clear()
+
+    def log_in(self, volume_id: str, initiator: str,
+               credential: connection.Credential) -> connection.AccessMode | None:
+        """Play an initiator: the mode it gets, None if it is refused."""
+        with self._lock:
+            held = self._grants.get((volume_id, initiator))
+            if held is None or held.grant.credential != credential:
+                return None
+            held.sessions += 1
+            return held.grant.mode
+
+    def log_out(self, volume_id: str, initiator: str) -> None:
+        """Play an initiator that leaves."""
+        with self._lock:
+            held = self._grants.get((volume_id, initiator))
+            if held is not None and held.sessions:
+                held.sessions -= 1
+
+    @faults.faulty
+    def export(self, export: connection.Export) -> None:
+        with self._lock:
+            self._exports[export.volume_id] = export
+
+    @faults.faulty
+    def unexport(self, volume_id: str) -> None:
+        with self._lock:
+            self._exports.pop(volume_id, None)
+            for pair in [pair for pair in self._grants if pair[0] == volume_id]:
+                del self._grants[pair]
+
+    @faults.faulty
+    def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        with self._lock:
+            name = self._target_name(grant)
+            for held in self._grants.values():
+                if (held.grant.initiator != grant.initiator
+                        and self._target_name(held.grant) == name):
+                    raise errors.BackendRefused(
+                        reason=f'{name} is held by another initiator')
+            self._exports[export.volume_id] = export
+            held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
+            held.grant = grant
+        return connection.Connection('iscsi', (self._portal(),), name, 1)
+
+    @faults.faulty
+    def revoke(self, volume_id: str, initiator: str) -> None:
+        with self._lock:
+            self._grants.pop((volume_id, initiator), None)
+
+    @faults.faulty
+    def exports(self) -> tuple[base.ActualExport, ...]:
+        with self._lock:
+            return tuple(
+                base.ActualExport(volume_id, tuple(
+                    connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions)
+                    for (volume, initiator), held in sorted(self._grants.items())
+                    if volume == volume_id))
+                for volume_id in sorted(self._exports))
+
+    def _target_name(self, grant: connection.Grant) -> str:
+        return f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
+
+    def _portal(self) -> str:
+        return f'{self._settings.target_ip_address}:{self._settings.target_port or 3260}'

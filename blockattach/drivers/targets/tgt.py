@@ -1,0 +1,326 @@
+"""iSCSI in user space: one tgt target per (volume, initiator).
+
+tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
+with one name in its access list, one CHAP account and one logical unit over the same bytes.
+
+A target is built while it is *offline*, and opened last: nobody is let in before the credential
+and the mode are in place, wherever the building stops. In tgt an account that is deleted while a
+target still holds it leaves that target open to anyone of the right name; so an account goes after
+its target, never before.
+"""
+import contextlib
+import re
+import threading
+import zlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from oslo_log import log as oslo_log
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers.targets import tgt_socket
+from blockattach.drivers.targets import tgtd
+
+LOG = oslo_log.getLogger(__name__)
+
+_LUN = 1
+_NUMBERS_TRIED = 16
+_CLOSE_SECONDS = 10.0
+_TICK = 0.01
+# An iSCSI name (RFC 3720, 3.2.6) as initiators use it; nothing that tgtd could split.
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
+_UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+
+
+class TgtTarget(base.ExportTarget):
+    """Also a `capabilities.Daemon`: looks after a tgtd of its own, or uses a given one."""
+
+    def __init__(self, settings: backend.BackendSettings,
+                 clock: clocks.Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or clocks.Clock()
+        self._daemon = tgtd.Tgtd(settings.state_dir, settings.target_ip_address,
+                                 settings.target_port, self._clock)
+        self._ours = re.compile(
+            rf'{re.escape(settings.target_prefix)}volume-({_UUID})(?:-.+)?')
+
+    def start(self) -> None:
+        if self._settings.tgt_socket is None:
+            self._daemon.start()
+        elif not self.running():
+            raise errors.ConfigurationError(
+                reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}')
+
+    def running(self) -> bool:
+        try:
+            self._client().ping()
+        except (tgt_socket.Unanswered, tgt_socket.Rejected):
+            return False
+        return True
+
+    def stop(self) -> None:
+        if self._settings.tgt_socket is None:
+            self._daemon.stop()
+
+    def export(self, export: connection.Export) -> None:
+        """tgt offers a volume from its first grant on; here only whether it answers is seen."""
+        with _told():
+            self._client().ping()
+
+    def unexport(self, volume_id: str) -> None:
+        with _told():
+            client = self._client()
+            targets = client.targets()
+            for target in targets:
+                if self._volume_of(target.name) == volume_id:
+                    self._remove(client, target, targets)
+
+    def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        if not _NAME.fullmatch(grant.initiator):
+            raise errors.BackendRefused(
+                reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
+        name = f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
+        with _told():
+            client = self._client()
+            if not self._build_new(client, name, export, grant):
+                self._put_right(client, name, export, grant)
+        return connection.Connection('iscsi', (self._portal(),), name, _LUN)
+
+    def revoke(self, volume_id: str, initiator: str) -> None:
+        with _told():
+            client = self._client()
+            targets = client.targets()
+            for target in targets:
+                if self._volume_of(target.name) == volume_id and initiator in _known(target):
+                    self._remove(client, target, targets)
+
+    def exports(self) -> tuple[base.ActualExport, ...]:
+        with _told():
+            targets = self._client().targets()
+        found: dict[str, list[connection.ActualGrant]] = {}
+        for target in targets:
+            volume_id = self._volume_of(target.name)
+            if volume_id is not None:
+                found.setdefault(volume_id, []).extend(_grants(volume_id, target))
+        return tuple(base.ActualExport(volume_id, tuple(grants))
+                     for volume_id, grants in sorted(found.items()))
+
+    def _client(self) -> tgt_socket.Client:
+        if self._settings.tgt_socket is not None:
+            return tgt_socket.Client(self._settings.tgt_socket)
+        return self._daemon.client()
+
+    def _portal(self) -> str:
+        return self._daemon.portal()
+
+    def _volume_of(self, name: str) -> str | None:
+        found = self._ours.fullmatch(name)
+        return found.group(1) if found else None
+
+    def _build_new(self, client: tgt_socket.Client, name: str, export: connection.Export,
+                   grant: connection.Grant) -> bool:
+        """Make the target if neither its name nor its number is taken: the usual case."""
+        number = next(_numbers(name))
+        try:
+            client.add_target(number, name)
+        except tgt_socket.Rejected as exc:
+            if exc.code == tgt_socket.Code.TARGET_EXISTS:
+                return False
+            raise
+        self._furnish(client, number, export, grant)
+        return True
+
+    def _put_right(self, client: tgt_socket.Client, name: str, export: connection.Export,
+                   grant: connection.Grant) -> None:
+        """The name or the number is taken: keep what is as promised, build anew what is not."""
+        targets = client.targets()
+        present = next((target for target in targets if target.name == name), None)
+        if present is not None:
+            if any(initiator != grant.initiator for initiator in present.initiators):
+                raise errors.BackendRefused(reason=f'{name} is held by another initiator')
+            if _as_promised(present, export, grant):
+                self._set_mode(client, present, grant.mode)
+                return
+            LOG.warning('Target is not as promised and is built anew%s',
+                        log.fields(volume_id=grant.volume_id, initiator=grant.initiator))
+            self._remove(client, present, targets)
+        try:
+            self._furnish(client, self._add_target(client, name), export, grant)
+        except tgt_socket.Rejected as exc:
+            if present is None:
+                raise
+            raise errors.BackendUncertain(reason=f'{name} was taken down: {exc}') from exc
+
+    def _add_target(self, client: tgt_socket.Client, name: str) -> int:
+        for number in _numbers(name):
+            try:
+                client.add_target(number, name)
+            except tgt_socket.Rejected as exc:
+                if exc.code != tgt_socket.Code.TARGET_EXISTS:
+                    raise
+            else:
+                return number
+        raise errors.BackendUncertain(reason=f'no number is free for target {name}')
+
+    def _furnish(self, client: tgt_socket.Client, number: int, export: connection.Export,
+                 grant: connection.Grant) -> None:
+        """Give a bare target all it needs, and open it last. If tgtd refuses, nothing is left."""
+        try:
+            client.set_ready(number, False)
+            failpoints.point('drivers.tgt.after_target')
+            client.bind_initiator(number, grant.initiator)
+            failpoints.point('drivers.tgt.after_initiator')
+            self._add_account(client, grant.credential)
+            client.bind_account(number, grant.credential.username)
+            failpoints.point('drivers.tgt.after_account')
+            client.add_lun(number, _LUN, export.device)
+            failpoints.point('drivers.tgt.after_lun')
+            serial = export.volume_id.replace('-', '')
+            client.update_lun(number, _LUN, readonly=_flag(grant.mode), thin_provisioning='1',
+                              scsi_sn=serial, scsi_id=serial)
+            failpoints.point('drivers.tgt.after_mode')
+            client.set_ready(number, True)
+        except tgt_socket.Rejected:
+            targets = client.targets()
+            for target in targets:
+                if target.tid == number:
+                    self._remove(client, target, targets)
+            raise
+        failpoints.point('drivers.tgt.after_grant')
+        LOG.info('Initiator is let in%s', log.fields(
+            volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
+
+    def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
+        """Make the account; one that a crash left behind is replaced, since its secret is unknown.
+
+        Never one that another target holds: taking it away would open that target.
+        """
+        try:
+            client.add_account(credential.username, credential.password)
+        except tgt_socket.Rejected as exc:
+            if exc.code != tgt_socket.Code.USER_EXISTS:
+                raise
+            if any(credential.username in target.accounts for target in client.targets()):
+                raise tgt_socket.Rejected(
+                    exc.code, 'add an account whose name another target uses') from None
+            client.delete_account(credential.username)
+            client.add_account(credential.username, credential.password)
+
+    def _set_mode(self, client: tgt_socket.Client, target: tgt_socket.Target,
+                  mode: connection.AccessMode) -> None:
+        if target.luns[0].readonly != (mode is connection.AccessMode.RO):
+            client.update_lun(target.tid, _LUN, readonly=_flag(mode))
+            LOG.info('Mode of a grant is changed%s', log.fields(
+                target=target.name, initiator=target.initiators[0], mode=mode))
+
+    def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
+                others: Iterable[tgt_socket.Target]) -> None:
+        """Shut one target: no new login, sessions cut, target gone, and only then its account.
+
+        Its access list stays to the end: by it a repeat finds what an interrupted removal left.
+        """
+        with _unless(tgt_socket.Code.NO_TARGET):
+            client.set_ready(target.tid, False)
+        failpoints.point('drivers.tgt.after_shut')
+        deadline = self._clock.monotonic() + _CLOSE_SECONDS
+        never = threading.Event()
+        while not self._delete(client, target.tid):
+            if self._clock.monotonic() > deadline:
+                raise errors.BackendUncertain(
+                    reason=f'sessions of target {target.name} do not end')
+            self._clock.wait(never, _TICK)
+        failpoints.point('drivers.tgt.after_delete')
+        shared = {account for other in others if other.tid != target.tid
+                  for account in other.accounts}
+        for account in set(target.accounts) - shared:
+            with _unless(tgt_socket.Code.NO_USER):
+                client.delete_account(account)
+        LOG.info('Initiator is shut out%s', log.fields(
+            target=target.name, initiator=', '.join(target.initiators)))
+
+    def _delete(self, client: tgt_socket.Client, number: int) -> bool:
+        """Delete a target; False while a session, just cut, is still on its way out."""
+        try:
+            client.delete_target(number)
+        except tgt_socket.Rejected as exc:
+            if exc.code == tgt_socket.Code.NO_TARGET:
+                return True
+            if exc.code not in (tgt_socket.Code.TARGET_ACTIVE, tgt_socket.Code.LUN_ACTIVE):
+                raise
+        else:
+            return True
+        with _unless(tgt_socket.Code.NO_TARGET):
+            for sid, cid in client.connections(number):
+                with _unless(tgt_socket.Code.NO_SESSION, tgt_socket.Code.NO_CONNECTION):
+                    client.close_connection(number, sid, cid)
+        return False
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """What tgtd said, in the words of the contract."""
+    try:
+        yield
+    except tgt_socket.Unanswered as exc:
+        raise errors.BackendUncertain(reason=str(exc)) from exc
+    except tgt_socket.Rejected as exc:
+        raise errors.BackendRefused(reason=str(exc)) from exc
+
+
+@contextlib.contextmanager
+def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
+    """What is gone already need not be removed."""
+    try:
+        yield
+    except tgt_socket.Rejected as exc:
+        if exc.code not in codes:
+            raise
+
+
+def _numbers(name: str) -> Iterator[int]:
+    """Target numbers to try for a name, the same each time: no search when nothing collides."""
+    for attempt in range(_NUMBERS_TRIED):
+        text = f'{name}#{attempt}' if attempt else name
+        yield zlib.crc32(text.encode()) % (2 ** 31 - 2) + 1
+
+
+def _flag(mode: connection.AccessMode) -> str:
+    return '1' if mode is connection.AccessMode.RO else '0'
+
+
+def _as_promised(target: tgt_socket.Target, export: connection.Export,
+                 grant: connection.Grant) -> bool:
+    """Whether a target is whole but for its mode. Its old size is kept while a session uses it."""
+    if len(target.luns) != 1:
+        return False
+    lun = target.luns[0]
+    size_mb = round(units.gib_to_bytes(export.size_gb) / 10 ** 6)
+    return (target.ready
+            and target.initiators == (grant.initiator,)
+            and target.accounts == (grant.credential.username,)
+            and lun.number == _LUN and lun.path == export.device and lun.thin
+            and lun.serial == export.volume_id.replace('-', '')
+            and (bool(target.sessions) or abs(lun.size_mb - size_mb) <= 1))
+
+
+def _known(target: tgt_socket.Target) -> set[str]:
+    """Whom a target concerns: who may log in, and who is in."""
+    return set(target.initiators) | {session.initiator for session in target.sessions}
+
+
+def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
+    """Who is let in, and whether the target is whole: half-made or tampered with, it is not."""
+    readonly = bool(target.luns) and all(lun.readonly for lun in target.luns)
+    mode = connection.AccessMode.RO if readonly else connection.AccessMode.RW
+    intact = (target.ready and len(target.initiators) == len(target.accounts) == 1
+              and [lun.number for lun in target.luns] == [_LUN])
+    for initiator in sorted(_known(target)):
+        sessions = sum(session.initiator == initiator for session in target.sessions)
+        yield connection.ActualGrant(volume_id, initiator, mode, sessions, intact)

@@ -1,0 +1,317 @@
+"""tgtd's management protocol, spoken over its unix socket: no child process, no secret in argv.
+
+A request is one fixed structure and a text of parameters; the answer is a number and a text. The
+layout (`struct tgtadm_req`) and the numbers are those of tgt 1.0.x on a machine's own byte order.
+Parameters are split at commas by tgtd, so a value that holds one is refused here.
+"""
+import dataclasses
+import enum
+import re
+import socket
+import struct
+from collections.abc import Iterator
+
+_REQUEST = struct.Struct('=II64sIiQQIIIIII')
+_RESPONSE = struct.Struct('=II')
+_PEER = struct.Struct('iII')
+_TIMEVAL = struct.Struct('ll')
+_NO_LUN = 2 ** 64 - 1
+_DRIVER = b'iscsi'
+_DISK = 0
+_INCOMING = 0
+_CHUNK = 65536
+_UNFIT = re.compile(r'[,\x00-\x1f\x7f]')
+
+
+class _Mode(enum.IntEnum):
+    SYSTEM = 0
+    TARGET = 1
+    DEVICE = 2
+    PORTAL = 3
+    CONNECTION = 6
+    ACCOUNT = 7
+
+
+class _Op(enum.IntEnum):
+    NEW = 0
+    DELETE = 1
+    SHOW = 2
+    BIND = 3
+    UNBIND = 4
+    UPDATE = 5
+
+
+class Code(enum.IntEnum):
+    """What tgtd answers; the ones that the driver tells apart."""
+
+    NO_TARGET = 4
+    NO_LUN = 5
+    NO_SESSION = 6
+    NO_CONNECTION = 7
+    TARGET_EXISTS = 9
+    LUN_EXISTS = 10
+    ACL_EXISTS = 12
+    NO_ACL = 13
+    USER_EXISTS = 14
+    NO_USER = 15
+    INVALID_REQUEST = 17
+    TARGET_ACTIVE = 19
+    LUN_ACTIVE = 20
+
+
+class Unanswered(Exception):
+    """tgtd did not answer: the request may have been carried out."""
+
+
+class Rejected(Exception):
+    """tgtd said no: this request changed nothing. ``code`` is a `Code` where we know it."""
+
+    def __init__(self, code: int, doing: str) -> None:
+        self.code = code
+        super().__init__(f'tgtd refused to {doing}: {_reason(code)}')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Session:
+    """An initiator that is logged in, with the numbers of its connections."""
+
+    sid: int
+    initiator: str
+    connections: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lun:
+    """A logical unit. ``size_mb`` is in units of 10**6 bytes, rounded, as tgtd prints it."""
+
+    number: int
+    readonly: bool
+    thin: bool
+    size_mb: int
+    serial: str
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """One target as tgtd shows it."""
+
+    tid: int
+    name: str
+    ready: bool
+    initiators: tuple[str, ...]
+    accounts: tuple[str, ...]
+    luns: tuple[Lun, ...]
+    sessions: tuple[Session, ...]
+
+
+class Client:
+    """One tgtd. Every call opens its own connection, so that threads need no lock."""
+
+    def __init__(self, path: str, timeout: float = 10.0) -> None:
+        self.path = path
+        self._timeout = timeout
+
+    def pid(self) -> int:
+        """The process that listens on the socket.
+
+        :raises Unanswered: none does
+        """
+        with self._connect() as connected:
+            peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        return int(_PEER.unpack(peer)[0])
+
+    def ping(self) -> None:
+        """Ask for the portals only to hear an answer."""
+        self.portals()
+
+    def portals(self) -> tuple[str, ...]:
+        """``address:port`` of each portal."""
+        text = self._call(_Mode.PORTAL, _Op.SHOW, 'show the portals')
+        return tuple(re.findall(r'^Portal: (.+),\d+$', text, re.MULTILINE))
+
+    def add_portal(self, portal: str) -> None:
+        """Listen on ``address:port`` too; `Rejected` when it is in use."""
+        self._call(_Mode.PORTAL, _Op.NEW, f'listen on {portal}',
+                   f'portalOps portal={_fit(portal)},')
+
+    def delete_portal(self, portal: str) -> None:
+        """Listen there no longer; sessions stay."""
+        self._call(_Mode.PORTAL, _Op.DELETE, f'close {portal}',
+                   f'portalOps portal={_fit(portal)},')
+
+    def shut_down(self) -> None:
+        """End tgtd; it refuses while it has targets."""
+        self._call(_Mode.SYSTEM, _Op.DELETE, 'shut down')
+
+    def targets(self) -> tuple[Target, ...]:
+        """Everything that tgtd offers, with its sessions."""
+        return parse_targets(self._call(_Mode.TARGET, _Op.SHOW, 'show the targets'))
+
+    def add_target(self, tid: int, name: str) -> None:
+        """Make a target that lets nobody in yet; `Code.TARGET_EXISTS` for its number or name."""
+        self._call(_Mode.TARGET, _Op.NEW, f'add target {name}', f'targetname={_fit(name)}', tid)
+
+    def delete_target(self, tid: int) -> None:
+        """Remove a target with its logical units; `Code.TARGET_ACTIVE` while it has sessions."""
+        self._call(_Mode.TARGET, _Op.DELETE, f'delete target {tid}', tid=tid)
+
+    def set_ready(self, tid: int, ready: bool) -> None:
+        """Whether logins are possible at all."""
+        state = 'ready' if ready else 'offline'
+        self._call(_Mode.TARGET, _Op.UPDATE, f'set target {tid} {state}', f'state={state}', tid)
+
+    def bind_initiator(self, tid: int, initiator: str) -> None:
+        """Let an initiator of this name log in."""
+        self._call(_Mode.TARGET, _Op.BIND, f'bind {initiator} to target {tid}',
+                   f'initiator-name={_fit(initiator)}', tid)
+
+    def unbind_initiator(self, tid: int, initiator: str) -> None:
+        """Let it log in no more; its sessions stay."""
+        self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
+                   f'initiator-name={_fit(initiator)}', tid)
+
+    def add_account(self, username: str, password: str) -> None:
+        """Make a CHAP account; names are global in one tgtd."""
+        self._call(_Mode.ACCOUNT, _Op.NEW, 'add an account',
+                   f'user={_fit(username)},password={_fit(password)}')
+
+    def delete_account(self, username: str) -> None:
+        """Forget an account. A target that it was bound to asks for no credential any more."""
+        self._call(_Mode.ACCOUNT, _Op.DELETE, 'delete an account', f'user={_fit(username)}')
+
+    def bind_account(self, tid: int, username: str) -> None:
+        """Ask whoever logs in to this target for the account's credential."""
+        self._call(_Mode.ACCOUNT, _Op.BIND, f'bind an account to target {tid}',
+                   f'user={_fit(username)}', tid)
+
+    def add_lun(self, tid: int, number: int, path: str) -> None:
+        """Offer a file or block device as logical unit, through the page cache."""
+        self._call(_Mode.DEVICE, _Op.NEW, f'add a logical unit to target {tid}',
+                   f'path={_fit(path)},bstype=rdwr', tid, lun=number)
+
+    def delete_lun(self, tid: int, number: int) -> None:
+        """Withdraw a logical unit; initiators get errors from then on."""
+        self._call(_Mode.DEVICE, _Op.DELETE, f'delete the logical unit of target {tid}',
+                   tid=tid, lun=number)
+
+    def update_lun(self, tid: int, number: int, **params: str) -> None:
+        """Change attributes live: ``readonly``, ``thin_provisioning``, ``scsi_sn``, ..."""
+        text = ','.join(f'{name}={_fit(value)}' for name, value in params.items())
+        self._call(_Mode.DEVICE, _Op.UPDATE, f'update the logical unit of target {tid}',
+                   f'targetOps {text},', tid, lun=number)
+
+    def close_connection(self, tid: int, sid: int, cid: int) -> None:
+        """Cut one connection; the session is gone a moment later."""
+        self._call(_Mode.CONNECTION, _Op.DELETE, f'cut a connection of target {tid}', tid=tid,
+                   sid=sid, cid=cid)
+
+    def connections(self, tid: int) -> tuple[tuple[int, int], ...]:
+        """(session, connection) numbers of one target."""
+        text = self._call(_Mode.CONNECTION, _Op.SHOW, f'show target {tid}', tid=tid)
+        return tuple((int(sid), int(cid)) for sid, cid in
+                     re.findall(r'^Session: (\d+)\n\s+Connection: (\d+)$', text, re.MULTILINE))
+
+    def _connect(self) -> socket.socket:
+        connected = socket.socket(socket.AF_UNIX)
+        try:
+            # A socket with a time-out of Python's would not wait in tgtd's short queue of callers.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                                 _TIMEVAL.pack(int(self._timeout), 0))
+            connected.connect(self.path)
+            connected.settimeout(self._timeout)
+        except OSError as exc:
+            connected.close()
+            raise Unanswered(f'tgtd does not listen on {self.path}: {exc}') from exc
+        return connected
+
+    def _call(self, mode: _Mode, op: _Op, doing: str, params: str = '', tid: int = -1,
+              sid: int = 0, cid: int = 0, lun: int = _NO_LUN) -> str:
+        body = params.encode() + b'\0' if params else b''
+        head = _REQUEST.pack(mode, op, _DRIVER, _REQUEST.size + len(body), tid, sid, lun, cid,
+                             0, _DISK, _INCOMING, 0, 0)
+        with self._connect() as connected:
+            try:
+                connected.sendall(head + body)
+                code, length = _RESPONSE.unpack(_receive(connected, _RESPONSE.size))
+                text = _receive(connected, length - _RESPONSE.size)
+            except OSError as exc:
+                raise Unanswered(f'tgtd did not say whether it could {doing}: {exc}') from exc
+        if code:
+            raise Rejected(code, doing)
+        return text.rstrip(b'\0').decode('utf-8', 'replace')
+
+
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """Read what tgtd answers to a show of all targets."""
+    blocks = re.split(r'^Target (\d+): (.*)$', text, flags=re.MULTILINE)
+    return tuple(_target(int(tid), name, body)
+                 for tid, name, body in zip(blocks[1::3], blocks[2::3], blocks[3::3], strict=True))
+
+
+def _target(tid: int, name: str, body: str) -> Target:
+    parts = dict(_sections(body))
+    return Target(
+        tid=tid, name=name,
+        ready=_field(parts.get('System information', ''), 'State') == 'ready',
+        initiators=_lines(parts.get('ACL information', '')),
+        accounts=_lines(parts.get('Account information', '')),
+        luns=tuple(_luns(parts.get('LUN information', ''))),
+        sessions=tuple(_sessions(parts.get('I_T nexus information', ''))))
+
+
+def _sections(body: str) -> Iterator[tuple[str, str]]:
+    found = re.split(r'^ {4}(\S[^:\n]*):$', body, flags=re.MULTILINE)
+    return zip(found[1::2], found[2::2], strict=True)
+
+
+def _luns(text: str) -> Iterator[Lun]:
+    found = re.split(r'^ {8}LUN: (\d+)$', text, flags=re.MULTILINE)
+    for number, body in zip(found[1::2], found[2::2], strict=True):
+        if _field(body, 'Type') != 'controller':
+            size = re.match(r'\d+', _field(body, 'Size'))
+            yield Lun(int(number), _field(body, 'Readonly') == 'Yes',
+                      _field(body, 'Thin-provisioning') == 'Yes',
+                      int(size.group()) if size else 0, _field(body, 'SCSI SN'),
+                      _field(body, 'Backing store path'))
+
+
+def _sessions(text: str) -> Iterator[Session]:
+    found = re.split(r'^ {8}I_T nexus: (\d+)$', text, flags=re.MULTILINE)
+    for sid, body in zip(found[1::2], found[2::2], strict=True):
+        initiator = _field(body, 'Initiator').split(' alias:')[0]
+        cids = re.findall(r'^ +Connection: (\d+)$', body, re.MULTILINE)
+        yield Session(int(sid), initiator, tuple(int(cid) for cid in cids))
+
+
+def _field(text: str, name: str) -> str:
+    found = re.search(rf'^ *{re.escape(name)}: ?(.*)$', text, re.MULTILINE)
+    return found.group(1).strip() if found else ''
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _receive(connected: socket.socket, length: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < length:
+        part = connected.recv(min(_CHUNK, length - len(parts)))
+        if not part:
+            raise ConnectionResetError('it closed the socket')
+        parts += part
+    return bytes(parts)
+
+
+def _fit(value: str) -> str:
+    if not value or _UNFIT.search(value):
+        raise Rejected(Code.INVALID_REQUEST, 'take a value that is empty or holds a comma or a '
+                                             'control character')
+    return value
+
+
+def _reason(code: int) -> str:
+    try:
+        return Code(code).name.lower().replace('_', ' ')
+    except ValueError:
+        return f'error {code}'

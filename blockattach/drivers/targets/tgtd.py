@@ -1,0 +1,317 @@
+"""A tgtd of our own: started without rights, found again after a restart, ended with certainty.
+
+tgtd outlives us on purpose: it runs in its own session, so that neither Ctrl-C nor the death of
+the service takes the sessions of initiators away. Which process it is, its own socket tells (the
+kernel names the listener), so an old pid file can never make us end a stranger.
+"""
+import contextlib
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+
+from oslo_log import log as oslo_log
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import log
+from blockattach.drivers.targets import tgt_socket
+
+LOG = oslo_log.getLogger(__name__)
+
+# -C only has to differ from 0, the machine's own tgtd; the folder tells ours apart.
+_CONTROL_PORT = '1'
+_IO_THREADS = '4'
+# Always to be had. A tgtd that finds none of its portals free would open one on all addresses; so
+# it starts on this one, is told the real one over its socket and leaves this one.
+_FIRST_PORTAL = '127.0.0.1:0'
+# Not 3260: a target of the distribution's own, installed along with tgt, takes it at each boot.
+_FIRST_PORT = 13260
+_PORTS_TRIED = 1000
+_PATH_LIMIT = 107
+_START_SECONDS = 15.0
+_STOP_SECONDS = 10.0
+_TICK = 0.02
+# Debian keeps daemons where the search path of ordinary users does not look.
+_SEARCH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
+_FOLDER_MODE = 0o700
+
+
+def program() -> str | None:
+    """Where tgtd is installed, if it is."""
+    return shutil.which('tgtd') or shutil.which('tgtd', path=os.pathsep.join(_SEARCH))
+
+
+class Tgtd:
+    """The process, its socket and its portal. ``port`` 0 takes the first free from 13260 on."""
+
+    def __init__(self, state_dir: str, address: str, port: int,
+                 clock: clocks.Clock | None = None) -> None:
+        self._folder = os.path.join(os.path.abspath(state_dir), 'tgtd')
+        self._address = f'[{address}]' if ':' in address else address
+        self._wanted_port = port
+        self._clock = clock or clocks.Clock()
+        self._lock = threading.Lock()
+        self._socket_path: str | None = None
+
+    def client(self) -> tgt_socket.Client:
+        """Speaks to it; also when it is not running."""
+        return tgt_socket.Client(self._control_socket())
+
+    def portal(self) -> str:
+        """``address:port`` that initiators are told to log in to."""
+        return f'{self._address}:{self._wanted_port or self._remembered_port() or _FIRST_PORT}'
+
+    def start(self) -> None:
+        """Start it, or find it running.
+
+        :raises ConfigurationError: it cannot be started; the text says why
+        """
+        with self._lock, self._alone():
+            pid = self._listener()
+            if pid is not None:
+                self._wait_for_answer(pid)
+                LOG.info('tgtd is found running%s', log.fields(pid=pid, portal=self.portal()))
+            else:
+                self._refuse_mute()
+                pid = self._launch()
+                LOG.info('tgtd is started%s', log.fields(pid=pid))
+            self._remember('pid', f'{pid} {_birth(pid)}')
+            self._open_portal()
+
+    def running(self) -> bool:
+        """Whether it answers now."""
+        try:
+            self.client().ping()
+        except (tgt_socket.Unanswered, tgt_socket.Rejected):
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End it, whatever it serves; its sessions end with it. One that is not there is fine."""
+        with self._lock, self._alone():
+            pid = self._listener() or self._remembered_pid()
+            if pid is None:
+                return
+            with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+                self.client().shut_down()
+            born = _birth(pid)
+            if born is not None and _is_tgtd(pid):
+                _kill(pid)
+            if not self._wait(lambda: _birth(pid) is None or _birth(pid) != born, _STOP_SECONDS):
+                LOG.error('Cannot end tgtd: it was killed and is still there%s',
+                          log.fields(pid=pid))
+                return
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, 'pid'))
+            LOG.info('tgtd is stopped%s', log.fields(pid=pid))
+
+    def _launch(self) -> int:
+        found = program()
+        if found is None:
+            raise errors.ConfigurationError(
+                reason='tgtd is not installed: install the Debian package tgt, or set tgt_socket '
+                       'to a running one')
+        environment = {**os.environ, 'TGT_IPC_SOCKET': self._control_socket().rpartition('.')[0]}
+        log_path = os.path.join(self._folder, 'log')
+        # setsid --fork leaves it to init: no zombie here, and no Ctrl-C there.
+        command = ['setsid', '--fork', found, '-f', '-C', _CONTROL_PORT, '-t', _IO_THREADS,
+                   '--iscsi', f'portal={_FIRST_PORTAL}']
+        with open(os.open(log_path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), 'ab') as out:
+            try:
+                subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out,
+                               stderr=out, cwd='/', check=True, timeout=_START_SECONDS)
+            except (OSError, subprocess.SubprocessError) as exc:
+                raise errors.ConfigurationError(reason=f'tgtd cannot be started: {exc}') from exc
+        if not self._wait(lambda: self._listener() is not None, _START_SECONDS):
+            raise errors.ConfigurationError(
+                reason=f'tgtd did not start; its last words: {self._last_words()}')
+        pid = self._listener()
+        assert pid is not None
+        _raise_file_limit(pid)
+        self._wait_for_answer(pid)
+        return pid
+
+    def _open_portal(self) -> None:
+        """See to it that it listens where initiators are told to go, and nowhere else."""
+        client = self.client()
+        try:
+            if not self._listens(client):
+                self._give_up_unused(client)
+                raise errors.ConfigurationError(
+                    reason=f'tgtd cannot listen on {self.portal()}: the port is in use, or the '
+                           f'address is not of this host (target_ip_address, target_port)')
+            for portal in client.portals():
+                if portal != self.portal():
+                    client.delete_portal(portal)
+        except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
+            raise errors.ConfigurationError(reason=f'tgtd cannot be used: {exc}') from exc
+
+    def _listens(self, client: tgt_socket.Client) -> bool:
+        present = client.portals()
+        if self._wanted_port or self._remembered_port():
+            return self.portal() in present or _opened(client, self.portal())
+        for port in range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED):
+            portal = f'{self._address}:{port}'
+            if portal in present or _opened(client, portal):
+                self._remember('port', str(port))
+                return True
+        return False
+
+    def _give_up_unused(self, client: tgt_socket.Client) -> None:
+        """Do not leave behind a process that nobody can use; one that serves is left alone."""
+        with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+            pid = client.pid()
+            if not client.targets() and _is_tgtd(pid):
+                _kill(pid)
+
+    def _wait_for_answer(self, pid: int) -> None:
+        if not self._wait(self.running, _START_SECONDS):
+            raise errors.ConfigurationError(
+                reason=f'tgtd (process {pid}) is there but does not answer: end it by hand')
+
+    def _refuse_mute(self) -> None:
+        """A tgtd that lives without its socket would serve behind our back."""
+        pid = self._remembered_pid()
+        if pid is not None:
+            raise errors.ConfigurationError(
+                reason=f'tgtd (process {pid}) lives but has lost its socket '
+                       f'{self._control_socket()}: end it by hand')
+
+    def _listener(self) -> int | None:
+        try:
+            pid = self.client().pid()
+        except tgt_socket.Unanswered:
+            return None
+        return pid if _is_tgtd(pid) else None
+
+    def _remembered_pid(self) -> int | None:
+        """The process of the pid file, if it is that very process and still lives."""
+        words = (self._recall('pid') or '').split()
+        if len(words) != 2 or not words[0].isdigit():
+            return None
+        pid = int(words[0])
+        return pid if _birth(pid) == words[1] and _is_tgtd(pid) else None
+
+    def _remembered_port(self) -> int | None:
+        text = self._recall('port') or ''
+        return int(text) if text.isdigit() else None
+
+    def _control_socket(self) -> str:
+        """The socket: under the state directory, or elsewhere if that path is too long."""
+        if self._socket_path is None:
+            path = os.path.join(self._folder, f'socket.{_CONTROL_PORT}')
+            if len(os.fsencode(path)) > _PATH_LIMIT:
+                path = os.path.join(self._short_folder(), f'socket.{_CONTROL_PORT}')
+            self._socket_path = path
+        return self._socket_path
+
+    def _short_folder(self) -> str:
+        self._make_folder()
+        remembered = self._recall('socket_folder')
+        if remembered is not None and _is_private(remembered):
+            return remembered
+        runtime = os.environ.get('XDG_RUNTIME_DIR')
+        if runtime is None or not os.path.isdir(runtime) or len(runtime) > _PATH_LIMIT - 40:
+            runtime = '/tmp'
+        folder = tempfile.mkdtemp(prefix='blockattach-', dir=runtime)
+        self._remember('socket_folder', folder)
+        return folder
+
+    def _recall(self, name: str) -> str | None:
+        try:
+            with open(os.path.join(self._folder, name), encoding='utf-8') as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return None
+
+    def _remember(self, name: str, text: str) -> None:
+        path = os.path.join(self._folder, name)
+        with open(f'{path}.new', 'w', encoding='utf-8') as file:
+            file.write(f'{text}\n')
+        os.replace(f'{path}.new', path)
+
+    def _make_folder(self) -> None:
+        try:
+            os.makedirs(self._folder, mode=_FOLDER_MODE, exist_ok=True)
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'{self._folder} cannot be used: {exc.strerror}') from exc
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two services of one state directory do not both start a tgtd."""
+        self._make_folder()
+        with open(os.path.join(self._folder, 'lock'), 'w', encoding='utf-8') as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _last_words(self) -> str:
+        with open(os.path.join(self._folder, 'log'), encoding='utf-8', errors='replace') as file:
+            lines = file.read().splitlines()
+        return ' | '.join(lines[-3:])
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = self._clock.monotonic() + seconds
+        never = threading.Event()
+        while not condition():
+            if self._clock.monotonic() > deadline:
+                return False
+            self._clock.wait(never, _TICK)
+        return True
+
+
+def _opened(client: tgt_socket.Client, portal: str) -> bool:
+    try:
+        client.add_portal(portal)
+    except tgt_socket.Rejected:
+        return False
+    return True
+
+
+def _birth(pid: int) -> str | None:
+    """When a process began, in the kernel's ticks; None once it has ended."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as file:
+            fields = file.read().rpartition(')')[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in 'ZX' else fields[19]
+
+
+def _is_tgtd(pid: int) -> bool:
+    try:
+        with open(f'/proc/{pid}/comm', encoding='utf-8', errors='replace') as file:
+            return file.read().strip() == 'tgtd' and _birth(pid) is not None
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _kill(pid: int) -> None:
+    """tgtd ignores every gentle signal."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _raise_file_limit(pid: int) -> None:
+    """Each grant costs tgtd an open file, each session another one."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _is_private(folder: str) -> bool:
+    """Ours alone: in a shared place another user may have made it instead."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            and stat.S_IMODE(found.st_mode) == _FOLDER_MODE)

@@ -1,0 +1,291 @@
+"""Every error of the service, as one tree.
+
+    BlockattachError
+    ├── InvalidInput                 the caller's mistake: nothing was changed
+    │   ├── InvalidVolume            the volume is not in a state that allows it
+    │   ├── NoPoolForVolume          no pool will do for the volume asked for
+    │   ├── InvalidFilter            a list was asked for with an unknown filter
+    │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
+    │   ├── ConnectorUnusable        the connector lacks what the target needs
+    │   └── VersionInvalid           the microversion cannot be read
+    ├── NotAuthenticated
+    ├── NotAuthorized                a policy rule said no
+    ├── NotFound
+    │   ├── RouteNotFound            also: an operation below its microversion
+    │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
+    │   └── ExtraSpecNotFound, MessageNotFound, ServiceNotFound, PoolNotFound
+    ├── Conflict
+    │   ├── VolumeTypeExists
+    │   ├── VolumeInError            an attachment cannot be updated on a volume in error
+    │   ├── DuplicateConnectors      a second host on a plain volume
+    │   ├── InvalidTransition        the lifecycle has no such move
+    │   ├── AttachmentBusy           another act on the same pair is under way
+    │   ├── AttachmentInUseByServer  the server must be told first (CVE-2023-2088)
+    │   │   └── AttachmentNotNamed   nobody can tell which attachment is meant
+    │   ├── IdempotencyKeyReused     the same name for another request
+    │   ├── IdempotencyKeyTaken      the same request is under way
+    │   └── StaleGeneration          the row has moved on: whoever is late changes nothing
+    ├── QuotaExceeded                the project has as much as it may
+    ├── VersionNotAcceptable, MediaTypeNotSupported
+    ├── BackendError
+    │   ├── BackendRefused  (final)  nothing happened
+    │   │   └── BackendFull          no room
+    │   └── BackendUncertain         it may have happened: never guessed, always reconciled
+    ├── ServiceUnreachable           no answer over the bus (uncertain)
+    ├── NovaUnavailable              who uses an attachment cannot be found out: it stays
+    ├── NoValidPool                  every pool was refused; carries the reasons
+    └── ConfigurationError           the operator must change something before we start
+
+Each class has a stable ``code`` for logs and programs and a text for people. ``final`` says
+whether a failure proves that nothing happened; only then may it be answered as one at once.
+"""
+from typing import Any
+
+
+class BlockattachError(Exception):
+    """The root. Fields fill the class's text, unless the text is given whole."""
+
+    code = 'internal'
+    text = 'cannot do that: an unexpected error'
+    final = True
+
+    def __init__(self, message: str | None = None, **fields: Any) -> None:
+        # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.
+        self.kwargs = fields
+        self.message = message if message is not None else self.text % fields
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInput(BlockattachError):
+    code = 'request.invalid'
+    text = '%(reason)s'
+
+
+class InvalidVolume(InvalidInput):
+    code = 'volume.invalid'
+    text = 'Invalid volume: %(reason)s'
+
+
+class NoPoolForVolume(InvalidInput):
+    code = 'volume.no_pool'
+    text = 'Invalid input received: No backend can hold this volume: %(summary)s'
+
+
+class InvalidFilter(InvalidInput):
+    code = 'request.invalid_filter'
+    text = 'Invalid filters %(filters)s are found in query options.'
+
+
+class VolumeTypeInUse(InvalidInput):
+    code = 'volume_type.in_use'
+    text = 'Volume Type is currently in use.'
+
+
+class ConnectorUnusable(InvalidInput):
+    code = 'connector.unusable'
+    text = "Invalid input received: Connector doesn't have required information: %(missing)s"
+
+
+class NotAuthenticated(BlockattachError):
+    code = 'auth.required'
+    text = 'This request requires authentication.'
+
+
+class NotAuthorized(BlockattachError):
+    code = 'policy.refused'
+    text = "Policy doesn't allow %(rule)s to be performed."
+
+
+class NotFound(BlockattachError):
+    code = 'not_found'
+    text = 'The resource could not be found.'
+
+
+class RouteNotFound(NotFound):
+    code = 'route.not_found'
+
+
+class VolumeNotFound(NotFound):
+    code = 'volume.not_found'
+    text = 'Volume %(volume_id)s could not be found.'
+
+
+class AttachmentNotFound(NotFound):
+    code = 'attachment.not_found'
+    text = ('Volume attachment could not be found with filter: '
+            'attachment_id = %(attachment_id)s.')
+
+
+class VolumeTypeNotFound(NotFound):
+    code = 'volume_type.not_found'
+    text = 'Volume type %(volume_type_id)s could not be found.'
+
+
+class VolumeTypeNameNotFound(NotFound):
+    code = 'volume_type.name_not_found'
+    text = 'Volume type with name %(name)s could not be found.'
+
+
+class ExtraSpecNotFound(NotFound):
+    code = 'volume_type.extra_spec_not_found'
+    text = 'Volume Type %(volume_type_id)s has no extra specs with key %(key)s.'
+
+
+class MessageNotFound(NotFound):
+    code = 'message.not_found'
+    text = 'Message %(message_id)s could not be found.'
+
+
+class ServiceNotFound(NotFound):
+    code = 'service.not_found'
+    text = 'Service %(binary)s could not be found on host %(host)s.'
+
+
+class PoolNotFound(NotFound):
+    code = 'pool.not_found'
+    text = 'Pool %(pool)s could not be found.'
+
+
+class Conflict(BlockattachError):
+    code = 'conflict'
+    text = 'Resource conflict: %(reason)s'
+
+
+class VolumeTypeExists(Conflict):
+    code = 'volume_type.exists'
+    text = 'Volume Type %(name)s already exists.'
+
+
+class VolumeInError(Conflict):
+    code = 'volume.in_error'
+    text = ('Resource conflict: Volume attachments can not be updated if the volume is in an '
+            'error state. The Volume %(volume_id)s currently has a status of: %(status)s ')
+
+
+class DuplicateConnectors(Conflict):
+    code = 'attachment.duplicate_connectors'
+    text = 'Resource conflict: duplicate connectors detected on volume %(volume_id)s'
+
+
+class InvalidTransition(Conflict):
+    code = 'attachment.invalid_transition'
+    text = ('Resource conflict: cannot %(event)s an attachment that is %(state)s: '
+            'allowed there: %(allowed)s')
+
+
+class AttachmentBusy(Conflict):
+    code = 'attachment.busy'
+    text = ('Resource conflict: attachment %(attachment_id)s is being worked on by another '
+            'request; repeat the request when it has ended')
+
+
+class AttachmentInUseByServer(Conflict):
+    """Clients know the sentence's first half from Cinder."""
+
+    code = 'attachment.in_use_by_server'
+    text = ('ConflictNovaUsingAttachment: Detach volume from instance %(instance_id)s using the '
+            'Compute API. A service that has detached it there already sends its service token '
+            'along (X-Service-Token).')
+
+
+class AttachmentNotNamed(AttachmentInUseByServer):
+    """The place of the instance's id is empty, as in Cinder."""
+
+    code = 'attachment.not_named'
+    text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
+            'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class IdempotencyKeyReused(Conflict):
+    code = 'idempotency.reused'
+    text = 'Resource conflict: this Idempotency-Key was used for a request with another body'
+
+
+class IdempotencyKeyTaken(Conflict):
+    code = 'idempotency.taken'
+    text = 'Resource conflict: a request with this Idempotency-Key is under way'
+
+
+class StaleGeneration(Conflict):
+    code = 'generation.stale'
+    text = 'cannot go on with %(noun)s %(id)s: it has moved on since generation %(generation)s'
+
+
+class VersionInvalid(InvalidInput):
+    code = 'version.invalid'
+    text = ('API Version String %(version)s is of invalid format. Must be of format '
+            'MajorNum.MinorNum.')
+
+
+class VersionNotAcceptable(BlockattachError):
+    code = 'version.not_acceptable'
+    text = ('Version %(requested)s is not supported by the API. Minimum is %(minimum)s and '
+            'maximum is %(maximum)s.')
+
+
+class MediaTypeNotSupported(BlockattachError):
+    code = 'request.media_type'
+    text = 'Unsupported Content-Type'
+
+
+class QuotaExceeded(BlockattachError):
+    code = 'quota.exceeded'
+    text = ("%(kind)sLimitExceeded: Maximum number of %(resource)s allowed (%(limit)s) exceeded "
+            "for quota '%(resource)s'.")
+    retry_after = '0'
+
+
+class BackendError(BlockattachError):
+    """What a driver may raise; the core knows nothing finer than its two kinds."""
+
+    code = 'backend.error'
+    text = '%(reason)s'
+
+
+class BackendRefused(BackendError):
+    """Final: the backend is as it was before."""
+
+    code = 'backend.refused'
+
+
+class BackendFull(BackendRefused):
+    code = 'backend.full'
+    text = 'cannot place %(size_gb)s GiB: %(reason)s'
+
+
+class BackendUncertain(BackendError):
+    """The act may have happened, wholly or in part. A repeat must be safe."""
+
+    code = 'backend.uncertain'
+    final = False
+
+
+class ServiceUnreachable(BlockattachError):
+    """Asked over the bus and heard nothing: the act may have happened."""
+
+    code = 'bus.unreachable'
+    text = 'cannot hear from %(topic)s: no answer within %(seconds)s seconds'
+    final = False
+
+
+class NovaUnavailable(BlockattachError):
+    """Asked Nova and learnt nothing. Final: whatever was to be done was not begun."""
+
+    code = 'nova.unavailable'
+    text = ('cannot detach: Nova does not tell whether server %(server_id)s still uses volume '
+            '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
+
+
+class NoValidPool(BlockattachError):
+    """Every pool was refused. ``reasons`` maps a pool's name to why."""
+
+    code = 'scheduler.no_valid_pool'
+    text = 'cannot find a pool for volume %(volume_id)s: %(summary)s'
+
+
+class ConfigurationError(BlockattachError):
+    code = 'configuration'
+    text = '%(reason)s'

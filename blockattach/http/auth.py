@@ -1,0 +1,116 @@
+"""Who asks: from what a request carries to a context, or to None.
+
+An authenticator is ``(request, project id of the URL or None) -> context | None``. None means that
+the request has not shown who it is; whether that matters is the operation's to say.
+"""
+from collections.abc import Callable
+from typing import NamedTuple
+
+import webob
+
+from blockattach import context as request_context
+from blockattach.http import middleware
+
+Authenticator = Callable[[webob.Request, str | None], request_context.RequestContext | None]
+IsAdmin = Callable[[request_context.RequestContext], bool]
+
+DEFAULT_USER_ID = '00000000000000000000000000000001'
+DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
+"""Whom a request without a token comes from. Clients take these for UUIDs, so they are."""
+ALL_ROLES = ('admin', 'member', 'reader')
+SERVICE_ROLES = ('service',)
+NO_TOKEN = 'notused'
+"""What keystoneauth's plugin ``none`` sends in place of a token."""
+LONGEST_ID = 255
+
+
+def anonymous(request: webob.Request) -> request_context.RequestContext:
+    """Nobody in particular: the caller of a public operation."""
+    return request_context.RequestContext(
+        request_id=middleware.request_id(request),
+        global_request_id=middleware.global_request_id(request))
+
+
+def is_id(text: str) -> bool:
+    """Whether it can be the id of a user or project: none is empty, or breaks a line of a log."""
+    return 0 < len(text) <= LONGEST_ID and text.isprintable()
+
+
+class _Identity(NamedTuple):
+    user_id: str
+    project_id: str
+    roles: tuple[str, ...]
+
+
+def _read_token(token: str, default_roles: tuple[str, ...]) -> _Identity | None:
+    """``user:project`` or ``user:project:role,role``; None if it is neither."""
+    parts = token.split(':')
+    if len(parts) not in (2, 3) or not all(map(is_id, parts)):
+        return None
+    roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles
+    return _Identity(parts[0], parts[1], roles)
+
+
+class NoAuthentication:
+    """Believes what the client says: for a machine of one's own, and for tests.
+
+    ``X-Auth-Token`` is ``user:project`` (python-cinderclient's noauth plugin) with all roles, or
+    ``user:project:role,role``. Without one the caller is a default user with all roles in the
+    project that the URL names, or in a default one. ``X-Service-Token`` has the same form.
+    """
+
+    def __init__(self, is_admin: IsAdmin) -> None:
+        self._is_admin = is_admin
+
+    def __call__(self, request: webob.Request,
+                 project_id: str | None) -> request_context.RequestContext | None:
+        """The context that the request claims; None if what it carries is malformed."""
+        token = request.environ.get('HTTP_X_AUTH_TOKEN')
+        if not token or token == NO_TOKEN:
+            identity: _Identity | None = _Identity(
+                DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
+        else:
+            identity = _read_token(token, ALL_ROLES)
+        service_roles: tuple[str, ...] = ()
+        service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
+        if service_token:
+            service = _read_token(service_token, SERVICE_ROLES)
+            if service is None:
+                return None
+            service_roles = service.roles
+        if identity is None:
+            return None
+        context = request_context.RequestContext(
+            user_id=identity.user_id, project_id=identity.project_id,
+            roles=list(identity.roles), service_roles=list(service_roles),
+            # For Nova, which is asked in the caller's name.
+            auth_token=token or None,
+            request_id=middleware.request_id(request),
+            global_request_id=middleware.global_request_id(request))
+        context.is_admin = self._is_admin(context)
+        return context
+
+
+class KeystoneAuthentication:
+    """Reads what keystonemiddleware's ``auth_token`` has left in the environ.
+
+    Only ever behind ``auth_token`` with ``delay_auth_decision``: it removes the headers that a
+    client might forge, and lets public operations through.
+    """
+
+    def __init__(self, is_admin: IsAdmin) -> None:
+        self._is_admin = is_admin
+
+    def __call__(self, request: webob.Request,
+                 project_id: str | None) -> request_context.RequestContext | None:
+        """The context of a validated token; None if there was none."""
+        environ = request.environ
+        if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
+            return None
+        context = request_context.RequestContext.from_environ(
+            environ, request_id=middleware.request_id(request),
+            global_request_id=middleware.global_request_id(request))
+        if environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
+            context.service_roles = []
+        context.is_admin = self._is_admin(context)
+        return context

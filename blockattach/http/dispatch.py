@@ -1,0 +1,278 @@
+"""From a request to an answer, always in this order:
+
+route, authentication, project of the URL, version, body is JSON, action, target, policy, schema,
+handler, answer. Whatever goes wrong is an error that `blockattach.http.faults` answers.
+"""
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import webob
+
+from blockattach import context as request_context
+from blockattach import errors
+from blockattach.http import auth
+from blockattach.http import faults
+from blockattach.http import middleware
+from blockattach.http import negotiation
+from blockattach.http import operation
+from blockattach.http import rendering
+from blockattach.http import routing
+from blockattach.http import schema
+from blockattach.policy import enforcer
+
+JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
+MALFORMED_BODY = 'Malformed request body'
+MALFORMED_URL = 'Malformed request url'
+TOO_LARGE = 'Request is too large.'
+_MOST_DIGITS = 18
+
+_Validators = Mapping[operation.V, schema.Validator]
+
+
+class _TooLarge(Exception):
+    """The body is longer than we read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Checks:
+    """The compiled schemas of one operation."""
+
+    body: _Validators
+    query: _Validators
+
+
+class _Promises:
+    """What operations promise to answer; compiled when it is first needed: tests need few."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[int, int, operation.V | None], schema.Validator] = {}
+
+    def check(self, row: operation.Operation, call: operation.Call,
+              response: webob.Response) -> None:
+        """Hold an answer against the promise.
+
+        :raises WrongAnswer: it is broken
+        """
+        plain = operation.at_version(row.answer, call.version)
+        if plain is None or response.status_code >= 400:
+            return
+        # By identity: rows have no hash, and live as long as we do.
+        key = id(row), id(plain), call.extension
+        if key not in self._compiled:
+            extend = operation.at_version(row.extended, call.extension or operation.NONE)
+            self._compiled[key] = schema.Validator(
+                plain if extend is None else extend(plain), 'answer')
+        try:
+            self._compiled[key].check(orjson.loads(response.body) if response.body else None)
+        except errors.InvalidInput as failure:
+            raise faults.WrongAnswer(f'{row.name} at {call.version}: {failure}') from None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client must keep to, and how it is told where things are."""
+
+    max_body_size: int = 114688
+    public_endpoint: str | None = None
+
+
+class Dispatcher:
+    """Serves operations. One for all threads: it keeps nothing of a request."""
+
+    def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
+                 policy: enforcer.Enforcer, authenticate: auth.Authenticator,
+                 negotiator: negotiation.Negotiator, limits: Limits | None = None,
+                 check_answers: bool = False) -> None:
+        """Compile everything that a request will need.
+
+        :param services: handed to targets and handlers as it is
+        :param check_answers: hold each answer against its schema; for tests
+        :raises ValueError: the operations contradict each other, or name an unknown rule
+        """
+        rows = tuple(operations)
+        for row in rows:
+            if row.policy is not None and not policy.knows(row.policy):
+                raise ValueError(f'{row.name}: no such policy rule: {row.policy}')
+        self._table = routing.Table(rows)
+        # By identity: rows hold schemas, which have no hash. The table keeps them alive.
+        self._checks = {id(row): _compile(row) for row in rows}
+        self._promises = _Promises() if check_answers else None
+        self._services = services
+        self._policy = policy
+        self._authenticate = authenticate
+        self._negotiator = negotiator
+        self._limits = limits or Limits()
+
+    def __call__(self, request: webob.Request) -> webob.Response:
+        """Answer a request.
+
+        :raises BlockattachError: as said at the head of the module
+        """
+        match = self._match(request)
+        if match is None:
+            return rendering.unknown_route_response()
+        context = self._identify(request, match)
+        spoken = self._negotiate(request, match)
+        try:
+            row, body, has_body = self._select(request, match, spoken)
+        except _TooLarge:
+            return faults.response(413, TOO_LARGE)
+        call = operation.Call(
+            context=context, version=spoken.version, extension=spoken.extension,
+            path=match.variables, query=operation.Query.parse(request.query_string),
+            body=body, headers=request.headers, url=self._url(request, match))
+        self._permit(row, call)
+        checks = self._checks[id(row)]
+        if has_body:
+            _check(checks.body, call.version, body)
+        if row.query is not None:
+            _check(checks.query, call.version, call.query.as_dict())
+        response = _respond(row, row.handler(self._services, call))
+        if self._promises is not None:
+            self._promises.check(row, call, response)
+        return response
+
+    def _match(self, request: webob.Request) -> routing.Match | None:
+        try:
+            return self._table.match(request.method, request.path_info or '/')
+        except UnicodeDecodeError:
+            return None
+
+    def _identify(self, request: webob.Request,
+                  match: routing.Match) -> request_context.RequestContext:
+        """Whom the request comes from; what its URL says must agree."""
+        if match.project_id is not None and not auth.is_id(match.project_id):
+            raise errors.InvalidInput(MALFORMED_URL)
+        context = self._authenticate(request, match.project_id)
+        if context is None:
+            if all(row.public for row in match.entry.operations):
+                return auth.anonymous(request)
+            raise errors.NotAuthenticated()
+        if match.project_id is not None and match.project_id != context.project_id:
+            raise errors.InvalidInput(MALFORMED_URL)
+        return context
+
+    def _negotiate(self, request: webob.Request, match: routing.Match) -> negotiation.Negotiated:
+        header = request.environ.get('HTTP_OPENSTACK_API_VERSION')
+        if all(row.root for row in match.entry.operations):
+            # How a client finds out what it may ask for must not depend on what it asks for.
+            return negotiation.Negotiated(operation.BASE, None, '')
+        spoken = self._negotiator.negotiate(header)
+        middleware.set_version_header(request, spoken.header)
+        return spoken
+
+    def _select(self, request: webob.Request, match: routing.Match,
+                spoken: negotiation.Negotiated) -> tuple[operation.Operation, Any, bool]:
+        """The operation that is meant, the parsed body, and whether the body matters."""
+        rows = match.entry.operations
+        size = _length(request)
+        if size is not None and size > self._limits.max_body_size:
+            raise _TooLarge
+        if rows[0].action is not None:
+            body = self._read_json(request)
+            return _select_action(rows, body, spoken), body, True
+        for row in rows:
+            if row.serves(spoken.version, spoken.extension):
+                matters = operation.at_version(row.body, spoken.version) is not None
+                return row, self._read_json(request) if matters else None, matters
+        raise errors.RouteNotFound()
+
+    def _read_json(self, request: webob.Request) -> Any:
+        raw = self._read(request)
+        if not raw:
+            raise errors.InvalidInput(MALFORMED_BODY)
+        kind = (request.environ.get('CONTENT_TYPE') or '').partition(';')[0].strip().lower()
+        if kind and kind not in JSON_TYPES:
+            raise errors.MediaTypeNotSupported()
+        try:
+            # No column takes a zero character; refused here, it is not in each.
+            if b'\\u0000' in raw:
+                raise ValueError
+            return orjson.loads(raw)
+        except ValueError:
+            raise errors.InvalidInput(MALFORMED_BODY) from None
+
+    def _read(self, request: webob.Request) -> bytes:
+        size = _length(request)
+        if size == 0 or (size is None and not request.is_body_readable):
+            return b''
+        try:
+            raw = bytes(request.body_file_raw.read(
+                self._limits.max_body_size + 1 if size is None else size))
+        except Exception:  # noqa: BLE001 - servers differ; but what fails here is the client's
+            raise errors.InvalidInput(MALFORMED_BODY) from None
+        if len(raw) > self._limits.max_body_size:
+            raise _TooLarge
+        return raw
+
+    def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
+        base = self._limits.public_endpoint or request.application_url
+        project = '' if match.project_id is None else f'/{match.project_id}'
+        path = request.path_info.removeprefix(routing.PREFIX + project)
+        return operation.Url(base, project, path)
+
+    def _permit(self, row: operation.Operation, call: operation.Call) -> None:
+        """Load the target and ask the policy about it."""
+        if row.target is not None:
+            call.target = row.target(self._services, call)
+        if row.policy is None:
+            return
+        owner = getattr(call.target, 'project_id', None)
+        try:
+            self._policy.authorize(call.context, row.policy, owner)
+        except errors.NotAuthorized:
+            if row.refusal is None:
+                raise
+            raise row.refusal(call) from None
+
+
+def _length(request: webob.Request) -> int | None:
+    """How long the body is said to be. Not every server looks at what it passes on."""
+    text = request.environ.get('CONTENT_LENGTH')
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise errors.InvalidInput(MALFORMED_BODY)
+    return int(text)
+
+
+def _select_action(rows: tuple[operation.Operation, ...], body: Any,
+                   spoken: negotiation.Negotiated) -> operation.Operation:
+    if not isinstance(body, dict) or len(body) != 1:
+        raise errors.InvalidInput(MALFORMED_BODY)
+    action = next(iter(body))
+    named = [row for row in rows if row.action == action]
+    if not named:
+        raise errors.InvalidInput(f'There is no such action: {action}')
+    for row in named:
+        if row.serves(spoken.version, spoken.extension):
+            return row
+    raise errors.RouteNotFound()
+
+
+def _compile(row: operation.Operation) -> _Checks:
+    body = {since: schema.Validator(one) for since, one in (row.body or {}).items()}
+    query = {since: schema.Validator(one, 'query parameters')
+             for since, one in (row.query or {}).items()}
+    return _Checks(body, query)
+
+
+def _check(validators: _Validators, version: operation.V, value: Any) -> None:
+    validator = operation.at_version(validators, version)
+    if validator is not None:
+        validator.check(value)
+
+
+def _respond(row: operation.Operation, value: Any) -> webob.Response:
+    status, headers = row.status, None
+    if isinstance(value, operation.Answer):
+        status = row.status if value.status is None else value.status
+        value, headers = value.body, value.headers
+    if value is None:
+        return rendering.empty_response(status, headers)
+    if isinstance(value, bytes):
+        return rendering.bytes_response(status, value, headers or {})
+    return rendering.json_response(status, value, headers)

@@ -1,0 +1,97 @@
+"""THE table from an error to its answer. No handler translates errors."""
+import logging
+from typing import NamedTuple
+
+import webob
+
+from blockattach import errors
+from blockattach.http import rendering
+from blockattach.log import fields
+
+LOG = logging.getLogger(__name__)
+
+UNEXPECTED = ('The server has either erred or is incapable of performing the requested '
+              'operation.')
+
+
+class WrongAnswer(AssertionError):
+    """In tests: a handler has answered what the operation does not promise. Never answered, so
+    that the test ends with the reason."""
+
+
+class Fault(NamedTuple):
+    """How an error is answered; ``told``: its text is meant for the client."""
+
+    status: int
+    told: bool = True
+
+
+TABLE: dict[type[Exception], Fault] = {
+    errors.InvalidInput: Fault(400),
+    errors.NotAuthenticated: Fault(401),
+    errors.NotAuthorized: Fault(403),
+    errors.NotFound: Fault(404),
+    errors.VersionNotAcceptable: Fault(406),
+    errors.Conflict: Fault(409),
+    errors.StaleGeneration: Fault(409),
+    errors.MediaTypeNotSupported: Fault(415),
+    errors.QuotaExceeded: Fault(413),
+    errors.BackendError: Fault(500),
+    # It may have happened: whoever repeats the request meets or ends what was begun.
+    errors.BackendUncertain: Fault(504),
+    errors.ServiceUnreachable: Fault(504),
+    errors.NovaUnavailable: Fault(503),
+    errors.NoValidPool: Fault(500, told=False),
+    errors.ConfigurationError: Fault(500, told=False),
+    errors.BlockattachError: Fault(500, told=False),
+    Exception: Fault(500, told=False),
+}
+
+KEYS = {
+    400: 'badRequest',
+    401: 'unauthorized',
+    403: 'forbidden',
+    404: 'itemNotFound',
+    405: 'badMethod',
+    409: 'conflictingRequest',
+    413: 'overLimit',
+    415: 'badMediaType',
+    501: 'notImplemented',
+    503: 'serviceUnavailable',
+}
+OTHER_KEY = 'computeFault'
+"""For every other status: what Nova called its faults, and clients still read."""
+
+
+def fault(error: Exception) -> Fault:
+    """The row of the nearest ancestor that has one."""
+    for ancestor in type(error).__mro__:
+        row = TABLE.get(ancestor)
+        if row is not None:
+            return row
+    return TABLE[Exception]
+
+
+def response(status: int, message: str, retry_after: str | None = None) -> webob.Response:
+    """The answer of a failure.
+
+    :param retry_after: seconds after which a repeat may succeed; sent in header and body
+    """
+    inner: dict[str, int | str] = {'code': status, 'message': message}
+    headers = {}
+    if retry_after is not None:
+        inner['retryAfter'] = retry_after
+        headers['Retry-After'] = retry_after
+    return rendering.json_response(status, {KEYS.get(status, OTHER_KEY): inner}, headers)
+
+
+def answer(error: Exception) -> webob.Response:
+    """The answer to an error; what nobody expected is logged in full and told to nobody."""
+    row = fault(error)
+    if not row.told:
+        LOG.error('Cannot answer a request: an unexpected error', exc_info=error)
+        return response(row.status, UNEXPECTED)
+    if row.status >= 500:
+        LOG.warning('Request has failed%s',
+                    fields(code=getattr(error, 'code', ''), reason=error))
+    return response(row.status, str(error), getattr(error, 'retry_after', None))

@@ -1,0 +1,88 @@
+"""Which version a client gets: ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
+
+The header is a list of services. ``volume`` is the API that all clients know; ``blockattach`` is
+what goes beyond it, with a version history of its own, and is given only to who asks for it.
+"""
+import re
+from typing import NamedTuple
+
+from blockattach import errors
+from blockattach.http import operation
+
+HEADER = 'OpenStack-API-Version'
+VOLUME = 'volume'
+EXTENSION = 'blockattach'
+OFFER_HEADER = 'Blockattach-API-Versions'
+"""Told beside the version documents, whose bodies clients hold against strict schemas."""
+LATEST = 'latest'
+
+_VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
+_MOST_KEPT = 1000
+"""Of headers whose meaning is kept; there are about two hundred sensible ones."""
+
+
+class Range(NamedTuple):
+    """What is offered, both ends included."""
+
+    minimum: operation.V
+    maximum: operation.V
+
+
+class Negotiated(NamedTuple):
+    """What a request gets; ``header`` tells it so in the answer."""
+
+    version: operation.V
+    extension: operation.V | None
+    header: str
+
+
+class Negotiator:
+    """Reads the header against what is offered."""
+
+    def __init__(self, volume: Range, extension: Range) -> None:
+        """Offer these versions."""
+        self._volume = volume
+        self._extension = extension
+        self._kept: dict[str | None, Negotiated] = {}
+
+    def negotiate(self, header: str | None) -> Negotiated:
+        """The versions that a request gets; the lowest where it names none.
+
+        :raises VersionInvalid: an item of ours is malformed
+        :raises VersionNotAcceptable: an item of ours is outside of what is offered
+        """
+        kept = self._kept.get(header)
+        if kept is None:
+            kept = self._read(header)
+            if len(self._kept) < _MOST_KEPT:
+                self._kept[header] = kept
+        return kept
+
+    def _read(self, header: str | None) -> Negotiated:
+        version: operation.V | None = None
+        extension: operation.V | None = None
+        for item in (header or '').split(','):
+            service, _, asked = item.strip().partition(' ')
+            if service == VOLUME and version is None:
+                version = _choose(asked.strip(), self._volume)
+            elif service == EXTENSION and extension is None:
+                extension = _choose(asked.strip(), self._extension)
+        if version is None:
+            version = self._volume.minimum
+        told = f'{VOLUME} {version}'
+        if extension is not None:
+            told = f'{told}, {EXTENSION} {extension}'
+        return Negotiated(version, extension, told)
+
+
+def _choose(asked: str, offered: Range) -> operation.V:
+    if asked == LATEST:
+        return offered.maximum
+    match = _VERSION.fullmatch(asked)
+    if match is None:
+        raise errors.VersionInvalid(version=asked)
+    version = operation.V(int(match[1]), int(match[2]))
+    if not offered.minimum <= version <= offered.maximum:
+        raise errors.VersionNotAcceptable(requested=version, minimum=offered.minimum,
+                                          maximum=offered.maximum)
+    return version

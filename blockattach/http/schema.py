@@ -1,0 +1,136 @@
+"""JSON schemas: small functions to write them, one class to check them.
+
+A schema is compiled once (fastjsonschema). Only when a value has failed does jsonschema look for
+the reason, since clients read its words: ``'attachment' is a required property``.
+"""
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import fastjsonschema
+import jsonschema
+from jsonschema import exceptions as jsonschema_exceptions
+
+from blockattach import errors
+
+Schema = Mapping[str, Any]
+
+UUID: Schema = {'type': 'string', 'format': 'uuid'}
+NULLABLE_UUID: Schema = {'type': ['string', 'null'], 'format': 'uuid'}
+
+
+def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
+        additional: bool = False, **more: Any) -> dict[str, Any]:
+    """An object with these properties and, unless ``additional``, no others.
+
+    :param more: further keywords: ``minProperties=1``, ``patternProperties={...}``
+    """
+    schema: dict[str, Any] = {'type': 'object', 'properties': dict(properties or {}),
+                              'additionalProperties': additional, **more}
+    if required:
+        schema['required'] = list(required)
+    return schema
+
+
+def wrapped(name: str, inner: Schema) -> dict[str, Any]:
+    """A body whose only key is ``name``."""
+    return obj({name: inner}, required=[name])
+
+
+def array(items: Schema, **more: Any) -> dict[str, Any]:
+    """A list of such items."""
+    return {'type': 'array', 'items': items, **more}
+
+
+def nullable(schema: Schema) -> dict[str, Any]:
+    """The same, or null."""
+    types = schema['type'] if isinstance(schema['type'], list) else [schema['type']]
+    new = {**schema, 'type': [*types, 'null']}
+    if 'enum' in schema:
+        new['enum'] = [*schema['enum'], None]
+    return new
+
+
+def extend(schema: Schema, properties: Schema | None = None, required: Iterable[str] = (),
+           *, at: str | None = None, **more: Any) -> dict[str, Any]:
+    """A new schema with more properties, and keywords set anew; what did not change is shared.
+
+    :param at: names with dots: extend the object at that property instead (``'attachment'``)
+    """
+    if at is not None:
+        name, _, rest = at.partition('.')
+        inner = extend(schema['properties'][name], properties, required, at=rest or None, **more)
+        return {**schema, 'properties': {**schema['properties'], name: inner}}
+    new: dict[str, Any] = {**schema, **more}
+    if properties:
+        new['properties'] = {**schema.get('properties', {}), **properties}
+    if required:
+        new['required'] = [*schema.get('required', ()), *required]
+    return new
+
+
+def extend_items(schema: Schema, name: str, properties: Schema) -> dict[str, Any]:
+    """A new schema in which each item of the list ``name`` has these properties too."""
+    listed = schema['properties'][name]
+    new = {**listed, 'items': extend(listed['items'], properties, properties)}
+    return {**schema, 'properties': {**schema['properties'], name: new}}
+
+
+def is_uuid(value: object) -> bool:
+    """Whether it is a UUID, with or without dashes; other types are for ``type`` to judge."""
+    if not isinstance(value, str):
+        return True
+    try:
+        parsed = uuid.UUID(value)
+    except ValueError:
+        return False
+    return value.lower().replace('-', '') == parsed.hex
+
+
+FORMATS: dict[str, Callable[[object], bool]] = {'uuid': is_uuid}
+
+
+def _format_checker() -> jsonschema.FormatChecker:
+    checker = jsonschema.FormatChecker(formats=())
+    for name, check in FORMATS.items():
+        checker.checks(name)(check)
+    return checker
+
+
+class Validator:
+    """One schema, ready to check values."""
+
+    __slots__ = ('_accepts', '_schema', '_what')
+
+    def __init__(self, schema: Schema, what: str = 'field/attribute') -> None:
+        """Compile a schema.
+
+        :param what: how a failure names the place: a body has fields
+        :raises fastjsonschema.JsonSchemaDefinitionException: it is no schema
+        """
+        self._schema = schema
+        self._what = what
+        self._accepts = fastjsonschema.compile(dict(schema), formats=FORMATS, use_default=False)
+
+    def check(self, value: Any) -> None:
+        """Return if the value is as the schema says.
+
+        :raises InvalidInput: with the reason, in the words that clients of this API know
+        """
+        try:
+            self._accepts(value)
+        except fastjsonschema.JsonSchemaValueException as failure:
+            reason = self._reason(value) or failure.message
+            raise errors.InvalidInput(reason) from None
+
+    def _reason(self, value: Any) -> str | None:
+        validator = jsonschema.Draft7Validator(self._schema, format_checker=_format_checker())
+        failure = jsonschema_exceptions.best_match(validator.iter_errors(value))
+        if failure is None:
+            return None
+        if not failure.path:
+            return failure.message
+        return (f'Invalid input for {self._what} {failure.path[-1]}. '
+                f'Value: {failure.instance}. {failure.message}')

@@ -1,0 +1,1 @@
+"""Carriers: versioned objects that cross a process boundary. Data only."""

@@ -1,0 +1,49 @@
+"""Work that comes round: one thread each, which ends at once when it is told to."""
+import threading
+from collections.abc import Callable
+
+from oslo_log import log as oslo_log
+
+from blockattach import clock
+from blockattach import log
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class Periodic:
+    """Calls an act every so many seconds, and at once when it is poked."""
+
+    def __init__(self, name: str, act: Callable[[], object], seconds: float,
+                 clock: clock.Clock) -> None:
+        self._name = name
+        self._act = act
+        self._seconds = seconds
+        self._clock = clock
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first call comes at once."""
+        self._thread.start()
+
+    def poke(self) -> None:
+        """Call it now rather than when its time comes."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End it after the call that is running."""
+        self._ended = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                self._act()
+            except Exception:
+                LOG.exception('Cannot do periodic work; it comes round again%s',
+                              log.fields(task=self._name))
+            if self._clock.wait(self._wake, self._seconds):
+                self._wake.clear()

@@ -1,0 +1,1 @@
+"""Who may: documented rules by noun, the enforcer that decides, the access that hides."""

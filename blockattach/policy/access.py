@@ -1,0 +1,96 @@
+"""The only way a caller gets at an object: loaded and, where he may not see it, hidden.
+
+A stranger learns nothing: another project's object is as absent as one that was never made.
+"""
+from blockattach import context
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import volume_queries
+from blockattach.db import volume_types
+from blockattach.domain import records
+
+
+def volume(caller: context.RequestContext, database: engine.Database,
+           volume_id: str) -> records.Volume:
+    """A volume of the caller's project, or of any for an administrator.
+
+    :raises VolumeNotFound: there is none that he may see
+    """
+    found = volume_queries.get(database, volume_id)
+    if not _visible(caller, found.project_id):
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return found
+
+
+def attachment(caller: context.RequestContext, database: engine.Database,
+               attachment_id: str) -> records.Attachment:
+    """An attachment of the caller's project, or of any for an administrator.
+
+    :raises AttachmentNotFound: there is none that he may see
+    """
+    found = attachment_queries.get(database, attachment_id)
+    if found.hidden or not _visible(caller, found.project_id):
+        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+    return found
+
+
+def message(caller: context.RequestContext, database: engine.Database,
+            message_id: str) -> records.Message:
+    """A message of the caller's project, or of any for an administrator.
+
+    :raises MessageNotFound: there is none that he may see
+    """
+    found = messages.get(database, message_id)
+    if not _visible(caller, found.project_id):
+        raise errors.MessageNotFound(message_id=message_id)
+    return found
+
+
+def volume_type(caller: context.RequestContext, database: engine.Database,
+                type_id: str) -> records.VolumeType:
+    """A type by its id.
+
+    :raises VolumeTypeNotFound: there is none that he may see
+    """
+    found = volume_types.get(database, type_id)
+    if not _type_visible(caller, found):
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+    return found
+
+
+def find_volume_type(caller: context.RequestContext, database: engine.Database,
+                     id_or_name: str) -> records.VolumeType:
+    """A type by its id, else by its name.
+
+    :raises VolumeTypeNotFound: there is none that he may see, and it looks like an id
+    :raises VolumeTypeNameNotFound: there is none that he may see, and it can only be a name
+    """
+    found = volume_types.find(database, id_or_name)
+    if _type_visible(caller, found):
+        return found
+    if id_or_name == found.id:
+        raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
+    raise errors.VolumeTypeNameNotFound(name=id_or_name)
+
+
+def default_volume_type(database: engine.Database, name: str) -> records.VolumeType:
+    """The type of a volume that names none; everybody may use it.
+
+    :raises ConfigurationError: the type that is configured does not exist
+    """
+    try:
+        return volume_types.get_by_name(database, name)
+    except errors.VolumeTypeNameNotFound as missing:
+        raise errors.ConfigurationError(
+            reason=f'[control] default_volume_type = {name}: no such type') from missing
+
+
+def _visible(caller: context.RequestContext, project_id: str) -> bool:
+    return bool(caller.is_admin) or caller.project_id == project_id
+
+
+def _type_visible(caller: context.RequestContext, kind: records.VolumeType) -> bool:
+    """A type that is not public is there for administrators only."""
+    return kind.is_public or bool(caller.is_admin)

@@ -1,0 +1,57 @@
+"""Who may do what with attachments."""
+from oslo_policy import policy
+
+from blockattach.policy import base
+
+CREATE = 'volume:attachment_create'
+UPDATE = 'volume:attachment_update'
+COMPLETE = 'volume:attachment_complete'
+DELETE = 'volume:attachment_delete'
+GET = 'volume:attachment_get'
+GET_ALL = 'volume:attachment_get_all'
+MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
+FORCE_DELETE = 'blockattach:attachment_force_delete'
+SECRETS = 'blockattach:attachment_secrets'
+
+RULES = (
+    policy.DocumentedRuleDefault(
+        CREATE, base.MEMBER, 'Create an attachment.',
+        [{'method': 'POST', 'path': '/attachments'}]),
+    policy.DocumentedRuleDefault(
+        UPDATE, base.MEMBER, 'Give an attachment its connector.',
+        [{'method': 'PUT', 'path': '/attachments/{attachment_id}'}]),
+    policy.DocumentedRuleDefault(
+        DELETE, base.MEMBER, 'Delete an attachment.',
+        [{'method': 'DELETE', 'path': '/attachments/{attachment_id}'}]),
+    policy.DocumentedRuleDefault(
+        COMPLETE, base.MEMBER, 'Say that the consumer uses the attachment.',
+        [{'method': 'POST', 'path': '/attachments/{attachment_id}/action (os-complete)'}]),
+    policy.DocumentedRuleDefault(
+        MULTIATTACH_BOOTABLE, base.MEMBER,
+        'Attach a bootable multiattach volume that is in use already.',
+        [{'method': 'POST', 'path': '/attachments'}]),
+    policy.DocumentedRuleDefault(
+        GET, base.READER, 'Show an attachment. Cinder has no such rule: there anyone of the '
+        'project may.',
+        [{'method': 'GET', 'path': '/attachments/{attachment_id}'}]),
+    policy.DocumentedRuleDefault(
+        GET_ALL, base.READER, 'List attachments. Cinder has no such rule: there anyone of the '
+        'project may.',
+        [{'method': 'GET', 'path': '/attachments'},
+         {'method': 'GET', 'path': '/attachments/detail'}]),
+    policy.DocumentedRuleDefault(
+        FORCE_DELETE, base.ADMIN,
+        'Delete an attachment whatever its state is and whatever its backend answers; with '
+        '?force=true, for clients of blockattach 1.0.',
+        [{'method': 'DELETE', 'path': '/attachments/{attachment_id}'}]),
+    policy.DocumentedRuleDefault(
+        SECRETS,
+        f'{base.MEMBER} or role:service or service_roles:service',
+        'See the credential (auth_username, auth_password) within connection_info. A service '
+        'counts by its own token or by one that it adds to that of the user. Others see the '
+        'attachment without it.',
+        [{'method': 'GET', 'path': '/attachments/{attachment_id}'},
+         {'method': 'GET', 'path': '/attachments/detail'},
+         {'method': 'POST', 'path': '/attachments'},
+         {'method': 'PUT', 'path': '/attachments/{attachment_id}'}]),
+)

@@ -1,0 +1,163 @@
+"""Decisions of oslo.policy, each made once.
+
+What our rules ask about a caller is little: his roles, whether the thing is his project's, whether
+he is an administrator. A decision is kept under exactly these facts. A rule of the operator's that
+asks for more (``user_id``, ``domain_id``, a remote check) is decided anew each time.
+
+Files are read at start and by `Enforcer.reload` (SIGHUP), never within a request.
+"""
+import logging
+import re
+import warnings
+from collections.abc import Hashable
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_policy import opts
+from oslo_policy import policy
+
+from blockattach import context as request_context
+from blockattach import errors
+from blockattach.log import fields
+from blockattach.policy import base
+from blockattach.policy import rules
+
+LOG = logging.getLogger(__name__)
+
+_CHECK = re.compile(r'[^\s()]+:(?:%\([^)]*\)s|[^\s()])+')
+_FACTS = frozenset(('role', 'is_admin', 'is_admin_project', 'service_roles'))
+_OWNERSHIP = 'project_id:%(project_id)s'
+_MOST_DECISIONS = 10000
+"""Above this the decisions are forgotten: a client may name any roles where nobody checks them."""
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group [oslo_policy] known."""
+    for group, options in opts.list_opts():
+        conf.register_opts(options, group=group)
+
+
+class _Rules:
+    """The rules as they were read at one moment, and what was decided by them."""
+
+    __slots__ = ('decisions', 'engine', 'kept')
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.engine = policy.Enforcer(conf)
+        # A rule whose default has changed since Cinder's is documented; warning of each rule in
+        # every process would only hide what matters.
+        self.engine.suppress_default_change_warnings = True
+        self.engine.register_defaults(rules.list_rules())
+        self.engine.load_rules(force_reload=True)
+        # From here on enforce() looks at no file.
+        self.engine.use_conf = False
+        texts = {name: str(check) for name, check in self.engine.rules.items()}
+        self.kept = frozenset(name for name in texts if asks_little(name, texts))
+        self.decisions: dict[Hashable, bool] = {}
+
+
+def asks_little(name: str, texts: Mapping[str, str]) -> bool:
+    """Whether a rule, and every rule it refers to, asks only for the facts we keep decisions by.
+
+    :param texts: rule names to their check strings
+    """
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for check in _CHECK.findall(texts.get(current, '')):
+            kind, _, match = check.partition(':')
+            if kind == 'rule':
+                waiting.append(match)
+            elif check != _OWNERSHIP and (kind not in _FACTS or '%(' in match):
+                return False
+    return True
+
+
+class Enforcer:
+    """Says whether a caller may. Safe to use from several threads."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Read the rules: our defaults, and over them the operator's files.
+
+        :raises ConfigurationError: a file cannot be read as rules
+        """
+        register(conf)
+        self._conf = conf
+        self._rules = self._read()
+
+    def _read(self) -> _Rules:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore', DeprecationWarning)
+                return _Rules(self._conf)
+        except (ValueError, OSError, cfg.Error, policy.InvalidDefinitionError) as failure:
+            raise errors.ConfigurationError(
+                reason=f'Cannot read the policy files: {failure}') from failure
+
+    def reload(self) -> None:
+        """Read the files again; a file that cannot be read leaves everything as it was."""
+        try:
+            self._rules = self._read()
+        except errors.ConfigurationError as failure:
+            LOG.error('Cannot reload the policy, the former one stays%s', fields(reason=failure))
+        else:
+            LOG.info('Policy is reloaded')
+
+    @property
+    def kept_decisions(self) -> int:
+        """How many decisions need not be made again."""
+        return len(self._rules.decisions)
+
+    def knows(self, rule: str) -> bool:
+        """Whether the rule is registered."""
+        return rule in self._rules.engine.registered_rules
+
+    def is_admin(self, caller: request_context.RequestContext) -> bool:
+        """Whether the caller's roles make him an administrator (rule context_is_admin)."""
+        return self.allowed(caller, base.CONTEXT_IS_ADMIN)
+
+    def allowed(self, caller: request_context.RequestContext, rule: str,
+                target_project_id: str | None = None) -> bool:
+        """Whether the caller may.
+
+        :param target_project_id: whose the thing is; None: the caller's own project
+        :raises KeyError: the rule is not registered
+        """
+        current = self._rules
+        if rule not in current.kept:
+            if rule not in current.engine.registered_rules:
+                raise KeyError(rule)
+            return self._decide(current, caller, rule, target_project_id)
+        owner = target_project_id is None or target_project_id == caller.project_id
+        key = (rule, owner, caller.is_admin, caller.is_admin_project, tuple(caller.roles),
+               tuple(caller.service_roles))
+        decision = current.decisions.get(key)
+        if decision is None:
+            decision = self._decide(current, caller, rule, target_project_id)
+            if len(current.decisions) >= _MOST_DECISIONS:
+                current.decisions.clear()
+            current.decisions[key] = decision
+        return decision
+
+    def authorize(self, caller: request_context.RequestContext, rule: str,
+                  target_project_id: str | None = None) -> None:
+        """Return if the caller may.
+
+        :raises NotAuthorized: he may not
+        :raises KeyError: the rule is not registered
+        """
+        if not self.allowed(caller, rule, target_project_id):
+            raise errors.NotAuthorized(rule=rule)
+
+    @staticmethod
+    def _decide(current: _Rules, caller: request_context.RequestContext, rule: str,
+                target_project_id: str | None) -> bool:
+        project_id = caller.project_id if target_project_id is None else target_project_id
+        facts: dict[str, Any] = dict(caller.to_policy_values())
+        facts['is_admin'] = bool(caller.is_admin)
+        return bool(current.engine.enforce(rule, {'project_id': project_id}, facts))

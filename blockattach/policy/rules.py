@@ -1,0 +1,17 @@
+"""THE list of rules: read by the enforcer and by oslo.policy's generators."""
+from oslo_policy import policy
+
+from blockattach.policy import attachments
+from blockattach.policy import base
+from blockattach.policy import limits
+from blockattach.policy import messages
+from blockattach.policy import scheduler_stats
+from blockattach.policy import services
+from blockattach.policy import volume_types
+from blockattach.policy import volumes
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """Every rule, base rules first."""
+    return [*base.RULES, *attachments.RULES, *limits.RULES, *messages.RULES,
+            *scheduler_stats.RULES, *services.RULES, *volume_types.RULES, *volumes.RULES]

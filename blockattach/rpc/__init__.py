@@ -1,0 +1,1 @@
+"""The bus: every interface between processes, its client, its history, and what carries it."""

@@ -1,0 +1,141 @@
+"""How an interface between processes is written down.
+
+An interface is an abstract class: each method says since which version it exists and how it is
+sent. The server's endpoint and the client both subclass it, so mypy compares the two ends::
+
+    class Interface(contract.Interface):
+        TOPIC = 'volume'
+
+        @contract.call(since='1.0')
+        @abc.abstractmethod
+        def ping(self, ctxt: context.RequestContext) -> bool: ...
+
+Rules: a method that was released keeps its name, its arguments and its meaning. What must change
+becomes a new method with a new ``since``; a fingerprint per version makes a test red otherwise.
+"""
+import abc
+import dataclasses
+import enum
+import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+from typing import ClassVar
+from typing import Protocol
+from typing import TypeVar
+
+Function = TypeVar('Function', bound=Callable[..., Any])
+
+_MARK = '_contract'
+
+
+class Kind(enum.StrEnum):
+    """How a method is sent."""
+
+    CALL = 'call'
+    """One server works, the caller waits for its answer."""
+    CAST = 'cast'
+    """One server works, nobody waits. It may be lost: a state with a deadline stands behind it."""
+    FANOUT = 'fanout'
+    """Each server that listens at the moment gets a copy, nobody waits."""
+
+
+class Patience(enum.StrEnum):
+    """How long a caller waits; seconds are in ``[rpc]``."""
+
+    SHORT = 'short'
+    NORMAL = 'normal'
+    LONG = 'long'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Method:
+    """What an interface says of one method. ``signature`` is its text, for the fingerprint."""
+
+    name: str
+    kind: Kind
+    since: str
+    patience: Patience
+    signature: str
+
+
+class Interface(abc.ABC):
+    """What every interface inherits. ``TOPIC`` is its name without the prefix of ``[rpc]``."""
+
+    TOPIC: ClassVar[str]
+
+
+class Invoke(Protocol):
+    """What a client is made on: sends one method of its interface, by name."""
+
+    def __call__(self, ctxt: Any, name: str, /, **arguments: Any) -> Any:
+        """Send it; returns the answer of a call, None otherwise.
+
+        :raises BlockattachError: what the other side raised, with its class and fields
+        :raises ServiceUnreachable: the broker took nothing, or no answer came in time
+        :raises BackendUncertain: the other side failed in a way it did not foresee
+        :raises ConfigurationError: the other side, or the release pin, is too old for it
+        """
+
+
+def call(since: str, patience: Patience = Patience.NORMAL) -> Callable[[Function], Function]:
+    """Mark a method that is answered."""
+    return _marked(Kind.CALL, since, patience)
+
+
+def cast(since: str) -> Callable[[Function], Function]:
+    """Mark a method that one server does and nobody answers."""
+    return _marked(Kind.CAST, since, Patience.NORMAL)
+
+
+def fanout(since: str) -> Callable[[Function], Function]:
+    """Mark a method that every server does and nobody answers."""
+    return _marked(Kind.FANOUT, since, Patience.NORMAL)
+
+
+def _marked(kind: Kind, since: str, patience: Patience) -> Callable[[Function], Function]:
+    def mark(function: Function) -> Function:
+        method = Method(function.__name__, kind, since, patience,
+                        str(inspect.signature(function)))
+        setattr(function, _MARK, method)
+        return function
+    return mark
+
+
+def methods(interface: type[Interface]) -> dict[str, Method]:
+    """The methods of an interface by name; on an endpoint or a client: of the interface it is."""
+    found: dict[str, Method] = {}
+    for cls in reversed(interface.__mro__):
+        for name, member in vars(cls).items():
+            method = getattr(member, _MARK, None)
+            if isinstance(method, Method):
+                found[name] = method
+    return found
+
+
+def parsed(version: str) -> tuple[int, int]:
+    """'1.10' as numbers, for comparing."""
+    major, minor = version.split('.')
+    return int(major), int(minor)
+
+
+def versions(interface: type[Interface]) -> tuple[str, ...]:
+    """Every version in which something was added, oldest first."""
+    return tuple(sorted({method.since for method in methods(interface).values()}, key=parsed))
+
+
+def version(interface: type[Interface]) -> str:
+    """What a server of this interface understands."""
+    return versions(interface)[-1]
+
+
+def fingerprint(interface: type[Interface], upto: str) -> str:
+    """What the interface was in that version, as a short text that changes with it.
+
+    Methods that came later do not count: the fingerprint of a released version never changes.
+    """
+    lines = [interface.TOPIC]
+    for name, method in sorted(methods(interface).items()):
+        if parsed(method.since) <= parsed(upto):
+            lines.append(f'{method.since} {method.kind} {name}{method.signature}')
+    return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:16]

@@ -1,0 +1,50 @@
+"""Which release speaks which versions, and what a pin means.
+
+While an upgrade is under way, processes of two releases share the bus. ``[rpc] release_pin`` names
+the older one on the processes that are new already: they send no method that it does not know, and
+objects in the form that it knows. They understand the newer form too. Once the last old process
+has gone, the pin is emptied. Without a pin the newest is spoken.
+
+A release that adds to an interface or changes an object gets a row here; tests compare the newest
+row with the code.
+"""
+import dataclasses
+from collections.abc import Mapping
+
+from blockattach import errors
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """One row: interfaces by topic, objects by name, each with its version."""
+
+    name: str
+    interfaces: Mapping[str, str]
+    objects: Mapping[str, str]
+
+
+# Oldest first.
+RELEASES = (
+    Release('0.1',
+            interfaces={'scheduler': '1.0', 'volume': '1.0'},
+            objects={'PoolsReport': '1.0', 'VolumeRequest': '1.0'}),
+    Release('0.2',
+            interfaces={'scheduler': '1.0', 'volume': '1.0'},
+            objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
+                     'VolumeAttachmentPayload': '1.0'}),
+)
+
+
+def pinned(name: str, releases: tuple[Release, ...] = RELEASES) -> Release:
+    """The release to speak; the newest for the empty name.
+
+    :raises ConfigurationError: there is no release of that name
+    """
+    if not name:
+        return releases[-1]
+    for release in releases:
+        if release.name == name:
+            return release
+    known = ', '.join(release.name for release in releases)
+    raise errors.ConfigurationError(
+        reason=f'cannot speak as release {name!r} ([rpc] release_pin): known are {known}')

@@ -1,0 +1,136 @@
+"""What is told to the world when something has moved: ``volume.attach.end`` and the like.
+
+Off until ``[oslo_messaging_notifications] driver`` is set; then nothing is read for it either.
+Telling never makes what happened fail, and never holds it up: a broker that is away is not waited
+for. So tell after the commit, and go on.
+"""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_config import cfg
+
+from blockattach import context
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+from blockattach.log import fields
+from blockattach.objects import notifications as payloads
+from blockattach.rpc import transport
+
+LOG = logging.getLogger(__name__)
+
+
+class Notifications:
+    """Tells of events in the name of a publisher (``volume.host@backend``)."""
+
+    def __init__(self, channel: oslo_messaging.Transport | None, publisher: str) -> None:
+        """Stand ready.
+
+        :param channel: None to tell nobody
+        :param publisher: in whose name, where an event does not say
+        """
+        self._channel = channel
+        self._notifier = None
+        if channel is not None:
+            self._notifier = oslo_messaging.Notifier(
+                channel, publisher_id=publisher, retry=0, serializer=transport.Serializer({}))
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anybody is told."""
+        return self._notifier is not None
+
+    def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],
+             publisher: str | None = None) -> None:
+        """Tell of one event. Never raises."""
+        if self._notifier is None:
+            return
+        try:
+            notifier = self._notifier
+            if publisher is not None:
+                notifier = notifier.prepare(publisher_id=publisher)
+            notifier.info(ctxt, event_type, payload)
+        except Exception as error:
+            LOG.warning('Cannot notify: %s%s', error, fields(event_type=event_type))
+
+    def close(self) -> None:
+        """Let go of the transport; nobody is told from now on."""
+        self._notifier = None
+        if self._channel is not None:
+            self._channel.cleanup()
+
+
+def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notifications:
+    """As configured. ``url`` is the bus, which serves unless notifications have a URL."""
+    transport.register_options(conf)
+    group = conf.oslo_messaging_notifications
+    if not group.driver:
+        return Notifications(None, publisher)
+    channel = oslo_messaging.get_notification_transport(conf, url=group.transport_url or url)
+    return Notifications(channel, publisher)
+
+
+class AttachmentNotifications:
+    """Tells that an attachment begins or ends, as Cinder does, in the name of the volume's host.
+
+    Each is called after the commit of what it tells of, with the row as it is then. None raises.
+    Of a hidden row, which only holds a volume, nothing is told.
+    """
+
+    def __init__(self, notifications: Notifications,
+                 read_volume: Callable[[str], records.Volume],
+                 read_rows: Callable[[str], Sequence[records.Attachment]]) -> None:
+        """Put it together.
+
+        :param read_volume: a volume by its id; only called when somebody is told
+        :param read_rows: the live attachments of a volume by its id; the same
+        """
+        self._notifications = notifications
+        self._read_volume = read_volume
+        self._read_rows = read_rows
+
+    def attach_start(self, caller: context.RequestContext,
+                     attachment: records.Attachment) -> None:
+        """A connector came, and the backend is about to be asked."""
+        self._tell(caller, 'volume.attach.start', attachment)
+
+    def attach_end(self, caller: context.RequestContext,
+                   attachment: records.Attachment) -> None:
+        """The consumer is done: it uses the volume."""
+        self._tell(caller, 'volume.attach.end', attachment)
+
+    def detach_start(self, caller: context.RequestContext,
+                     attachment: records.Attachment) -> None:
+        """It was told to go."""
+        self._tell(caller, 'volume.detach.start', attachment)
+
+    def detach_end(self, caller: context.RequestContext,
+                   attachment: records.Attachment) -> None:
+        """It is gone, and the host shut out; the record may be the last that was seen of it."""
+        self._tell(caller, 'volume.detach.end', dataclasses.replace(
+            attachment, state=attachment_lifecycle.State.GONE))
+
+    def detach_forced(self, caller: context.RequestContext,
+                      attachment: records.Attachment) -> None:
+        """Somebody ends it whatever Nova and the backend say: for the audit."""
+        self._tell(caller, 'volume.detach.force', attachment)
+
+    def _tell(self, caller: context.RequestContext, event_type: str,
+              attachment: records.Attachment) -> None:
+        if not self._notifications.enabled or attachment.hidden:
+            return
+        try:
+            volume = self._read_volume(attachment.volume_id)
+            payload = payloads.VolumeAttachmentPayload.from_domain(
+                attachment, volume, self._read_rows(volume.id))
+            told = payload.told()
+        except Exception as error:
+            LOG.warning('Cannot notify: %s%s', error, fields(
+                event_type=event_type, attachment_id=attachment.id,
+                volume_id=attachment.volume_id))
+            return
+        publisher = f'volume.{volume.host}' if volume.host else None
+        self._notifications.emit(caller, event_type, told, publisher)

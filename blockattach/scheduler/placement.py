@@ -1,0 +1,79 @@
+"""Place volumes, and say so where that cannot be done."""
+import threading
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import placement as domain_placement
+from blockattach.domain import pools
+from blockattach.flows import runner
+from blockattach.scheduler import flows
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class Placement:
+    """What a scheduler does with a request."""
+
+    def __init__(self, database: engine.Database, placing: flows.PlacingFlows) -> None:
+        self._database = database
+        self._placing = placing
+        self._lock = threading.Lock()
+        self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
+
+    def place(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
+        """Find a pool for a volume that waits, and hand it over; or end it in error.
+
+        A request that is late changes nothing. Whatever else goes wrong leaves the volume with its
+        deadline, and it is placed anew when that has passed.
+        """
+        try:
+            runner.run(self._placing.build(caller, request), {})
+            # The API may have said too early that there is none.
+            messages.withdraw(self._database, domain_messages.NO_VALID_POOL, request.volume_id)
+        except errors.NoValidPool as error:
+            self._give_up(caller, error)
+        except flows.PoolsIncomplete:
+            with self._lock:
+                self._postponed[request.volume_id] = (caller, request)
+            LOG.warning('Cannot place a volume yet: not all backends have reported%s',
+                        log.fields(volume_id=request.volume_id))
+        except (errors.StaleGeneration, errors.VolumeNotFound) as error:
+            LOG.info('Volume has gone on by itself: %s%s', error,
+                     log.fields(volume_id=request.volume_id))
+
+    def place_postponed(self) -> None:
+        """Try again what waits in this process for backends that were still starting.
+
+        It spares these volumes their deadlines, which would bring them back to any scheduler.
+        """
+        with self._lock:
+            postponed, self._postponed = self._postponed, {}
+        for caller, request in postponed.values():
+            self.place(caller, request)
+
+    def _give_up(self, caller: context.RequestContext, error: errors.NoValidPool) -> None:
+        """End a volume in error; the user can read why as soon as he can see that."""
+        found = error.kwargs
+        volume_id, generation = found['volume_id'], found['generation']
+        try:
+            volume = volume_queries.get(self._database, volume_id)
+            if volume.generation != generation:
+                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            messages.create_once(self._database, volume.project_id, caller.request_id,
+                                 domain_messages.NO_VALID_POOL, volume_id, found['summary'])
+            volumes.failed(self._database, volume_id, generation)
+        except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
+            LOG.info('Volume has gone on by itself: %s%s', gone_on,
+                     log.fields(volume_id=volume_id))
+            return
+        LOG.warning('Cannot place a volume: %s%s',
+                    domain_placement.summarise(found['reasons'], None),
+                    log.fields(volume_id=volume_id, size_gb=volume.size_gb))

@@ -1,0 +1,51 @@
+"""A scheduler's service: start, give signs of life, serve, look for what waits, stop."""
+from oslo_log import log as oslo_log
+
+from blockattach import clock
+from blockattach import log
+from blockattach import periodic
+from blockattach.conf import scheduler as scheduler_conf
+from blockattach.conf import service as service_conf
+from blockattach.db import services
+from blockattach.rpc import transport
+from blockattach.scheduler import housekeeping
+from blockattach.scheduler import waiting
+
+LOG = oslo_log.getLogger(__name__)
+
+_HOUSEKEEPING_SECONDS = 600
+
+
+class SchedulerService:
+    """One scheduler process, or its part of a process that holds several services."""
+
+    def __init__(self, server: transport.Server, waiting: waiting.WaitingVolumes,
+                 housekeeping: housekeeping.Housekeeping, presence: services.Presence,
+                 service_settings: service_conf.ServiceSettings,
+                 scheduler_settings: scheduler_conf.SchedulerSettings,
+                 clock: clock.Clock) -> None:
+        self._server = server
+        self._host = service_settings.host
+        self._presence = presence
+        self._tasks = (
+            periodic.Periodic('scheduler-heartbeat', presence.beat,
+                              service_settings.report_interval, clock),
+            periodic.Periodic('scheduler-housekeeping', housekeeping.clean,
+                              _HOUSEKEEPING_SECONDS, clock),
+            periodic.Periodic('scheduler-waiting', waiting.look,
+                              scheduler_settings.waiting_interval, clock))
+
+    def start(self) -> None:
+        """Register, then serve. Not before a fork: threads and connections begin here."""
+        self._presence.beat()
+        self._server.start()
+        for task in self._tasks:
+            task.start()
+        LOG.info('Scheduler serves%s', log.fields(host=self._host))
+
+    def stop(self) -> None:
+        """Take nothing new; returns when what was begun has ended."""
+        self._server.stop()
+        for task in self._tasks:
+            task.stop()
+        LOG.info('Scheduler has stopped%s', log.fields(host=self._host))

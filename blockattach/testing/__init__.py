@@ -1,0 +1,1 @@
+"""What tests of this project and of its consumers share."""

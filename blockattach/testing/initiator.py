@@ -1,0 +1,258 @@
+"""A host that logs in for real: QEMU's user-space iSCSI initiator, no kernel module and no rights.
+
+    host = initiator.Initiator('iqn.2026-01.org.example:host-a')
+    with host.open(connection_info) as session:
+        session.write(0, 4096, 0x5a)
+        assert session.read(0, 4096, 0x5a)
+
+``connection_info`` is what the Block Storage API answers. Every wait has a limit, because a client
+whose session was cut retries for ever. The secret goes through a file that only we may read.
+"""
+import contextlib
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import Self
+
+from blockattach import clock as clocks
+from blockattach.domain import connection as connections
+
+PROGRAM = 'qemu-io'
+_PROMPT = b'qemu-io> '
+
+
+class InitiatorError(Exception):
+    """The host could not do what was asked; the text is the initiator's own."""
+
+
+class LoginRefused(InitiatorError):
+    """The target let it not in: no such target for this name, or a wrong credential."""
+
+
+class WriteRefused(InitiatorError):
+    """The target lets it read only."""
+
+
+class ReadFailed(InitiatorError):
+    """The target answered a read with an error."""
+
+
+class SessionLost(InitiatorError):
+    """No answer in time: the session was cut, or the target is gone."""
+
+
+def available() -> bool:
+    """Whether the initiator is installed (Debian packages qemu-utils and qemu-block-extra)."""
+    return shutil.which(PROGRAM) is not None
+
+
+class Initiator:
+    """A host by its iSCSI name. ``timeout``: seconds that a login or one transfer may take."""
+
+    def __init__(self, name: str, timeout: float = 15.0) -> None:
+        self.name = name
+        self._timeout = timeout
+
+    def open(self, connection_info: Mapping[str, Any], read_only: bool = False) -> 'Session':
+        """Log in and keep the session open.
+
+        :raises LoginRefused: the target does not let this name with this credential in
+        :raises WriteRefused: it lets it in, but not to write
+        :raises SessionLost: there is no answer
+        """
+        info = connection_info.get('data', connection_info)
+        options = {
+            'driver': 'iscsi', 'transport': 'tcp', 'portal': info['target_portal'],
+            'target': info['target_iqn'], 'lun': info['target_lun'], 'initiator-name': self.name,
+        }
+        command = [PROGRAM, *(['-r'] if read_only else [])]
+        with _secret_file(info.get('auth_password')) as path:
+            if path is not None:
+                options |= {'user': info['auth_username'], 'password-secret': 'chap'}
+                command += ['--object', f'secret,id=chap,file={_quoted(path)}']
+            image = ','.join(f'{name}={_quoted(value)}' for name, value in options.items())
+            return Session([*command, '--image-opts', image], self._timeout)
+
+    def can_log_in(self, connection_info: Mapping[str, Any]) -> bool:
+        """Log in to read, and out again."""
+        try:
+            self.open(connection_info, read_only=True).close()
+        except LoginRefused:
+            return False
+        return True
+
+
+class Session:
+    """One login, kept until `close`. A pattern is one byte; offsets and lengths count bytes."""
+
+    def __init__(self, command: list[str], timeout: float) -> None:
+        self._timeout = timeout
+        self._clock = clocks.Clock()
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT)
+        self._reader = threading.Thread(target=self._read_answers, daemon=True)
+        self._reader.start()
+        try:
+            self._answer()
+        except InitiatorError:
+            self.close()
+            raise
+
+    def write(self, offset: int, length: int, pattern: int) -> None:
+        """Write and flush.
+
+        :raises WriteRefused: the target does not take it
+        """
+        for command in (f'write -P {pattern} {offset} {length}', 'flush'):
+            answer = self._ask(command)
+            if 'failed' in answer or 'read-only' in answer:
+                raise WriteRefused(answer.strip())
+
+    def read(self, offset: int, length: int, pattern: int) -> bool:
+        """Whether each byte there is ``pattern``.
+
+        :raises ReadFailed: the target does not answer the read
+        """
+        answer = self._ask(f'read -P {pattern} {offset} {length}')
+        if 'read failed' in answer:
+            raise ReadFailed(answer.strip())
+        return 'Pattern verification failed' not in answer and 'read' in answer
+
+    def close(self) -> None:
+        """Log out; a session that hangs is cut."""
+        if self._process.poll() is None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self._send('quit')
+                self._process.wait(2.0)
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def _ask(self, command: str) -> str:
+        try:
+            self._send(command)
+        except OSError as exc:
+            raise SessionLost('the initiator has ended') from exc
+        return self._answer()
+
+    def _send(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f'{command}\n'.encode())
+        self._process.stdin.flush()
+
+    def _answer(self) -> str:
+        """What it says up to its next prompt."""
+        said = b''
+        deadline = self._clock.monotonic() + self._timeout
+        while not said.endswith(_PROMPT):
+            left = deadline - self._clock.monotonic()
+            try:
+                part = self._answers.get(timeout=max(left, 0.0))
+            except queue.Empty:
+                raise SessionLost(f'no answer in {self._timeout} s; so far: '
+                                  f'{said.decode(errors="replace")}') from None
+            if not part:
+                raise _why(said.decode(errors='replace').strip())
+            said += part
+        return said.removesuffix(_PROMPT).decode(errors='replace')
+
+    def _read_answers(self) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        while part := os.read(descriptor, 65536):
+            self._answers.put(part)
+        self._answers.put(b'')
+
+
+class KitInitiator:
+    """`Initiator` in the words of `blockattach.conformance.target.Host`."""
+
+    def __init__(self, timeout: float = 15.0) -> None:
+        self._timeout = timeout
+
+    def can_log_in(self, connection: connections.Connection, initiator: str,
+                   credential: connections.Credential | None) -> bool:
+        """Log in and out again."""
+        return Initiator(initiator, self._timeout).can_log_in(_info(connection, credential))
+
+    def hold(self, connection: connections.Connection, initiator: str,
+             credential: connections.Credential, read_only: bool = False) -> 'KitSession':
+        """Log in and stay."""
+        return KitSession(Initiator(initiator, self._timeout).open(
+            _info(connection, credential), read_only))
+
+
+class KitSession:
+    """`Session` in the words of `blockattach.conformance.target.Held`: yes or no."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.close = session.close
+
+    def can_write(self, offset: int, length: int, pattern: int) -> bool:
+        """Try to write."""
+        try:
+            self._session.write(offset, length, pattern)
+        except (WriteRefused, SessionLost):
+            return False
+        return True
+
+    def can_read(self, offset: int, length: int, pattern: int) -> bool:
+        """Whether it reads this pattern."""
+        try:
+            return self._session.read(offset, length, pattern)
+        except (ReadFailed, SessionLost):
+            return False
+
+
+def _info(connection: connections.Connection,
+          credential: connections.Credential | None) -> dict[str, Any]:
+    info = connection.to_dict()
+    if credential is not None:
+        info |= {'auth_method': 'CHAP', 'auth_username': credential.username,
+                 'auth_password': credential.password}
+    return info
+
+
+def _why(said: str) -> InitiatorError:
+    if 'write protected' in said:
+        return WriteRefused(said)
+    if 'Failed to log in' in said or 'Failed to connect to LUN' in said:
+        return LoginRefused(said)
+    return SessionLost(said or 'the initiator has ended without a word')
+
+
+def _quoted(value: object) -> str:
+    """A comma ends an option of QEMU's; doubled, it is one."""
+    return str(value).replace(',', ',,')
+
+
+@contextlib.contextmanager
+def _secret_file(secret: str | None) -> Iterator[str | None]:
+    if secret is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix='initiator-') as folder:
+        path = os.path.join(folder, 'secret')
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), 'w',
+                  encoding='utf-8') as file:
+            file.write(secret)
+        yield path

@@ -1,0 +1,235 @@
+"""Who may write: the read-only flag of a volume, and types whose volumes have one writer."""
+from blockattach.testing import make
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+
+class ModesTestCase(actions.ActionsTestCase):
+
+    def create(self, volume_id, instance_uuid=base.SERVER, mode=None, connector=None):
+        wish = {'volume_uuid': volume_id, 'instance_uuid': instance_uuid, 'connector': connector}
+        if mode is not None:
+            wish['mode'] = mode
+        return self.http.as_member.post('/attachments', {'attachment': wish})
+
+    def mode_of(self, attachment_id):
+        return self.http.as_member.get(
+            f'/attachments/{attachment_id}').body['attachment']['attach_mode']
+
+    def assert_mode(self, mode, volume_id, attachment_id, connector):
+        """What is told, to whom it is told, and what the target does."""
+        shown = self.http.as_member.get(f'/attachments/{attachment_id}').body['attachment']
+        self.assertEqual((mode, mode),
+                         (shown['attach_mode'], shown['connection_info']['access_mode']))
+        self.assertEqual(mode, self.grants(volume_id)[connector['initiator']])
+
+
+class ReadonlyTest(ModesTestCase):
+
+    def flag(self, volume_id, value, persona=None):
+        return self.act(volume_id, 'os-update_readonly_flag', {'readonly': value}, persona)
+
+    def test_what_is_shown(self):
+        volume_id = self.volume(metadata={'a': 'b'})
+        self.assertEqual({'a': 'b'}, self.shown(volume_id)['metadata'])
+        for value, shown in ((True, 'True'), (False, 'False'), ('on', 'True'), ('0', 'False'),
+                             ('y', 'True'), ('NO', 'False'), ('1', 'True')):
+            with self.subTest(value=value):
+                self.assert_status(202, self.flag(volume_id, value))
+                self.assertEqual({'a': 'b', 'readonly': shown},
+                                 self.shown(volume_id)['metadata'])
+
+    def test_bodies_that_are_not_understood(self):
+        volume_id = self.volume()
+        for value in (None, 'maybe', 5, [], {}):
+            with self.subTest(value=value):
+                self.assert_status(400, self.flag(volume_id, value))
+        for value in (None, {}, True, {'readonly': True, 'a': 'b'}):
+            with self.subTest(value=value):
+                self.assert_status(400, self.act(volume_id, 'os-update_readonly_flag', value))
+
+    def test_a_volume_that_is_held(self):
+        volume_id = self.volume()
+        self.reserve(volume_id)
+        self.assert_fault(400, 'status must be available to update readonly flag',
+                          self.flag(volume_id, True))
+        self.assertEqual({}, self.shown(volume_id)['metadata'])
+
+    def test_whatever_is_asked_for_it_is_read(self):
+        volume_id = self.volume(multiattach=True)
+        self.flag(volume_id, True)
+        for more, words in (({}, {}), ({'mode': 'rw'}, {}), ({'mode': 'ro'}, {}),
+                            ({}, {'mode': 'rw'})):
+            with self.subTest(more=more, words=words):
+                connector = make.connector(**words)
+                attachment_id = self.attached(volume_id, base.new_id(), connector, **more)
+                self.assert_mode('ro', volume_id, attachment_id, connector)
+
+    def test_with_the_connector_at_once(self):
+        volume_id = self.volume()
+        self.flag(volume_id, True)
+        connector = make.connector()
+        made = self.create(volume_id, mode='rw', connector=connector).body['attachment']
+        self.assert_mode('ro', volume_id, made['id'], connector)
+
+    def test_by_the_actions_of_old(self):
+        volume_id = self.volume()
+        self.flag(volume_id, True)
+        connector = make.connector()
+        self.assertEqual('ro', self.initialize(volume_id, connector)['data']['access_mode'])
+        self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
+        told = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'}
+        for mode in ({}, {'mode': 'rw'}):
+            self.assert_fault(400, 'Invalid attaching mode',
+                              self.act(volume_id, 'os-attach', {**told, **mode}))
+        self.assertEqual('attaching', self.status(volume_id))
+        self.attach(volume_id, mode='ro')
+        self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
+
+    def test_once_it_is_taken_back_hosts_write_again(self):
+        """The peer goes on taking the text False for true."""
+        volume_id = self.volume()
+        self.flag(volume_id, True)
+        self.flag(volume_id, False)
+        connector = make.connector()
+        attachment_id = self.attached(volume_id, connector=connector, mode='rw')
+        self.assert_mode('rw', volume_id, attachment_id, connector)
+
+    def test_a_flag_that_os_attach_left_unset(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        self.done(volume_id, 'os-detach')
+        self.assertEqual('False', self.shown(volume_id)['metadata']['readonly'])
+        connector = make.connector()
+        attachment_id = self.attached(volume_id, connector=connector)
+        self.assert_mode('rw', volume_id, attachment_id, connector)
+
+
+class AttachModeTest(ModesTestCase):
+    """os-attach comes last, and says a mode: the target does what is told from then on."""
+
+    def test_who_says_that_it_reads_cannot_write(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id, connector)
+        self.attach(volume_id, mode='ro')
+        attachment, = self.listed()
+        self.assert_mode('ro', volume_id, attachment['id'], connector)
+
+
+class OneWriterTest(ModesTestCase):
+
+    def setUp(self):
+        super().setUp()
+        make.volume_type(self.http.database, 'one-writer', multiattach=True,
+                         extra_specs={'mode': 'RO'})
+        self.volume_id = self.volume(volume_type='one-writer')
+
+    def join(self, instance_uuid, **more):
+        """Reserve, connect, complete; returns the id and the connector."""
+        connector = make.connector()
+        return self.attached(self.volume_id, instance_uuid, connector, **more), connector
+
+    def test_the_first_writes_the_others_read(self):
+        self.assertEqual('available', self.status(self.volume_id))
+        modes = ['rw', 'ro', 'ro']
+        joined = [self.join(base.new_id()) for _ in modes]
+        for mode, (attachment_id, connector) in zip(modes, joined, strict=True):
+            self.assert_mode(mode, self.volume_id, attachment_id, connector)
+
+    def test_it_is_decided_at_reserve(self):
+        ids = [self.reserve(self.volume_id, base.new_id()) for _ in range(2)]
+        self.assertEqual(['rw', 'ro'], [self.mode_of(one) for one in ids])
+        connectors = [make.connector(mode='rw') for _ in ids]
+        for attachment_id, connector in reversed(list(zip(ids, connectors, strict=True))):
+            self.connect(attachment_id, connector)
+        for mode, one, connector in zip(('rw', 'ro'), ids, connectors, strict=True):
+            self.assert_mode(mode, self.volume_id, one, connector)
+
+    def test_who_asks_to_write_beside_the_writer(self):
+        self.join(base.new_id())
+        before = self.rows(self.volume_id)
+        for connector in (None, make.connector()):
+            self.assert_fault(400, 'attach it with mode ro', self.create(
+                self.volume_id, base.new_id(), 'rw', connector))
+        self.assertEqual(before, self.rows(self.volume_id))
+
+    def test_who_asks_to_read_is_no_writer(self):
+        reader, _ = self.join(base.new_id(), mode='ro')
+        writer, _ = self.join(base.new_id(), mode='rw')
+        self.assertEqual(['ro', 'rw'], [self.mode_of(reader), self.mode_of(writer)])
+
+    def test_the_writers_own_server_moves(self):
+        self.join(base.SERVER)
+        for mode in (None, 'rw'):
+            made = self.create(self.volume_id, base.SERVER, mode, make.connector())
+            self.assert_status(200, made)
+            self.assertEqual('rw', made.body['attachment']['attach_mode'])
+
+    def test_nobody_is_promoted_when_the_writer_leaves(self):
+        writer, _ = self.join(base.new_id())
+        reader, connector = self.join(base.new_id())
+        self.http.as_member.delete(f'/attachments/{writer}')
+        self.assert_mode('ro', self.volume_id, reader, connector)
+        self.connect(reader, connector)
+        self.assert_mode('ro', self.volume_id, reader, connector)
+        following, _ = self.join(base.new_id())
+        self.assertEqual('rw', self.mode_of(following))
+
+    def test_the_actions_of_old_are_no_way_around(self):
+        _, writing = self.join(base.new_id())
+        old = make.connector()
+        self.done(self.volume_id, 'os-reserve')
+        info = self.initialize(self.volume_id, old)
+        self.assertEqual('ro', info['data']['access_mode'])
+        wanted = {writing['initiator']: 'rw', old['initiator']: 'ro'}
+        self.assertEqual(wanted, self.grants(self.volume_id))
+        told = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'}
+        self.assert_status(400, self.act(self.volume_id, 'os-attach', told))
+        self.attach(self.volume_id, mode='ro')
+        self.assertEqual(wanted, self.grants(self.volume_id))
+        self.assert_status(400, self.act(
+            self.volume_id, 'os-attach', {**told, 'instance_uuid': base.OTHER_SERVER}))
+
+    def test_a_type_that_lets_all_write(self):
+        make.volume_type(self.http.database, 'all-write', multiattach=True,
+                         extra_specs={'mode': 'RW'})
+        self.volume_id = self.volume(volume_type='all-write')
+        for _ in range(2):
+            attachment_id, connector = self.join(base.new_id())
+            self.assert_mode('rw', self.volume_id, attachment_id, connector)
+
+
+class TypeTest(ModesTestCase):
+    """Only RO and RW are modes of a type."""
+
+    def setUp(self):
+        super().setUp()
+        self.kind = make.volume_type(self.http.database)
+
+    def write(self, value):
+        """Each way to write an extra spec."""
+        admin = self.http.as_admin
+        path = f'/types/{self.kind.id}/extra_specs'
+        yield admin.post('/types', {'volume_type': {
+            'name': base.new_id(), 'extra_specs': {'a': 'b', 'mode': value}}})
+        yield admin.post(path, {'extra_specs': {'a': 'b', 'mode': value}})
+        yield admin.put(f'{path}/mode', {'mode': value})
+
+    def specs(self):
+        return self.http.as_admin.get(f'/types/{self.kind.id}/extra_specs').body['extra_specs']
+
+    def test_others_are_refused(self):
+        for value in ('ro', 'rw', 'WO', '', '<is> True', 'RO '):
+            with self.subTest(value=value):
+                for reply in self.write(value):
+                    self.assert_fault(400, 'mode', reply)
+        self.assertEqual({}, self.specs())
+
+    def test_these_are_written(self):
+        for value in ('RO', 'RW'):
+            with self.subTest(value=value):
+                for reply in self.write(value):
+                    self.assert_status(200, reply)
+                self.assertEqual({'a': 'b', 'mode': value}, self.specs())

@@ -1,0 +1,88 @@
+"""The rule of CVE-2023-2088 at the API: every way to end an attachment asks Nova first."""
+from blockattach.conf import nova as nova_conf
+from blockattach.testing import nova
+from blockattach.tests.api import base
+
+
+class DetachRuleTest(base.ApiTestCase):
+    """A server uses an attachment, and Nova says so."""
+
+    def setUp(self):
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+        self.SETTINGS = {'nova': nova_conf.NovaSettings(endpoint_override=self.nova.url,
+                                                        timeout=10)}
+        super().setUp()
+        self.volume_id = self.volume()
+        self.attachment_id = self.attached(self.volume_id)
+        self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
+
+    def delete(self, persona, attachment_id=None):
+        return persona.delete(f'/attachments/{attachment_id or self.attachment_id}')
+
+    def act(self, persona, action, body=None, volume_id=None):
+        return persona.post(f'/volumes/{volume_id or self.volume_id}/action', {action: body})
+
+    def ways(self):
+        """Every way in which the attachment may be ended, as a member or an administrator."""
+        named = {'attachment_id': self.attachment_id}
+        for persona in (self.http.as_member, self.http.as_admin):
+            yield 'delete', self.delete(persona)
+            yield 'os-detach', self.act(persona, 'os-detach', {})
+            yield 'os-detach named', self.act(persona, 'os-detach', named)
+            yield 'os-terminate_connection', self.act(persona, 'os-terminate_connection',
+                                                      {'connector': None})
+        yield 'os-force_detach', self.act(self.http.as_admin, 'os-force_detach', named)
+
+    def assert_still_attached(self):
+        shown = self.shown(self.volume_id)
+        self.assertEqual(('in-use', [self.attachment_id]), (
+            shown['status'], [one['attachment_id'] for one in shown['attachments']]))
+
+    def test_nobody_but_a_service_ends_what_a_server_uses(self):
+        for way, reply in self.ways():
+            with self.subTest(way):
+                self.assert_fault(409, f'ConflictNovaUsingAttachment: Detach volume from instance '
+                                       f'{base.SERVER} using the Compute API', reply)
+                self.assert_still_attached()
+
+    def test_a_service_does(self):
+        self.assert_status(200, self.delete(self.http.as_service))
+        self.assertEqual([], self.nova.requests)
+
+    def test_without_an_answer_nothing_is_changed(self):
+        self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
+        for way, reply in self.ways():
+            with self.subTest(way):
+                self.assert_status(503, reply)
+                self.assertEqual('serviceUnavailable', reply.fault[0])
+                self.assert_still_attached()
+
+    def test_nova_is_asked_as_the_user(self):
+        self.delete(self.http.as_member)
+        self.assertEqual([self.http.as_member.token],
+                         [request.headers['x-auth-token'] for request in self.nova.requests])
+
+    def test_what_the_server_no_longer_uses_goes(self):
+        self.nova.use(base.SERVER, self.volume_id, base.new_id())
+        self.assert_status(200, self.delete(self.http.as_member))
+
+    def test_what_was_only_reserved_goes_unasked(self):
+        volume_id = self.volume()
+        attachment_id = self.reserve(volume_id)
+        self.nova.use(base.SERVER, volume_id, attachment_id)
+        self.assert_status(200, self.delete(self.http.as_member, attachment_id))
+        self.assertEqual([], self.nova.requests)
+
+    def test_an_action_that_could_mean_several(self):
+        volume_id = self.volume(multiattach=True)
+        for server_id in (base.SERVER, base.OTHER_SERVER):
+            self.attached(volume_id, server_id)
+        for body in ({}, {'attachment_id': base.ABSENT}):
+            self.assert_fault(409, 'Detach volume from instance  using the Compute API',
+                              self.act(self.http.as_member, 'os-detach', body, volume_id))
+
+    def test_an_attachment_of_another_volume(self):
+        body = {'attachment_id': self.attachment_id}
+        self.assert_fault(400, 'Mismatched volume and attachment',
+                          self.act(self.http.as_member, 'os-detach', body, self.volume()))

@@ -1,0 +1,162 @@
+"""What a client is told at once of a volume that no pool will do for."""
+from blockattach.db import pools
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.testing import clock
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.tests.api import base
+
+EVENT = 'VOLUME_VOLUME_001_003'
+TIER = {'tier': 'gold'}
+
+
+class CheckTestCase(base.ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.gold = make.volume_type(self.http.database, 'gold', extra_specs=TIER)
+
+    def ask(self, **fields):
+        return self.http.as_member.post('/volumes', {'volume': {'size': 1, **fields}})
+
+    def messages(self, volume_id=None):
+        found = self.http.as_member.get('/messages').body['messages']
+        return [one for one in found if volume_id in (None, one['resource_uuid'])]
+
+    def report(self, **capabilities):
+        """What the only pool says of itself from now on."""
+        pools.report(self.http.database, http.HOST, [(http.POOL, {
+            'total_capacity_gb': 1000, 'free_capacity_gb': 1000, 'multiattach': True,
+            **capabilities})], make.ZONE)
+
+
+class MessageTest(CheckTestCase):
+    """The default: answered as ever, but the reason is there before the scheduler has looked."""
+
+    def test_the_reason_is_told_at_once_and_once(self):
+        self.http.hold = True
+        reply = self.ask(volume_type='gold')
+        self.assert_status(202, reply)
+        volume_id = reply.body['volume']['id']
+        told, = self.messages(volume_id)
+        self.assertEqual(EVENT, told['event_id'])
+        self.assertIn(f'{http.POOL}: it does not report tier (wanted: gold)',
+                      told['user_message'])
+        self.assertEqual('creating', self.shown(volume_id)['status'])
+        self.http.hold = False
+        self.http.as_member.get('/volumes')
+        self.assertEqual('error', self.shown(volume_id)['status'])
+        again, = self.messages(volume_id)
+        self.assertEqual((told['id'], told['request_id'], told['created_at']),
+                         (again['id'], again['request_id'], again['created_at']))
+
+    def test_the_schedulers_word_stands(self):
+        self.http.hold = True
+        volume_id = self.ask(volume_type='gold').body['volume']['id']
+        self.report(tier='tin')
+        self.http.hold = False
+        self.http.as_member.get('/volumes')
+        told, = self.messages(volume_id)
+        self.assertIn('its tier is tin (wanted: gold)', told['user_message'])
+
+    def test_what_was_said_too_early_is_taken_back(self):
+        self.http.hold = True
+        volume_id = self.ask(volume_type='gold').body['volume']['id']
+        self.assertEqual(1, len(self.messages(volume_id)))
+        self.report(tier='gold')
+        self.http.hold = False
+        self.http.as_member.get('/volumes')
+        self.assertEqual('available', self.shown(volume_id)['status'])
+        self.assertEqual([], self.messages(volume_id))
+
+    def test_every_volume_has_a_message_of_its_own(self):
+        for _ in range(2):
+            self.assert_status(202, self.ask(volume_type='gold'))
+        self.assertEqual(2, len({one['resource_uuid'] for one in self.messages()}))
+
+    def test_no_pool_for_several_hosts(self):
+        self.report(multiattach=False)
+        reply = self.ask(volume_type=self.multiattach_type().name)
+        self.assert_status(202, reply)
+        told, = self.messages(reply.body['volume']['id'])
+        self.assertIn('it cannot attach one volume to several hosts', told['user_message'])
+
+    def test_nothing_is_said_of_a_volume_that_has_a_place(self):
+        self.assert_status(202, self.ask())
+        self.assertEqual([], self.messages())
+
+
+class RejectTest(CheckTestCase):
+    """The reasons are the answer, and nothing is made."""
+
+    SETTINGS = {'check_capabilities': 'reject'}
+
+    def refused(self, words, **fields):
+        self.assert_fault(400, words, self.ask(**fields))
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
+        self.assertEqual([], self.messages())
+
+    def test_each_reason(self):
+        self.refused('it does not report tier (wanted: gold)', volume_type='gold')
+        self.refused('GiB left of 2000 GiB asked for', size=2000)
+
+    def test_no_pool_for_several_hosts(self):
+        self.report(multiattach=False)
+        self.refused('it cannot attach one volume to several hosts',
+                     volume_type=self.multiattach_type().name)
+
+    def test_what_has_a_place_is_made(self):
+        self.assert_status(202, self.ask())
+
+    def test_a_refusal_is_never_of_yesterday(self):
+        self.refused('tier', volume_type='gold')
+        self.report(tier='gold')
+        self.assert_status(202, self.ask(volume_type='gold'))
+
+
+class CacheTest(CheckTestCase):
+    """Reports that were good are believed for as long as a report is new."""
+
+    def setUp(self):
+        self.clock = clock.ManualClock()
+        self.SETTINGS = {'check_capabilities': 'reject', 'clock': self.clock}
+        super().setUp()
+
+    def test_read_again_after_the_report_interval(self):
+        self.report(tier='gold')
+        self.assert_status(202, self.ask(volume_type='gold'))
+        self.report()
+        self.assert_status(202, self.ask(volume_type='gold'))
+        self.clock.advance(10)
+        self.assert_fault(400, 'it does not report tier', self.ask(volume_type='gold'))
+
+
+class StartingTest(CheckTestCase):
+    """While backends are still coming up nobody can say that there is none."""
+
+    def setUp(self):
+        self.clock = clock.ManualClock()
+        self.SETTINGS = {'check_capabilities': 'reject', 'clock': self.clock}
+        super().setUp()
+
+    def test_a_silent_backend_may_still_come(self):
+        services.register(self.http.database, binaries.VOLUME, 'storage-2@fake', make.ZONE, 'x')
+        self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
+                 "WHERE host = 'storage-2@fake'")
+        self.assert_status(202, self.ask(volume_type='gold'))
+        self.clock.advance(61)
+        self.assert_fault(400, 'it does not report tier', self.ask(volume_type='gold'))
+
+
+class OffTest(CheckTestCase):
+
+    SETTINGS = {'check_capabilities': 'off'}
+
+    def test_the_scheduler_finds_out(self):
+        self.http.hold = True
+        volume_id = self.ask(volume_type='gold').body['volume']['id']
+        self.assertEqual([], self.messages(volume_id))
+        self.http.hold = False
+        self.http.as_member.get('/volumes')
+        self.assertEqual(1, len(self.messages(volume_id)))

@@ -1,0 +1,128 @@
+"""os-reset_status: what an administrator may say, and what contradicts the attachments."""
+from blockattach.testing import make
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+
+class ResetTest(actions.ActionsTestCase):
+
+    def reset(self, volume_id, persona=None, **told):
+        return self.act(volume_id, 'os-reset_status', told, persona or self.http.as_admin)
+
+    def refused(self, volume_id, sentence='', **told):
+        before = self.status(volume_id), self.rows(volume_id), self.grants(volume_id)
+        self.assert_fault(400, sentence, self.reset(volume_id, **told))
+        self.assertEqual(before, (self.status(volume_id), self.rows(volume_id),
+                                  self.grants(volume_id)))
+
+    def test_an_administrator_only(self):
+        volume_id = self.volume()
+        self.assert_fault(403, 'volume_extension:volume_admin_actions:reset_status',
+                          self.reset(volume_id, self.http.as_member, status='error'))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_what_is_true_of_the_volume_itself(self):
+        volume_id = self.volume()
+        for word in ('error', 'ERROR', 'available', 'Maintenance', 'downloading', 'creating',
+                     'error_deleting', 'available'):
+            with self.subTest(word=word):
+                self.assert_status(202, self.reset(volume_id, status=word))
+                self.assertEqual(word.lower(), self.status(volume_id))
+
+    def test_what_cannot_be_said(self):
+        volume_id = self.volume()
+        for word in ('deleting', 'extending', 'retyping', 'awaiting-transfer', 'backing-up',
+                     'managing', 'sleeping', '', ' available'):
+            with self.subTest(word=word):
+                self.refused(volume_id, status=word)
+        for told in ({}, {'status': None}, {'status': None, 'attach_status': None}):
+            with self.subTest(told=told):
+                self.refused(volume_id, "Must specify 'status', 'attach_status' or "
+                                        "'migration_status' for update.", **told)
+        for told in ({'status': 5}, {'a': 'b'}, {'attach_status': ''},
+                     {'attach_status': 'attaching'}, {'migration_status': 'migrating'}):
+            with self.subTest(told=told):
+                self.refused(volume_id, **told)
+        for value in (None, [], 'error'):
+            with self.subTest(value=value):
+                self.assert_status(400, self.act(volume_id, 'os-reset_status', value,
+                                                 self.http.as_admin))
+
+    def test_no_volume_is_being_moved(self):
+        volume_id = self.volume()
+        self.assert_status(202, self.reset(volume_id, migration_status='none'))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_words_that_follow_from_the_attachments(self):
+        volume_id = self.volume()
+        for word in ('in-use', 'attaching', 'detaching', 'reserved'):
+            with self.subTest(word=word):
+                self.refused(volume_id, word, status=word)
+        self.attached(volume_id)
+        self.assert_status(202, self.reset(volume_id, status='error'))
+        self.refused(volume_id, 'reserved', status='reserved')
+        self.assert_status(202, self.reset(volume_id, status='in-use'))
+        self.assertEqual('in-use', self.status(volume_id))
+
+    def test_in_use_takes_back_the_detaches_that_never_came(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.done(volume_id, 'os-begin_detaching')
+        self.assert_status(202, self.reset(volume_id, status='in-use'))
+        self.assertEqual('in-use', self.status(volume_id))
+        self.done(volume_id, 'os-begin_detaching')
+
+    def test_available_is_no_word_for_a_volume_with_attachments(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.refused(volume_id, 'live attachments', status='available')
+
+    def test_a_volume_in_error_is_let_out_of_it(self):
+        volume_id = self.volume()
+        self.assert_status(202, self.reset(volume_id, status='error'))
+        self.assert_status(400, self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.SERVER}}))
+        self.assert_status(202, self.reset(volume_id, status='available'))
+        self.attached(volume_id)
+
+    def test_detached_leaves_nothing_behind(self):
+        """The peer forgets the records and leaves what the target lets in."""
+        volume_id = self.volume(multiattach=True)
+        for _ in range(2):
+            self.attached(volume_id, base.new_id())
+        self.reserve(volume_id, base.new_id())
+        self.done(volume_id, 'os-reserve')
+        self.assert_status(202, self.reset(volume_id, attach_status='detached'))
+        self.assertEqual(('available', [], {}), (
+            self.status(volume_id), self.rows(volume_id), self.grants(volume_id)))
+
+    def test_detached_touches_no_other_volume(self):
+        other_id = self.volume()
+        connector = make.connector()
+        self.attached(other_id, connector=connector)
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.assert_status(202, self.reset(volume_id, attach_status='DETACHED'))
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(other_id))
+
+    def test_detached_and_available_at_once(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.assert_status(202, self.reset(
+            volume_id, status='available', attach_status='detached'))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_half_of_what_is_said_is_not_done(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        for word in ('sleeping', 'in-use', 'reserved'):
+            with self.subTest(word=word):
+                self.refused(volume_id, status=word, attach_status='detached')
+
+    def test_attached_is_true_or_refused(self):
+        volume_id = self.volume()
+        self.refused(volume_id, 'has no attachments', attach_status='attached')
+        attachment_id = self.reserve(volume_id)
+        self.refused(volume_id, 'has no attachments', attach_status='attached')
+        self.complete(attachment_id)
+        self.assert_status(202, self.reset(volume_id, attach_status='attached'))

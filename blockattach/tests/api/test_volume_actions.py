@@ -1,0 +1,281 @@
+"""The actions that hold a volume and say who uses it: os-reserve, os-attach and their undoing."""
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+_Own = volume_lifecycle.OwnStatus
+
+
+class BodyTest(actions.ActionsTestCase):
+
+    def test_one_key_says_which_action(self):
+        path = f'/volumes/{self.volume()}/action'
+        for body in ({}, [], None, 'os-reserve', {'os-reserve': None, 'os-unreserve': None}):
+            with self.subTest(body=body):
+                self.assert_fault(400, 'Malformed request body',
+                                  self.http.as_member.post(path, body, version=None))
+
+    def test_an_unknown_action(self):
+        self.assert_fault(400, 'There is no such action: os-explode',
+                          self.act(self.volume(), 'os-explode'))
+
+    def test_a_volume_that_is_not_there(self):
+        for action in ('os-reserve', 'os-begin_detaching', 'os-detach'):
+            with self.subTest(action=action):
+                self.assert_fault(404, f'Volume {base.ABSENT} could not be found.',
+                                  self.act(base.ABSENT, action))
+
+    def test_another_project_learns_nothing(self):
+        volume_id = self.volume()
+        self.assert_fault(404, f'Volume {volume_id} could not be found.',
+                          self.act(volume_id, 'os-reserve', persona=self.http.as_stranger))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_any_value_will_do_where_none_is_needed(self):
+        volume_id = self.volume()
+        for value in (None, {}, [], 'x', 5, {'a': 'b'}):
+            with self.subTest(value=value):
+                self.done(volume_id, 'os-reserve', value)
+                self.done(volume_id, 'os-unreserve', value)
+        attachment_id = self.attached(volume_id)
+        for value in (None, {}, [], 'x', 5):
+            with self.subTest(value=value):
+                self.done(volume_id, 'os-begin_detaching', value)
+                self.done(volume_id, 'os-roll_detaching', value)
+        self.assertEqual([attachment_id], [row.id for row in self.rows(volume_id)])
+
+    def test_at_every_version(self):
+        volume_id = self.volume()
+        for version in ('3.0', '3.27', '3.44', '3.71'):
+            with self.subTest(version=version):
+                for action in ('os-reserve', 'os-unreserve'):
+                    self.assert_status(202, self.act(volume_id, action, version=version))
+
+
+class ReserveTest(actions.ActionsTestCase):
+
+    def test_the_volume_is_attaching_and_no_attachment_is_seen(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.assertEqual('attaching', self.status(volume_id))
+        self.assertEqual([], self.listed())
+        self.assertEqual([], self.http.as_member.get('/attachments').body['attachments'])
+        self.assertEqual([], self.shown(volume_id)['attachments'])
+        held, = self.rows(volume_id)
+        for persona in (self.http.as_member, self.http.as_admin):
+            self.assert_status(404, persona.get(f'/attachments/{held.id}'))
+            self.assert_status(404, persona.delete(f'/attachments/{held.id}'))
+        self.assert_fault(404, held.id, self.http.as_member.get(f'/attachments?marker={held.id}'))
+
+    def test_a_plain_volume_is_held_once(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.assert_fault(
+            400, f'Volume {volume_id} status must be available or downloading to reserve, but '
+                 f'the current status is attaching.', self.act(volume_id, 'os-reserve'))
+        reply = self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.SERVER}})
+        self.assert_fault(400, 'to reserve', reply)
+        self.assertEqual(1, len(self.rows(volume_id)))
+
+    def test_a_plain_volume_that_is_in_use(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.assert_fault(400, 'the current status is in-use.', self.act(volume_id, 'os-reserve'))
+
+    def test_a_multiattach_volume_is_held_by_as_many_as_come(self):
+        volume_id = self.volume(multiattach=True)
+        self.attached(volume_id)
+        for _ in range(3):
+            self.done(volume_id, 'os-reserve')
+        self.assertEqual('in-use', self.status(volume_id))
+        self.assertEqual(4, len(self.rows(volume_id)))
+
+    def test_a_volume_in_error(self):
+        volume_id = make.volume(self.http.database, own_status=_Own.ERROR).id
+        self.assert_fault(400, 'error', self.act(volume_id, 'os-reserve'))
+
+    def test_unreserve_lets_go(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual('available', self.status(volume_id))
+        self.assertEqual([], self.rows(volume_id))
+
+    def test_unreserve_without_anything_held(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual('available', self.status(volume_id))
+        attachment_id = self.reserve(volume_id)
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual('reserved', self.status(volume_id))
+        self.assertEqual([attachment_id], [one['id'] for one in self.listed()])
+
+    def test_unreserve_leaves_those_who_are_attached(self):
+        volume_id = self.volume(multiattach=True)
+        attachment_id = self.attached(volume_id)
+        self.done(volume_id, 'os-reserve')
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual([attachment_id], [row.id for row in self.rows(volume_id)])
+        self.assertEqual('in-use', self.status(volume_id))
+
+
+class BootableTest(actions.ActionsTestCase):
+    """The rule on a second server of a volume to boot from holds before any is attached."""
+
+    def setUp(self):
+        super().setUp()
+        self.fixture(rules={'volume:multiattach_bootable_volume': 'role:admin'})
+        self.volume_id = self.volume(multiattach=True)
+        self.sql(f"UPDATE volumes SET bootable = 1 WHERE id = '{self.volume_id}'")
+
+    def reserve_again(self):
+        return self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': self.volume_id, 'instance_uuid': base.OTHER_SERVER}})
+
+    def test_in_each_state_of_the_first(self):
+        attachment_id = self.reserve(self.volume_id)
+        refused = "Policy doesn't allow volume:multiattach_bootable_volume to be performed."
+        self.assert_fault(403, refused, self.reserve_again())
+        self.connect(attachment_id)
+        self.assert_fault(403, refused, self.reserve_again())
+        self.complete(attachment_id)
+        self.assert_fault(403, refused, self.reserve_again())
+        self.assert_fault(403, refused, self.act(self.volume_id, 'os-reserve'))
+        self.assertEqual(1, len(self.rows(self.volume_id)))
+
+    def test_what_os_reserve_holds_is_a_first(self):
+        self.done(self.volume_id, 'os-reserve')
+        self.assert_status(403, self.reserve_again())
+
+    def test_by_the_other_actions(self):
+        self.attached(self.volume_id)
+        told = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
+        for action, value in (('os-initialize_connection', {'connector': make.connector()}),
+                              ('os-attach', told)):
+            with self.subTest(action=action):
+                self.assert_status(403, self.act(self.volume_id, action, value))
+        self.assertEqual(1, len(self.rows(self.volume_id)))
+
+    def test_the_life_of_a_first_needs_no_such_right(self):
+        self.done(self.volume_id, 'os-reserve')
+        self.initialize(self.volume_id)
+        self.attach(self.volume_id)
+        self.attach(self.volume_id)
+        self.assertEqual([base.SERVER], self.servers(self.volume_id))
+
+    def test_who_may(self):
+        self.reserve(self.volume_id)
+        self.done(self.volume_id, 'os-reserve', persona=self.http.as_admin)
+
+
+class AttachTest(actions.ActionsTestCase):
+
+    def refused(self, status, sentence, volume_id, **told):
+        before = [row.id for row in self.rows(volume_id)]
+        self.assert_fault(status, sentence, self.act(volume_id, 'os-attach', told))
+        self.assertEqual(before, [row.id for row in self.rows(volume_id)])
+
+    def test_bodies_that_are_not_understood(self):
+        volume_id = self.volume()
+        for told in (None, {}, {'mountpoint': '/dev/vdb'}, {'instance_uuid': base.SERVER},
+                     {'instance_uuid': base.SERVER, 'mountpoint': ''},
+                     {'instance_uuid': base.SERVER, 'mountpoint': 'x' * 256},
+                     {'instance_uuid': base.SERVER, 'mountpoint': 5},
+                     {'instance_uuid': 'server', 'mountpoint': '/dev/vdb'},
+                     {'instance_uuid': None, 'mountpoint': '/dev/vdb'},
+                     {'host_name': 'h' * 256, 'mountpoint': '/dev/vdb'},
+                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'wr'},
+                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': None},
+                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'a': 'b'}):
+            with self.subTest(told=told):
+                reply = self.act(volume_id, 'os-attach', told)
+                self.assert_status(400, reply)
+                self.assertEqual('badRequest', reply.fault[0])
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_a_server(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        shown = self.shown(volume_id)
+        self.assertEqual('in-use', shown['status'])
+        one, = shown['attachments']
+        self.assertEqual((base.SERVER, None, '/dev/vdb', volume_id),
+                         (one['server_id'], one['host_name'], one['device'], one['id']))
+        self.assertIsNotNone(one['attached_at'])
+        attachment, = self.listed()
+        self.assertEqual((one['attachment_id'], 'attached', base.SERVER, 'rw'),
+                         tuple(attachment[key]
+                               for key in ('id', 'status', 'instance', 'attach_mode')))
+
+    def test_a_host(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-attach', {'host_name': 'a host', 'mountpoint': '/mnt'})
+        one, = self.shown(volume_id)['attachments']
+        self.assertEqual((None, 'a-host', '/mnt'),
+                         (one['server_id'], one['host_name'], one['device']))
+
+    def test_what_was_reserved_is_taken_over(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        held, = self.rows(volume_id)
+        self.attach(volume_id)
+        attachment, = self.listed()
+        self.assertEqual(held.id, attachment['id'])
+        self.assertEqual([base.SERVER], self.servers(volume_id))
+
+    def test_again(self):
+        volume_id = self.volume()
+        for told in ({'instance_uuid': base.SERVER}, {'instance_uuid': base.SERVER}):
+            self.done(volume_id, 'os-attach', {**told, 'mountpoint': '/dev/vdb'})
+        self.assertEqual(1, len(self.rows(volume_id)))
+        self.done(volume_id, 'os-detach')
+        for _ in range(2):
+            self.done(volume_id, 'os-attach', {'host_name': 'h', 'mountpoint': '/dev/vdb'})
+        self.assertEqual(1, len(self.rows(volume_id)))
+
+    def test_another_server(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        self.refused(400, 'volume is already attached and multiple attachments are not enabled',
+                     volume_id, instance_uuid=base.OTHER_SERVER, mountpoint='/dev/vdb')
+
+    def test_another_server_of_a_multiattach_volume(self):
+        volume_id = self.volume(multiattach=True)
+        self.attach(volume_id)
+        self.attach(volume_id, base.OTHER_SERVER)
+        self.assertEqual({base.SERVER, base.OTHER_SERVER}, set(self.servers(volume_id)))
+
+    def test_in_another_mode_than_the_others(self):
+        volume_id = self.volume(multiattach=True)
+        self.attach(volume_id, mode='ro')
+        self.done(volume_id, 'os-reserve')
+        self.refused(400, 'being attached by different mode', volume_id,
+                     instance_uuid=base.OTHER_SERVER, mountpoint='/dev/vdb', mode='rw')
+
+    def test_a_volume_in_maintenance(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
+        self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
+                     mountpoint='/dev/vdb')
+
+    def test_a_volume_in_maintenance_that_is_held(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
+        self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
+                     mountpoint='/dev/vdb')
+
+    def test_what_the_metadata_tell(self):
+        volume_id = self.volume(metadata={'a': 'b'})
+        self.assertEqual({'a': 'b'}, self.shown(volume_id)['metadata'])
+        self.attach(volume_id, mode='ro')
+        wanted = {'a': 'b', 'readonly': 'False', 'attached_mode': 'ro'}
+        for persona in (self.http.as_member, self.http.as_reader, self.http.as_admin):
+            shown = persona.get(f'/volumes/{volume_id}').body['volume']
+            self.assertEqual(wanted, shown['metadata'])
+            shown, = persona.get('/volumes/detail').body['volumes']
+            self.assertEqual(wanted, shown['metadata'])
+        self.done(volume_id, 'os-detach')
+        self.assertEqual({'a': 'b', 'readonly': 'False'}, self.shown(volume_id)['metadata'])

@@ -1,0 +1,305 @@
+"""os-initialize_connection and os-terminate_connection, and the life that clients of old lead."""
+from blockattach.domain import connection
+from blockattach.drivers import faults
+from blockattach.testing import make
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+DATA_KEYS = {
+    'target_discovered', 'target_portal', 'target_iqn', 'target_lun', 'volume_id', 'encrypted',
+    'qos_specs', 'access_mode', 'cacheable', 'enforce_multipath'}
+AUTH_KEYS = {'auth_method', 'auth_username', 'auth_password'}
+
+
+class ConnectionTestCase(actions.ActionsTestCase):
+
+    def terminate(self, volume_id, connector):
+        return self.act(volume_id, 'os-terminate_connection', {'connector': connector})
+
+    def log_in(self, volume_id, connector, info):
+        """The mode that a host gets with what it was told; None if it is refused."""
+        data = info['data']
+        return self.http.manager.backend.fake_target.log_in(
+            volume_id, connector['initiator'],
+            connection.Credential(data['auth_username'], data['auth_password']))
+
+
+class InitializeTest(ConnectionTestCase):
+
+    def test_what_is_answered(self):
+        volume_id = self.volume()
+        connector = make.connector(enforce_multipath=True)
+        info = self.initialize(volume_id, connector)
+        self.assertEqual({'driver_volume_type', 'data', 'enforce_multipath'}, info.keys())
+        self.assertEqual(DATA_KEYS | AUTH_KEYS, info['data'].keys())
+        self.assertEqual(('iscsi', True, True, 'rw', volume_id), (
+            info['driver_volume_type'], info['enforce_multipath'],
+            info['data']['enforce_multipath'], info['data']['access_mode'],
+            info['data']['volume_id']))
+        self.assertEqual('rw', self.log_in(volume_id, connector, info))
+
+    def test_several_paths(self):
+        info = self.initialize(self.volume(), make.connector(multipath=True))
+        for key in ('target_portal', 'target_iqn', 'target_lun'):
+            self.assertEqual([info['data'][key]], info['data'][f'{key}s'])
+
+    def test_a_secret_is_for_who_may_see_it(self):
+        self.fixture(rules={'blockattach:attachment_secrets': '!'})
+        info = self.initialize(self.volume())
+        self.assertEqual(DATA_KEYS, info['data'].keys())
+
+    def test_no_client_sees_a_record_of_it_before_os_attach(self):
+        volume_id = self.volume()
+        self.initialize(volume_id)
+        self.assertEqual('attaching', self.status(volume_id))
+        self.assertEqual([], self.listed())
+        self.attach(volume_id)
+        attachment, = self.listed()
+        self.assertEqual(('attached', base.SERVER),
+                         (attachment['status'], attachment['instance']))
+
+    def test_again(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        first = self.initialize(volume_id, connector)
+        self.assertEqual(first, self.initialize(volume_id, connector))
+        self.assertEqual(1, len(self.rows(volume_id)))
+
+    def test_what_was_reserved_is_connected(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        held, = self.rows(volume_id)
+        self.initialize(volume_id)
+        row, = self.rows(volume_id)
+        self.assertEqual(held.id, row.id)
+
+    def test_of_an_attachment_it_is_told_again(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        attachment_id = self.attached(volume_id, connector=connector)
+        flat = self.http.as_member.get(
+            f'/attachments/{attachment_id}').body['attachment']['connection_info']
+        info = self.initialize(volume_id, connector)
+        self.assertEqual(
+            flat, {**info['data'], 'driver_volume_type': info['driver_volume_type'],
+                   'attachment_id': attachment_id})
+        self.assertEqual('in-use', self.status(volume_id))
+
+    def test_a_server_that_was_attached_without_a_host(self):
+        """Shelved by clients of old, and unshelved: it stays attached."""
+        volume_id = self.volume()
+        self.attach(volume_id)
+        connector = make.connector()
+        info = self.initialize(volume_id, connector)
+        self.assertEqual('rw', self.log_in(volume_id, connector, info))
+        self.assertEqual(('in-use', [base.SERVER]),
+                         (self.status(volume_id), self.servers(volume_id)))
+
+    def test_each_host_of_a_multiattach_volume_gets_its_own(self):
+        volume_id = self.volume(multiattach=True)
+        connectors = [make.connector() for _ in range(3)]
+        told = []
+        for connector in connectors:
+            self.done(volume_id, 'os-reserve')
+            told.append(self.initialize(volume_id, connector))
+        self.assertEqual(3, len({info['data']['auth_password'] for info in told}))
+        self.assertEqual(dict.fromkeys((one['initiator'] for one in connectors), 'rw'),
+                         self.grants(volume_id))
+        self.assertEqual(3, len(self.rows(volume_id)))
+
+    def test_each_server_adopts_the_row_of_its_own_host(self):
+        volume_id = self.volume(multiattach=True)
+        connectors = [make.connector() for _ in range(2)]
+        servers = [base.SERVER, base.OTHER_SERVER]
+        for connector in connectors:
+            self.done(volume_id, 'os-reserve')
+            self.initialize(volume_id, connector)
+        for server, connector in reversed(list(zip(servers, connectors, strict=True))):
+            self.attach(volume_id, server, host_name=connector['host'])
+        self.assertEqual(
+            {server: connector['initiator']
+             for server, connector in zip(servers, connectors, strict=True)},
+            {row.instance_uuid: row.initiator for row in self.rows(volume_id)})
+
+    def test_a_plain_volume_has_one_host(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.attached(volume_id, connector=connector)
+        reply = self.act(volume_id, 'os-initialize_connection', {'connector': make.connector()})
+        self.assert_status(400, reply)
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))
+
+    def test_bodies_that_are_not_understood(self):
+        volume_id = self.volume()
+        for value in (None, {}, [], {'connector': None}, {'connector': 5}, {'connector': []},
+                      {'connector': make.connector(), 'a': 'b'},
+                      {'connector': {'initiator': 'x' * 256}}, {'connector': {'host': 5}}):
+            with self.subTest(value=value):
+                self.assert_status(400, self.act(volume_id, 'os-initialize_connection', value))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_connectors_of_which_no_host_can_be_told(self):
+        volume_id = self.volume()
+        for connector in ('x', '', {}, {'host': 'h'}, {'initiator': ''}, {'initiator': 'a b'}):
+            with self.subTest(connector=connector):
+                self.assert_fault(
+                    400, "Connector doesn't have required information: initiator",
+                    self.act(volume_id, 'os-initialize_connection', {'connector': connector}))
+        self.assertEqual([], self.rows(volume_id))
+
+    def test_a_volume_in_maintenance(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.attached(volume_id, connector=connector)
+        self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
+        for one in (connector, make.connector()):
+            self.assert_fault(400, 'maintenance', self.act(
+                volume_id, 'os-initialize_connection', {'connector': one}))
+
+    def test_a_backend_that_refuses(self):
+        volume_id = self.volume()
+        for prepare, left in ((lambda: None, 'available'),
+                              (lambda: self.done(volume_id, 'os-reserve'), 'attaching')):
+            with self.subTest(left=left):
+                prepare()
+                self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
+                reply = self.act(volume_id, 'os-initialize_connection',
+                                 {'connector': make.connector()})
+                self.assert_fault(500, 'Unable to fetch connection information from backend',
+                                  reply)
+                self.assertEqual(left, self.status(volume_id))
+                self.assertEqual({}, self.grants(volume_id))
+
+
+class TerminateTest(ConnectionTestCase):
+
+    def test_the_host_is_shut_out_and_the_volume_is_free(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        info = self.initialize(volume_id, connector)
+        self.assert_status(202, self.terminate(volume_id, connector))
+        self.assertIsNone(self.log_in(volume_id, connector, info))
+        self.assertEqual('available', self.status(volume_id))
+
+    def test_without_a_connector(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.assert_status(202, self.terminate(volume_id, None))
+        self.assertEqual('available', self.status(volume_id))
+        self.attached(volume_id)
+        self.assert_status(202, self.terminate(volume_id, None))
+        self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
+
+    def test_a_host_that_nobody_knows(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.assert_status(202, self.terminate(volume_id, make.connector()))
+        self.assertEqual('in-use', self.status(volume_id))
+
+    def test_no_other_is_touched(self):
+        volume_id = self.volume(multiattach=True)
+        connectors = [make.connector() for _ in range(2)]
+        for connector in connectors:
+            self.attached(volume_id, base.new_id(), connector)
+        self.assert_status(202, self.terminate(volume_id, connectors[0]))
+        self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
+        self.assertEqual('in-use', self.status(volume_id))
+
+    def test_bodies_that_are_not_understood(self):
+        volume_id = self.volume()
+        for value in (None, {}, [], {'connector': 5}, {'connector': 'x'},
+                      {'connector': None, 'a': 'b'}):
+            with self.subTest(value=value):
+                self.assert_status(400, self.act(volume_id, 'os-terminate_connection', value))
+
+    def test_a_backend_that_refuses(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.initialize(volume_id, connector)
+        self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
+        self.assert_fault(500, 'Unable to terminate volume connection from backend',
+                          self.terminate(volume_id, connector))
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))
+        self.assert_status(202, self.terminate(volume_id, connector))
+        self.assertEqual([], self.rows(volume_id))
+
+
+class LifeTest(ConnectionTestCase):
+    """All of it, in the order of clients of old."""
+
+    def go(self, volume_id, connector, server):
+        steps = []
+        for action, value in (
+                ('os-reserve', None), ('os-initialize_connection', {'connector': connector}),
+                ('os-attach', {'instance_uuid': server, 'mountpoint': '/dev/vdb'}),
+                ('os-begin_detaching', None),
+                ('os-terminate_connection', {'connector': connector}), ('os-detach', None)):
+            reply = self.act(volume_id, action, value)
+            self.assertIn(reply.status, (200, 202), (action, reply.text))
+            steps.append((self.status(volume_id), len(self.servers(volume_id)),
+                          len(self.grants(volume_id))))
+        return steps
+
+    def test_a_plain_volume(self):
+        volume_id = self.volume()
+        wanted = [('attaching', 0, 0), ('attaching', 0, 1), ('in-use', 1, 1),
+                  ('detaching', 1, 1), ('available', 0, 0), ('available', 0, 0)]
+        for _ in range(2):
+            self.assertEqual(wanted, self.go(volume_id, make.connector(), base.SERVER))
+        self.assertEqual([], self.rows(volume_id))
+
+    def test_a_failed_attach_is_given_up(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id, connector)
+        self.assert_status(202, self.terminate(volume_id, connector))
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
+
+    def test_without_a_connector_to_tell_it_is_given_up_as_well(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id)
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
+
+    def test_who_gives_up_takes_nothing_from_another(self):
+        volume_id = self.volume(multiattach=True)
+        connectors = [make.connector() for _ in range(2)]
+        for connector in connectors:
+            self.done(volume_id, 'os-reserve')
+            self.initialize(volume_id, connector)
+        self.assert_status(202, self.terminate(volume_id, connectors[0]))
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
+
+    def test_two_servers_of_one_host(self):
+        """One leaves, and the host keeps what the other needs."""
+        volume_id = self.volume(multiattach=True)
+        connector = make.connector()
+        for server in (base.SERVER, base.OTHER_SERVER):
+            self.done(volume_id, 'os-reserve')
+            self.initialize(volume_id, connector)
+            self.attach(volume_id, server)
+        ids = {row.instance_uuid: row.id for row in self.rows(volume_id)}
+        self.assertEqual(2, len(ids))
+        self.done(volume_id, 'os-detach', {'attachment_id': ids[base.OTHER_SERVER]})
+        self.assertEqual([base.SERVER], self.servers(volume_id))
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))
+
+    def test_beside_an_attachment_of_today(self):
+        volume_id = self.volume(multiattach=True)
+        connector = make.connector()
+        attachment_id = self.attached(volume_id, base.OTHER_SERVER, connector)
+        before, = self.rows(volume_id)
+        old = make.connector()
+        for action, value in (
+                ('os-reserve', None), ('os-initialize_connection', {'connector': old}),
+                ('os-attach', {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'})):
+            self.assertIn(self.act(volume_id, action, value).status, (200, 202))
+        self.assertEqual({base.SERVER, base.OTHER_SERVER}, set(self.servers(volume_id)))
+        self.assert_status(202, self.terminate(volume_id, old))
+        self.assertEqual([before], self.rows(volume_id))
+        self.assertEqual(attachment_id, before.id)
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))

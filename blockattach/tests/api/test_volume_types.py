@@ -1,0 +1,278 @@
+"""Volume types and their extra specs."""
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.tests.api import base
+
+KEYS = {'id', 'name', 'description', 'is_public', 'extra_specs',
+        'os-volume-type-access:is_public'}
+
+
+class TypesTestCase(base.ApiTestCase):
+
+    def kind(self, name='fast', **more):
+        return make.volume_type(self.http.database, name, **more)
+
+    def post(self, persona=None, **fields):
+        return (persona or self.http.as_admin).post('/types', {'volume_type': fields})
+
+    def put(self, type_id, **fields):
+        return self.http.as_admin.put(f'/types/{type_id}', {'volume_type': fields})
+
+    def names(self, query='', persona=None, version='3.71'):
+        reply = (persona or self.http.as_member).get(f'/types{query}', version=version)
+        self.assert_status(200, reply)
+        return [one['name'] for one in reply.body['volume_types']]
+
+
+class CreateTest(TypesTestCase):
+
+    def test_what_is_answered(self):
+        reply = self.post(name=' fast ', description='d', extra_specs={'multiattach': '<is> True'})
+        self.assert_status(200, reply)
+        made = reply.body['volume_type']
+        self.assertEqual(KEYS, made.keys())
+        self.assertEqual(
+            ('fast', 'd', True, True, {'multiattach': '<is> True'}),
+            (made['name'], made['description'], made['is_public'],
+             made['os-volume-type-access:is_public'], made['extra_specs']))
+        shown = self.http.as_admin.get(f'/types/{made["id"]}').body['volume_type']
+        self.assertEqual({**made, 'qos_specs_id': None}, shown)
+
+    def test_a_private_one(self):
+        for number, value in enumerate((False, 'false', '0')):
+            with self.subTest(value=value):
+                reply = self.post(name=f'hidden-{number}',
+                                  **{'os-volume-type-access:is_public': value})
+                self.assertIs(False, reply.body['volume_type']['is_public'])
+
+    def test_a_name_is_given_once(self):
+        self.kind()
+        self.assert_fault(409, 'Volume Type fast already exists.', self.post(name='fast'))
+
+    def test_bodies_that_are_not_understood(self):
+        for fields in ({}, {'name': None}, {'name': ''}, {'name': '  '}, {'name': 'x' * 256},
+                       {'name': 1}, {'name': 'n', 'description': 'd' * 256},
+                       {'name': 'n', 'is_public': True},
+                       {'name': 'n', 'extra_specs': {'a b': 'c'}},
+                       {'name': 'n', 'extra_specs': {'a': 1}}, {'name': 'n', 'extra_specs': []},
+                       {'name': 'n', 'os-volume-type-access:is_public': 'maybe'}):
+            with self.subTest(fields=fields):
+                self.assertEqual(400, self.post(**fields).status)
+
+
+class ShowTest(TypesTestCase):
+
+    def test_what_users_see(self):
+        kind = self.kind(extra_specs={
+            'multiattach': '<is> True', 'volume_backend_name': 'a',
+            'RESKEY:availability_zones': 'nova', 'replication_enabled': '<is> True'})
+        hidden = {'volume_backend_name': 'a'}
+        seen = {key: value for key, value in kind.extra_specs.items() if key not in hidden}
+        for persona, specs, keys in (
+                (self.http.as_admin, kind.extra_specs, KEYS | {'qos_specs_id'}),
+                (self.http.as_member, seen, KEYS),
+                (self.http.as_reader, seen, KEYS - {'os-volume-type-access:is_public'})):
+            with self.subTest(keys=keys):
+                shown = persona.get(f'/types/{kind.id}').body['volume_type']
+                self.assertEqual(keys, shown.keys())
+                self.assertEqual(specs, shown['extra_specs'])
+                listed = persona.get('/types').body['volume_types']
+                self.assertIn(shown, listed)
+
+    def test_the_default_one(self):
+        shown = self.http.as_reader.get('/types/default')
+        self.assert_status(200, shown)
+        self.assertEqual('__DEFAULT__', shown.body['volume_type']['name'])
+
+    def test_one_that_is_not_there_or_hidden(self):
+        hidden = self.kind(is_public=False)
+        for persona, type_id in ((self.http.as_admin, base.ABSENT), (self.http.as_admin, 'zz'),
+                                 (self.http.as_member, hidden.id)):
+            with self.subTest(type_id=type_id):
+                for path in (f'/types/{type_id}', f'/types/{type_id}/extra_specs',
+                             f'/types/{type_id}/extra_specs/multiattach'):
+                    self.assert_fault(404, f'Volume type {type_id} could not be found.',
+                                      persona.get(path))
+        self.assert_status(200, self.http.as_admin.get(f'/types/{hidden.id}'))
+
+
+class ListTest(TypesTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.kind('a', extra_specs={'multiattach': '<is> True', 'secret': 'x'})
+        self.kind('b', is_public=False)
+        self.kind('c', extra_specs={'secret': 'y'})
+
+    def test_who_sees_which(self):
+        everything = ['c', 'b', 'a', '__DEFAULT__']
+        public = ['c', 'a', '__DEFAULT__']
+        rows = (
+            (self.http.as_member, '', public), (self.http.as_member, '?is_public=none', public),
+            (self.http.as_member, '?is_public=false', public), (self.http.as_admin, '', public),
+            (self.http.as_admin, '?is_public=true', public),
+            (self.http.as_admin, '?is_public=false', ['b']),
+            (self.http.as_admin, '?is_public=None', everything),
+            (self.http.as_admin, '?name=a', ['a']), (self.http.as_admin, '?name=b', []),
+            (self.http.as_member, '?name=b', []),
+        )
+        for persona, query, expected in rows:
+            for version in ('3.0', '3.52'):
+                with self.subTest(query=query, version=version):
+                    self.assertEqual(expected, self.names(query, persona, version))
+        self.assert_fault(400, 'Invalid is_public filter [maybe]',
+                          self.http.as_admin.get('/types?is_public=maybe'))
+
+    def test_pages(self):
+        self.assertEqual(['a', 'c'], self.names('?sort=name:asc&offset=1'))
+        reply = self.http.as_member.get('/types?sort=name:asc&limit=2')
+        names = [one['name'] for one in reply.body['volume_types']]
+        self.assertEqual(['__DEFAULT__', 'a'], names)
+        link, = reply.body['volume_type_links']
+        self.assertIn(f'marker={reply.body["volume_types"][1]["id"]}', link['href'])
+        self.assertIn(f'/v3/{http.PROJECT}/types?', link['href'])
+        self.assertNotIn('volume_type_links', self.http.as_member.get('/types').body)
+        self.assert_fault(404, base.ABSENT, self.http.as_member.get(
+            f'/types?marker={base.ABSENT}'))
+        self.assert_fault(400, 'Invalid sort key', self.http.as_member.get('/types?sort=zz'))
+
+    def test_by_extra_specs_from_3_52(self):
+        query = "?extra_specs={'multiattach':'<is> True'}"
+        self.assertEqual(['a'], self.names(query, version='3.52'))
+        self.assertEqual(3, len(self.names(query, version='3.51')))
+        self.assertEqual(['c'], self.names('?extra_specs={"secret":"y"}', self.http.as_admin))
+        self.assertEqual([], self.names('?extra_specs={"secret":"y"}'))
+        self.assert_fault(400, 'is not a mapping',
+                          self.http.as_member.get('/types?extra_specs=zz'))
+
+    def test_unknown_filters(self):
+        self.assertEqual(3, len(self.names('?zz=1', version='3.51')))
+        self.assert_fault(400, 'Invalid filters zz', self.http.as_member.get('/types?zz=1'))
+        self.assertEqual([], self.names('?zz=1', self.http.as_admin))
+
+
+class UpdateTest(TypesTestCase):
+
+    def test_each_fact(self):
+        kind = self.kind()
+        for fields, expected in (
+                ({'name': ' quick '}, ('quick', None, True)),
+                ({'description': 'd'}, ('quick', 'd', True)),
+                ({'is_public': False}, ('quick', 'd', False)),
+                ({'is_public': 'true', 'name': None}, ('quick', 'd', True)),
+                ({'description': ''}, ('quick', '', True))):
+            with self.subTest(fields=fields):
+                reply = self.put(kind.id, **fields)
+                self.assert_status(200, reply)
+                changed = reply.body['volume_type']
+                self.assertEqual({'id', 'name', 'description', 'is_public', 'extra_specs'},
+                                 changed.keys())
+                self.assertEqual(expected, (changed['name'], changed['description'],
+                                            changed['is_public']))
+
+    def test_what_is_refused(self):
+        kind = self.kind()
+        self.kind('other')
+        for fields, status, sentence in (
+                ({}, 400, 'Specify volume type name, description, is_public or a combination'),
+                ({'name': None}, 400, 'Specify volume type name'),
+                ({'name': ' '}, 400, 'Volume type name can not be empty.'),
+                ({'name': 'x' * 256}, 400, 'name'),
+                ({'extra_specs': {}}, 400, 'Additional properties are not allowed'),
+                ({'name': 'other'}, 409, 'Volume Type other already exists.')):
+            with self.subTest(fields=fields):
+                self.assert_fault(status, sentence, self.put(kind.id, **fields))
+        self.assert_fault(404, base.ABSENT, self.put(base.ABSENT, name='n'))
+
+
+class DeleteTest(TypesTestCase):
+
+    def test_one_that_nobody_uses(self):
+        kind = self.kind()
+        reply = self.http.as_admin.delete(f'/types/{kind.id}')
+        self.assert_status(202, reply)
+        self.assertEqual('', reply.text)
+        self.assert_status(404, self.http.as_admin.get(f'/types/{kind.id}'))
+        self.assert_fault(404, kind.id, self.http.as_admin.delete(f'/types/{kind.id}'))
+        self.assert_status(200, self.post(name='fast'))
+
+    def test_what_is_refused(self):
+        default = self.http.as_admin.get('/types/default').body['volume_type']['id']
+        self.assert_fault(400, 'is the only currently defined volume type',
+                          self.http.as_admin.delete(f'/types/{default}'))
+        self.assert_fault(400, 'is a default volume type and cannot be renamed.',
+                          self.http.as_admin.put(f'/types/{default}', {
+                              'volume_type': {'name': 'other'}}))
+        self.assert_status(200, self.http.as_admin.put(f'/types/{default}', {
+            'volume_type': {'name': make.DEFAULT_TYPE, 'description': 'as before'}}))
+        used = self.kind()
+        volume_id = self.volume(volume_type='fast')
+        self.assert_fault(400, 'Target volume type is still in use.',
+                          self.http.as_admin.delete(f'/types/{used.id}'))
+        self.assert_fault(400, 'is a default volume type and cannot be deleted.',
+                          self.http.as_admin.delete(f'/types/{default}'))
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        self.assert_status(202, self.http.as_admin.delete(f'/types/{used.id}'))
+
+
+class ExtraSpecsTest(TypesTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.path = f'/types/{self.kind(extra_specs={"secret": "x"}).id}/extra_specs'
+        self.admin = self.http.as_admin
+
+    def specs(self, persona=None):
+        return (persona or self.admin).get(self.path).body['extra_specs']
+
+    def test_a_life(self):
+        reply = self.admin.post(self.path, {'extra_specs': {'multiattach': '<is> True', 'b': ''}})
+        self.assert_status(200, reply)
+        self.assertEqual({'extra_specs': {'multiattach': '<is> True', 'b': ''}}, reply.body)
+        self.assertEqual({'secret': 'x', 'multiattach': '<is> True', 'b': ''}, self.specs())
+        reply = self.admin.put(f'{self.path}/b', {'b': '2'})
+        self.assert_status(200, reply)
+        self.assertEqual({'b': '2'}, reply.body)
+        self.assertEqual({'b': '2'}, self.admin.get(f'{self.path}/b').body)
+        self.assert_status(200, self.admin.put(f'{self.path}/new:one.x', {'new:one.x': '1'}))
+        reply = self.admin.delete(f'{self.path}/b')
+        self.assert_status(202, reply)
+        self.assertEqual({'secret': 'x', 'multiattach': '<is> True', 'new:one.x': '1'},
+                         self.specs())
+
+    def test_what_users_see(self):
+        self.admin.post(self.path, {'extra_specs': {'multiattach': '<is> True'}})
+        self.assertEqual({'multiattach': '<is> True'}, self.specs(self.http.as_reader))
+        self.assertEqual({'multiattach': '<is> True'},
+                         self.http.as_reader.get(f'{self.path}/multiattach').body)
+        self.assert_fault(404, 'has no extra specs with key secret.',
+                          self.http.as_reader.get(f'{self.path}/secret'))
+
+    def test_what_is_not_there(self):
+        for reply in (self.admin.get(f'{self.path}/zz'), self.admin.delete(f'{self.path}/zz')):
+            self.assert_fault(404, 'has no extra specs with key zz.', reply)
+        absent = f'/types/{base.ABSENT}/extra_specs'
+        for reply in (self.admin.post(absent, {'extra_specs': {'a': 'b'}}),
+                      self.admin.put(f'{absent}/a', {'a': 'b'}),
+                      self.admin.delete(f'{absent}/a')):
+            self.assert_fault(404, f'Volume type {base.ABSENT} could not be found.', reply)
+
+    def test_bodies_that_are_not_understood(self):
+        for body in ({}, {'extra_specs': {}}, {'extra_specs': {'a b': 'c'}},
+                     {'extra_specs': {'a': 1}}, {'extra_specs': {'': 'c'}},
+                     {'extra_specs': {'a' * 256: 'c'}}, {'extra_specs': {'a': 'c' * 256}},
+                     {'extra_specs': {'a': 'b'}, 'more': 1}):
+            with self.subTest(body=body):
+                self.assertEqual(400, self.admin.post(self.path, body).status)
+        for body, sentence in (({'b': 'c'}, 'Request body and URI mismatch'), ({}, 'non-empty'),
+                               ({'a': 'b', 'c': 'd'}, ''), ({'a': None}, '')):
+            with self.subTest(body=body):
+                self.assert_fault(400, sentence, self.admin.put(f'{self.path}/a', body))
+
+    def test_a_type_that_is_used_keeps_its_meaning(self):
+        self.admin.delete(f'{self.path}/secret')
+        self.volume(volume_type='fast')
+        for reply in (self.admin.post(self.path, {'extra_specs': {'a': 'b'}}),
+                      self.admin.put(f'{self.path}/a', {'a': 'b'}),
+                      self.admin.delete(f'{self.path}/a')):
+            self.assert_fault(400, 'Volume Type is currently in use.', reply)

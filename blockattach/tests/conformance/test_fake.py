@@ -1,0 +1,69 @@
+"""The fakes keep the contracts too, and fail as they are told."""
+import threading
+
+from blockattach import errors
+from blockattach.conformance import store
+from blockattach.conformance import target
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers import faults
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.tests.conformance import settings
+
+
+class FakeStoreTest(store.StoreContract):
+    has_bytes = False
+
+    def make(self) -> fake_store.FakeStore:
+        self.fake = fake_store.FakeStore(settings.settings('/nowhere'))
+        return self.fake
+
+    def size_gb(self, volume: base.StoredVolume) -> float:
+        return self.fake.sizes()[volume.name]
+
+    def test_it_fails_as_planned_and_then_works(self) -> None:
+        volume = self.volume()
+        self.fake.faults.plan('create', faults.Fault.REFUSED)
+        self.fake.faults.plan('create', faults.Fault.FULL)
+        self.fake.faults.plan('create', faults.Fault.UNCERTAIN_BEFORE)
+        for kind in (errors.BackendRefused, errors.BackendFull, errors.BackendUncertain):
+            with self.assertRaises(kind):
+                self.fake.create(volume)
+            self._assert_absent(volume)
+        self.fake.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
+        with self.assertRaises(errors.BackendUncertain):
+            self.fake.create(volume)
+        self.assertEqual(1, self.size_gb(volume))
+        self.fake.create(volume)
+        self.assertEqual(5, self.fake.faults.calls['create'])
+
+    def test_it_is_as_slow_as_told(self) -> None:
+        volume = self.volume()
+        go_on = self.fake.faults.hold('create')
+        creator = threading.Thread(target=self.fake.create, args=(volume,))
+        creator.start()
+        self._assert_absent(volume)
+        go_on.set()
+        creator.join()
+        self.assertEqual(1, self.size_gb(volume))
+
+
+class FakeTargetTest(target.TargetContract):
+    def make(self) -> fake_target.FakeTarget:
+        if not hasattr(self, 'fake'):
+            self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))
+        return self.fake
+
+    def test_it_plays_the_initiator(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export, mode=connection.AccessMode.RO)
+        wrong = connection.Credential(grant.credential.username, 'wrong')
+        self.target.grant(export, grant)
+        self.assertIsNone(self.fake.log_in(export.volume_id, grant.initiator, wrong))
+        self.assertEqual('ro', self.fake.log_in(export.volume_id, grant.initiator,
+                                                grant.credential))
+        self.assertEqual(1, self.fake.exports()[0].grants[0].sessions)
+        self.fake.log_out(export.volume_id, grant.initiator)
+        self.fake.lose_everything()
+        self.assertEqual((), self.fake.exports())

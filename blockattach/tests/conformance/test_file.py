@@ -1,0 +1,66 @@
+"""The file store keeps the store's contract."""
+import dataclasses
+import os
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.conformance import store
+from blockattach.drivers.stores import file
+from blockattach.tests.conformance import settings
+
+
+class FileStoreTest(store.StoreContract):
+    def make(self) -> file.FileStore:
+        self.settings = settings.settings(settings.folder(self))
+        return file.FileStore(self.settings)
+
+    def make_unusable(self) -> file.FileStore:
+        return file.FileStore(dataclasses.replace(self.settings, volumes_dir='/dev/null/volumes'))
+
+    def too_large_gb(self, store: file.FileStore) -> int:
+        total = store.pools()[0].capabilities['total_capacity_gb']
+        return int(total * self.settings.max_over_subscription_ratio) + 1
+
+    def test_a_crash_while_a_volume_is_made_leaves_none_and_may_be_repeated(self) -> None:
+        volume = self.volume()
+
+        def crash() -> None:
+            raise KeyboardInterrupt
+
+        failpoints.arm('drivers.file.before_link', crash)
+        self.addCleanup(failpoints.disarm, 'drivers.file.before_link')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.create(volume)
+        self._assert_absent(volume)
+        failpoints.disarm('drivers.file.before_link')
+        self.store.create(volume)
+        self.assertEqual(1, self.size_gb(volume))
+
+    def test_what_a_killed_process_left_goes_with_the_volume(self) -> None:
+        volume = self.volume()
+        left = os.path.join(self.settings.volumes_dir, f'.{volume.name}.0123.new')
+        with open(left, 'wb'):
+            pass
+        self.store.create(volume)
+        self.store.delete(volume)
+        self.assertEqual([], os.listdir(self.settings.volumes_dir))
+
+    def test_a_volume_takes_no_room_until_it_is_written(self) -> None:
+        volume = self._created(2)
+        self.assertLess(os.stat(self.store.device(volume)).st_blocks * 512, 1024 * 1024)
+
+    def test_a_clone_of_holes_takes_no_room(self) -> None:
+        source, volume = self._created(2), self.volume(2)
+        self._write(source, 8192)
+        self.store.clone(source, volume)
+        self.assertLess(os.stat(self.store.device(volume)).st_blocks * 512, 1024 * 1024)
+
+    def test_a_name_that_leads_elsewhere_is_refused(self) -> None:
+        for name in ('../x', '.hidden', 'a/b'):
+            with self.assertRaises(errors.BackendRefused):
+                self.store.create(dataclasses.replace(self.volume(), name=name))
+
+    def test_nothing_is_given_of_what_is_reserved(self) -> None:
+        kept = file.FileStore(dataclasses.replace(self.settings, reserved_percentage=100))
+        with self.assertRaises(errors.BackendFull):
+            kept.create(self.volume())

@@ -1,0 +1,325 @@
+"""A tgtd of our own: started, found again, crashed, stopped; and what half-made targets become."""
+import dataclasses
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+from unittest import mock
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.conformance import target
+from blockattach.domain import connection
+from blockattach.drivers.targets import tgt
+from blockattach.drivers.targets import tgt_socket
+from blockattach.drivers.targets import tgtd
+from blockattach.tests.conformance import settings
+from blockattach.tests.conformance import test_tgt
+
+_RW = connection.AccessMode.RW
+_STARTER = """
+import sys
+from blockattach.drivers.targets import tgtd
+daemon = tgtd.Tgtd(sys.argv[1], '127.0.0.1', 0)
+daemon.start()
+print(daemon.client().pid(), flush=True)
+sys.stdin.read()
+"""
+
+
+def _kill(client: tgt_socket.Client) -> None:
+    process = os.pidfd_open(client.pid())
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], 10)
+    finally:
+        os.close(process)
+
+
+class TgtDaemonTest(test_tgt.Tgt, target.DaemonContract):
+    def crash(self) -> None:
+        _kill(self.target._client())
+
+    def test_a_grant_that_lives_through_a_crash_serves_its_session_again(self) -> None:
+        export, real = self.an_export(), self.host()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        session = real.hold(made, grant.initiator, grant.credential)
+        self.addCleanup(session.close)
+        self.assertTrue(session.can_write(0, 4096, 1))
+        self.crash()
+        self.target = self.make()
+        self.target.grant(export, grant)
+        again = real.hold(made, grant.initiator, grant.credential)
+        self.addCleanup(again.close)
+        self.assertTrue(again.can_read(0, 4096, 1))
+
+
+class TgtdTest(test_tgt.Tgt):
+    """The process."""
+
+    def daemon(self, **changes: object) -> tgtd.Tgtd:
+        state = dataclasses.replace(self.settings, **changes)
+        made = tgtd.Tgtd(state.state_dir, state.target_ip_address, state.target_port)
+        self.addCleanup(made.stop)
+        return made
+
+    def test_a_restart_takes_up_the_grants_where_initiators_look_for_them(self) -> None:
+        export = self.an_export()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        self.target.stop()
+        self.target.start()
+        self.assertEqual(made, self.target.grant(export, grant))
+
+    def test_the_first_free_port_is_taken_and_remembered(self) -> None:
+        one = self.daemon(state_dir=settings.folder(self), target_port=0)
+        other_dir = settings.folder(self)
+        other = self.daemon(state_dir=other_dir, target_port=0)
+        one.start()
+        other.start()
+        portals = other.client().portals()
+        self.assertNotEqual(one.client().portals(), portals)
+        other.stop()
+        again = self.daemon(state_dir=other_dir, target_port=0)
+        self.assertEqual(portals, (again.portal(),))
+
+    def test_it_listens_where_it_is_told_and_nowhere_else(self) -> None:
+        export = self.an_export()
+        made = self.target.grant(export, self.a_grant(export))
+        self.assertEqual(made.portals, self.target._client().portals())
+
+    def test_a_port_that_was_changed_is_changed_live(self) -> None:
+        pid = self.target._client().pid()
+        port = settings.free_port()
+        moved = self.daemon(target_port=port)
+        moved.start()
+        self.assertEqual(pid, moved.client().pid())
+        self.assertEqual((f'127.0.0.1:{port}',), moved.client().portals())
+
+    def test_a_new_service_finds_the_living_one(self) -> None:
+        pid = self.target._client().pid()
+        found = self.daemon()
+        found.start()
+        self.assertEqual(pid, found.client().pid())
+        found.stop()
+        self.assertFalse(self.target.running())
+
+    def test_it_outlives_a_killed_service_and_its_interrupts(self) -> None:
+        state_dir = settings.folder(self)
+        after = self.daemon(state_dir=state_dir, target_port=0)
+        starter = subprocess.Popen(
+            [sys.executable, '-c', _STARTER, state_dir], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, start_new_session=True)
+        with starter:
+            pid = int(starter.stdout.readline())
+            os.killpg(starter.pid, signal.SIGINT)
+            starter.kill()
+        self.assertTrue(after.running())
+        after.start()
+        self.assertEqual(pid, after.client().pid())
+
+    def test_a_port_in_use_is_told_and_nothing_is_left_running(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(('127.0.0.1', 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            refused = self.daemon(state_dir=settings.folder(self), target_port=port)
+            with self.assertRaisesRegex(errors.ConfigurationError, f'127.0.0.1:{port}.*in use'):
+                refused.start()
+        refused.stop()
+        self.assertFalse(refused.running())
+
+    def test_an_address_of_another_host_is_told(self) -> None:
+        refused = self.daemon(state_dir=settings.folder(self), target_ip_address='192.0.2.1')
+        with self.assertRaisesRegex(errors.ConfigurationError, '192.0.2.1'):
+            refused.start()
+
+    def test_without_the_program_the_package_is_named(self) -> None:
+        missing = self.daemon(state_dir=settings.folder(self), target_port=settings.free_port())
+        with (mock.patch('shutil.which', return_value=None),
+              self.assertRaisesRegex(errors.ConfigurationError, 'package tgt')):
+            missing.start()
+
+    def test_a_state_directory_too_long_for_a_socket_is_served_from_elsewhere(self) -> None:
+        state_dir = os.path.join(settings.folder(self), 'long' * 30)
+        runtime = settings.folder(self)
+        first = self.daemon(state_dir=state_dir, target_port=settings.free_port())
+        second = self.daemon(state_dir=state_dir)
+        with mock.patch.dict(os.environ, {'XDG_RUNTIME_DIR': runtime}):
+            first.start()
+            self.assertTrue(second.running())
+            path = first.client().path
+            self.assertLess(len(path), 108)
+            self.assertEqual(0o700, os.stat(os.path.dirname(path)).st_mode & 0o777)
+            self.assertEqual(path, second.client().path)
+            second.stop()
+        self.assertFalse(first.running())
+
+    def test_a_pid_file_of_a_stranger_ends_nobody(self) -> None:
+        self.target.stop()
+        with subprocess.Popen(['sleep', '60']) as stranger:
+            with open(f'/proc/{stranger.pid}/stat', encoding='utf-8') as file:
+                born = file.read().rpartition(')')[2].split()[19]
+            with open(os.path.join(self.settings.state_dir, 'tgtd', 'pid'), 'w',
+                      encoding='utf-8') as file:
+                file.write(f'{stranger.pid} {born}\n')
+            self.target.stop()
+            self.assertIsNone(stranger.poll())
+            stranger.kill()
+
+    def test_a_given_tgtd_is_used_and_neither_started_nor_stopped(self) -> None:
+        given = dataclasses.replace(self.settings, tgt_socket=self.target._client().path,
+                                    state_dir=settings.folder(self))
+        user = tgt.TgtTarget(given)
+        user.start()
+        export = self.an_export()
+        user.grant(export, self.a_grant(export))
+        self.assertEqual(self.target.exports(), user.exports())
+        user.stop()
+        self.assertTrue(self.target.running())
+        self.assertEqual([], os.listdir(given.state_dir))
+        self.target.stop()
+        with self.assertRaisesRegex(errors.ConfigurationError, 'tgt_socket'):
+            user.start()
+
+
+class HalfMadeTest(test_tgt.Tgt):
+    """The service dies between two steps; the next one repeats, or takes back."""
+
+    GRANT_STEPS = ('after_target', 'after_initiator', 'after_account', 'after_lun', 'after_mode',
+                   'after_grant')
+    REVOKE_STEPS = ('after_shut', 'after_delete')
+
+    def stop_at(self, step: str) -> None:
+        def crash() -> None:
+            raise KeyboardInterrupt
+
+        failpoints.arm(f'drivers.tgt.{step}', crash)
+        self.addCleanup(failpoints.disarm, f'drivers.tgt.{step}')
+
+    def test_a_grant_cut_short_lets_nobody_in_and_a_repeat_completes_it(self) -> None:
+        real = self.host()
+        for step in self.GRANT_STEPS[:-1]:
+            with self.subTest(step=step):
+                export = self.an_export()
+                grant = self.a_grant(export, mode=connection.AccessMode.RO)
+                self.stop_at(step)
+                with self.assertRaises(KeyboardInterrupt):
+                    self.target.grant(export, grant)
+                failpoints.disarm(f'drivers.tgt.{step}')
+                self._assert_not_intact(export)
+                made = connection.Connection(
+                    'iscsi', self.target._client().portals(),
+                    f'{self.settings.target_prefix}{export.name}', 1)
+                for credential in (grant.credential, None):
+                    self.assertFalse(real.can_log_in(made, grant.initiator, credential))
+                self.assertEqual(made, self.target.grant(export, grant))
+                self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
+
+    def test_a_grant_cut_short_can_be_taken_back(self) -> None:
+        for step in self.GRANT_STEPS[1:]:
+            with self.subTest(step=step):
+                export = self.an_export()
+                grant = self.a_grant(export)
+                self.stop_at(step)
+                with self.assertRaises(KeyboardInterrupt):
+                    self.target.grant(export, grant)
+                failpoints.disarm(f'drivers.tgt.{step}')
+                self.target.revoke(export.volume_id, grant.initiator)
+                self.assertEqual((), self.target.exports())
+
+    def test_a_revoke_cut_short_lets_nobody_in_and_a_repeat_completes_it(self) -> None:
+        real = self.host()
+        for step in self.REVOKE_STEPS:
+            with self.subTest(step=step):
+                export = self.an_export()
+                grant = self.a_grant(export)
+                made = self.target.grant(export, grant)
+                session = real.hold(made, grant.initiator, grant.credential)
+                self.stop_at(step)
+                with self.assertRaises(KeyboardInterrupt):
+                    self.target.revoke(export.volume_id, grant.initiator)
+                failpoints.disarm(f'drivers.tgt.{step}')
+                for credential in (grant.credential, None):
+                    self.assertFalse(real.can_log_in(made, grant.initiator, credential))
+                self.target.revoke(export.volume_id, grant.initiator)
+                self.assertEqual((), self.target.exports())
+                self.assertFalse(session.can_write(0, 4096, 1))
+                session.close()
+                renewed = self.a_grant(export)
+                again = dataclasses.replace(renewed, credential=connection.Credential(
+                    grant.credential.username, secrets.token_hex(8)))
+                self.target.grant(export, again)
+                self.assertTrue(real.can_log_in(made, grant.initiator, again.credential))
+                self.target.unexport(export.volume_id)
+
+    def test_a_target_that_lost_its_account_is_seen_and_mended(self) -> None:
+        real = self.host()
+        export = self.an_export()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        self.target._client().delete_account(grant.credential.username)
+        self.assertTrue(real.can_log_in(made, grant.initiator, None))
+        self._assert_not_intact(export)
+        self.target.grant(export, grant)
+        self.assertFalse(real.can_log_in(made, grant.initiator, None))
+        self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
+
+    def test_an_account_that_another_target_uses_is_never_taken_from_it(self) -> None:
+        real = self.host()
+        export = self.an_export()
+        grant = self.a_grant(export)
+        made = self.target.grant(export, grant)
+        thief = dataclasses.replace(self.a_grant(export, 1), credential=connection.Credential(
+            grant.credential.username, secrets.token_hex(8)))
+        with self.assertRaises(errors.BackendRefused):
+            self.target.grant(export, thief)
+        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
+        self.assertFalse(real.can_log_in(made, grant.initiator, None))
+
+    def test_a_device_that_is_not_there_is_refused_and_leaves_nothing(self) -> None:
+        export = dataclasses.replace(self.an_export(), device='/dev/null/volume')
+        with self.assertRaises(errors.BackendRefused):
+            self.target.grant(export, self.a_grant(export))
+        self.assertEqual((), self.target.exports())
+
+    def test_a_name_that_smuggles_a_parameter_is_refused(self) -> None:
+        export = self.an_export()
+        for name in ('iqn.a:b,initiator-address=ALL', 'iqn.a:b initiator-name=c', 'iqn.a:b\n', ''):
+            with self.assertRaises(errors.BackendRefused):
+                self.target.grant(export, dataclasses.replace(self.a_grant(export),
+                                                              initiator=name))
+        self.assertEqual((), self.target.exports())
+
+    def test_targets_of_others_are_left_out_and_left_alone(self) -> None:
+        client = self.target._client()
+        client.add_target(7, 'iqn.2026-01.org.example:somebody')
+        export = self.an_export()
+        self.target.grant(export, self.a_grant(export))
+        self.target.unexport(export.volume_id)
+        self.assertEqual((), self.target.exports())
+        self.assertEqual(['iqn.2026-01.org.example:somebody'],
+                         [found.name for found in client.targets()])
+
+    def test_a_number_that_a_stranger_holds_is_passed_over(self) -> None:
+        client = self.target._client()
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        [ours] = client.targets()
+        self.target.unexport(export.volume_id)
+        client.add_target(ours.tid, 'iqn.2026-01.org.example:somebody')
+        self.target.grant(export, grant)
+        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.target.revoke(export.volume_id, grant.initiator)
+        self.assertEqual([ours.tid], [found.tid for found in client.targets()])
+
+    def _assert_not_intact(self, export: connection.Export) -> None:
+        for found in self.target.exports():
+            if found.volume_id == export.volume_id:
+                self.assertFalse(any(grant.intact for grant in found.grants))

@@ -1,0 +1,1 @@
+"""Queries, races and migrations on real databases."""

@@ -1,0 +1,60 @@
+"""What tests on a database share.
+
+``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) says on which every test
+runs. Without it: all on SQLite, and races and migrations on every server that answers.
+"""
+import os
+import random
+import sys
+import unittest
+
+from blockattach.testing import database
+
+_CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
+
+
+class DatabaseTestCase(unittest.TestCase):
+    """A fresh database per test, of the class's kind."""
+
+    KIND = database.SQLITE
+    MIGRATED = True
+
+    def setUp(self):
+        super().setUp()
+        if _CHOSEN and self.KIND not in _CHOSEN:
+            self.skipTest(f'{self.KIND} is not among BLOCKATTACH_TEST_DATABASES')
+        reason = database.why_missing(self.KIND)
+        if reason is not None:
+            if os.environ.get('CI') == 'true':
+                self.fail(reason)
+            self.skipTest(reason)
+        self.fixture = database.DatabaseFixture(self.KIND, migrated=self.MIGRATED)
+        self.addCleanup(self.fixture.close)
+        self.database = self.fixture.database
+
+    def random(self):
+        """Chance that can be had again: from the seed that is printed."""
+        seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
+        print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
+        return random.Random(seed)
+
+
+def on_chosen_databases(case):
+    """Run the class on SQLite, or on the databases that the environment names."""
+    return _on(_CHOSEN or (database.SQLITE,), case)
+
+
+def on_every_database(case):
+    """Run the class on every kind of database, unless the environment names some."""
+    return _on(_CHOSEN or database.KINDS, case)
+
+
+def _on(kinds, case):
+    """Put one class per kind beside the one that stands in the module."""
+    module = sys.modules[case.__module__]
+    for kind in kinds:
+        if kind != database.SQLITE:
+            name = f'{case.__name__}On{kind.capitalize()}'
+            setattr(module, name, type(case)(
+                name, (case,), {'KIND': kind, '__module__': case.__module__}))
+    return case

@@ -1,0 +1,60 @@
+"""Volume managers that do as they are told, in the place of the bus."""
+import threading
+
+from blockattach import errors
+from blockattach.db import volumes
+
+
+def accept(database, host, volume_id, generation):
+    """Takes the volume on."""
+    return volumes.own(database, volume_id, generation, host, 60)
+
+
+def refuse(database, host, volume_id, generation):
+    """Says no."""
+    raise errors.BackendRefused(reason='refused by the test')
+
+
+def be_silent(database, host, volume_id, generation):
+    """Is not there; the message may still reach it later."""
+    raise errors.ServiceUnreachable(topic=f'volume.{host}', seconds=15)
+
+
+def lose_the_answer(database, host, volume_id, generation):
+    """Takes the volume on, but nobody hears of it."""
+    assert accept(database, host, volume_id, generation)
+    raise errors.ServiceUnreachable(topic=f'volume.{host}', seconds=15)
+
+
+class Managers:
+    """Stands for `blockattach.rpc.volume.VolumeClients`. ``asked`` is what reached anyone."""
+
+    def __init__(self, database, behaviour=accept, **by_host):
+        self._database = database
+        self._behaviour = behaviour
+        self._by_host = by_host
+        self._lock = threading.Lock()
+        self.asked = []
+
+    def on(self, host):
+        return _Manager(self, host)
+
+    def hear(self, host, volume_id, generation):
+        with self._lock:
+            self.asked.append((host, volume_id, generation))
+        behaviour = self._by_host.get(host.partition('@')[0], self._behaviour)
+        return behaviour(self._database, host, volume_id, generation)
+
+    @property
+    def hosts(self):
+        """Who was asked, in order."""
+        return [host for host, _, _ in self.asked]
+
+
+class _Manager:
+    def __init__(self, managers, host):
+        self._managers = managers
+        self._host = host
+
+    def create_volume(self, ctxt, volume_id, generation):
+        return self._managers.hear(self._host, volume_id, generation)

@@ -1,0 +1,312 @@
+"""One attachment: how it is born, moves and goes, and what its volume shows meanwhile."""
+import uuid
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.db.models import attachment as models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+E = lifecycle.Event
+RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
+
+# The volume's status and attach_status while its only attachment is in a state.
+VOLUME_WORDS = {
+    S.RESERVED: ('reserved', 'reserved'), S.CONNECTING: ('attaching', 'attaching'),
+    S.CONNECTED: ('attaching', 'attaching'), S.ATTACHED: ('in-use', 'attached'),
+    S.DISCONNECTING: ('detaching', 'detaching'), S.ERROR_ATTACHING: ('reserved', 'reserved'),
+    S.ERROR_DETACHING: ('reserved', 'reserved'), S.GONE: ('available', 'detached'),
+}
+
+
+class Case(base.DatabaseTestCase):
+
+    def words(self, volume_id):
+        volume = volume_queries.get(self.database, volume_id)
+        return volume.status, volume.attach_status
+
+    def reserve(self, volume, instance=None, mode=None, connector=None):
+        return attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, instance or str(uuid.uuid4()), mode, connector), 60)
+
+    def move(self, row, event, **facts):
+        return make.move(self.database, row, event, **facts)
+
+    def again(self, row):
+        return attachment_queries.get(self.database, row.id)
+
+
+@base.on_chosen_databases
+class ReserveTest(Case):
+
+    def test_without_a_connector_the_volume_is_held(self):
+        volume = make.volume(self.database)
+        made = self.reserve(volume, 'an-instance', RO)
+        self.assertEqual(
+            (S.RESERVED, None, RO, None, None, 1, None, volume.id, 'an-instance'),
+            (made.state, made.previous_state, made.mode, made.connector, made.connection,
+             made.generation, made.owner, made.volume_id, made.instance_uuid))
+        self.assertEqual(made, self.again(made))
+        self.assertEqual(('reserved', 'reserved'), self.words(volume.id))
+        self.assertEqual((), grants.wanted(self.database, volume.id))
+
+    def test_with_a_connector_it_is_born_connecting(self):
+        volume = make.volume(self.database)
+        connector = make.connector('iqn.a', 'host-a', mountpoint='/dev/vdb')
+        made = self.reserve(volume, connector=connector)
+        self.assertEqual(
+            (S.CONNECTING, None, RW, 'iqn.a', 'host-a', '/dev/vdb', 'storage-1@file'),
+            (made.state, made.previous_state, made.mode, made.initiator, made.host,
+             made.mountpoint, made.owner))
+        self.assertEqual({**connector, 'mode': 'rw'}, made.connector)
+        self.assertEqual(('attaching', 'attaching'), self.words(volume.id))
+        [wanted] = grants.wanted(self.database, volume.id)
+        self.assertEqual(('iqn.a', RW), (wanted.initiator, wanted.mode))
+
+    def test_the_mode_asked_for_wins_over_the_connectors(self):
+        # asked, in the connector: what it gets
+        for asked, said, expected in ((None, None, RW), (None, 'ro', RO), (None, 'rw', RW),
+                                      (RO, None, RO), (RO, 'rw', RO), (RW, 'ro', RW)):
+            more = {} if said is None else {'mode': said}
+            made = self.reserve(make.volume(self.database), mode=asked,
+                                connector=make.connector(**more))
+            self.assertEqual((expected, expected), (made.mode, made.connector['mode']))
+
+    def test_refused_leaves_nothing(self):
+        volume = make.volume(self.database)
+        refusals = ((errors.ConnectorUnusable, {'host': 'h'}),
+                    (errors.InvalidInput, make.connector(mode='wo')))
+        for error, connector in refusals:
+            self.assertRaises(error, self.reserve, volume, connector=connector)
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
+        self.assertEqual(volume, volume_queries.get(self.database, volume.id))
+
+    def test_what_a_host_sends_besides_is_kept_but_never_breaks_a_row(self):
+        for host, mountpoint, expected in (
+                (None, None, (None, 'na')), (5, ['x'], (None, 'na')),
+                ('h' * 300, 'm' * 300, ('h' * 255, 'm' * 255)), ('a\0b', '', ('ab', 'na'))):
+            connector = {'initiator': 'iqn.a', 'host': host, 'mountpoint': mountpoint,
+                         'nested': {'list': [1, None]}}
+            made = self.reserve(make.volume(self.database), connector=connector)
+            self.assertEqual(expected, (made.host, made.mountpoint))
+            self.assertEqual({**connector, 'mode': 'rw'}, made.connector)
+
+    def test_no_volume(self):
+        gone = make.volume(self.database, own_status=volume_lifecycle.OwnStatus.GONE)
+        for volume_id in (str(uuid.uuid4()), gone.id):
+            self.assertRaises(errors.VolumeNotFound, attachments.reserve, self.database,
+                              attachments.Wish(volume_id, 'p'), 60)
+
+    def test_a_plain_volume_has_one_holder_and_its_pair(self):
+        volume = make.volume(self.database)
+        self.reserve(volume, 'a', RO)
+        self.assertRaises(errors.InvalidVolume, self.reserve, volume, 'b')
+        pair = self.reserve(volume, 'a', RW)
+        self.assertEqual(RO, pair.mode)
+        self.assertRaises(errors.InvalidVolume, self.reserve, volume, 'a')
+        self.move(pair, E.RELEASE)
+        self.reserve(volume, 'a')
+
+    def test_the_pair_stays_when_the_holder_goes_and_gets_a_pair_itself(self):
+        volume = make.volume(self.database)
+        first = self.reserve(volume, 'a')
+        self.reserve(volume, 'a')
+        self.move(first, E.RELEASE)
+        self.assertRaises(errors.InvalidVolume, self.reserve, volume, 'b')
+        self.reserve(volume, 'a')
+
+    def test_a_multiattach_volume_stays_in_use_while_others_join(self):
+        volume = make.volume(self.database, multiattach=True)
+        make.attachment(self.database, volume, S.ATTACHED)
+        for state in lifecycle.LIVE:
+            make.attachment(self.database, volume, state)
+            self.assertEqual(('in-use', 'attached'), self.words(volume.id))
+
+    def test_the_database_itself_refuses_a_second_holder(self):
+        volume = make.volume(self.database)
+        held = self.reserve(volume)
+        with self.database.reader() as connection:
+            row = connection.execute(models.attachments.select().where(
+                models.attachments.c.id == held.id)).one()._asdict()
+        row['id'] = str(uuid.uuid4())
+        with self.assertRaises(db_exception.DBDuplicateEntry), \
+                self.database.writer() as connection:
+            connection.execute(models.attachments.insert().values(**row))
+        self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id))
+
+
+@base.on_chosen_databases
+class MoveTest(Case):
+
+    def test_every_state_shows_its_word_on_the_volume(self):
+        for state in S:
+            with self.subTest(state):
+                volume = make.volume(self.database)
+                made = make.attachment(self.database, volume, state)
+                self.assertIs(state, made.state)
+                self.assertEqual(1 + len(make.WAYS[state]), made.generation)
+                self.assertEqual(VOLUME_WORDS[state], self.words(volume.id))
+
+    def test_every_event_in_every_state_is_as_the_table_says(self):
+        for state in lifecycle.LIVE:
+            for event in E:
+                with self.subTest(state=state, event=event):
+                    row = make.attachment(self.database, state=state)
+                    # What the backend may know of cannot be let go without asking it.
+                    known = event is E.RELEASE and row.initiator is not None
+                    if event in lifecycle.allowed_events(state) and not known:
+                        moved = self.move(row, event)
+                        self.assertIs(lifecycle.next_state(state, event, row.previous_state),
+                                      moved.state)
+                        self.assertEqual(row.generation + 1, moved.generation)
+                        self.assertEqual(VOLUME_WORDS[moved.state], self.words(row.volume_id))
+                    else:
+                        self.assertRaises(errors.InvalidTransition, self.move, row, event)
+                        self.assertEqual(row, self.again(row))
+                        self.assertEqual(VOLUME_WORDS[state], self.words(row.volume_id))
+
+    def test_the_answer_tells_before_and_after(self):
+        row = make.attachment(self.database, state=S.CONNECTED)
+        moved = attachments.move(self.database, row.volume_id, row.id, E.COMPLETE)
+        self.assertEqual((row, self.again(row)), (moved.old, moved.new))
+        self.assertEqual(('in-use', 'attached'),
+                         (moved.volume_status, moved.volume_attach_status))
+
+    def test_only_who_is_at_work_is_owner(self):
+        for state in lifecycle.LIVE:
+            owner = make.attachment(self.database, state=state).owner
+            self.assertEqual('storage-1@file' if state in lifecycle.TRANSITIONAL else None, owner)
+
+    def test_an_old_generation_changes_nothing(self):
+        row = make.attachment(self.database, state=S.CONNECTED)
+        for generation in (0, row.generation - 1, row.generation + 1):
+            self.assertRaises(errors.StaleGeneration, attachments.move, self.database,
+                              row.volume_id, row.id, E.COMPLETE, generation=generation)
+        self.assertEqual(row, self.again(row))
+        attachments.move(self.database, row.volume_id, row.id, E.COMPLETE,
+                         generation=row.generation)
+
+    def test_what_is_not_there_cannot_move(self):
+        row = make.attachment(self.database, state=S.RESERVED)
+        other = make.volume(self.database)
+        for volume_id, attachment_id in ((row.volume_id, str(uuid.uuid4())), (other.id, row.id),
+                                         (str(uuid.uuid4()), row.id)):
+            self.assertRaises(errors.AttachmentNotFound, attachments.move, self.database,
+                              volume_id, attachment_id, E.COMPLETE)
+        self.move(row, E.RELEASE)
+        self.assertRaises(errors.AttachmentNotFound, self.move, row, E.COMPLETE)
+
+    def test_a_late_word_about_a_volume_that_is_gone_finds_no_attachment(self):
+        row = make.attachment(self.database, state=S.GONE)
+        told = volumes.start_delete(self.database, row.volume_id, 60)
+        volumes.deleted(self.database, row.volume_id, told.generation)
+        self.assertRaises(errors.AttachmentNotFound, self.move, row, E.CONNECTED)
+
+    def test_connected_stores_the_connection_and_the_time(self):
+        row = make.attachment(self.database, state=S.CONNECTING)
+        self.assertIsNone(row.attached_at)
+        moved = self.move(row, E.CONNECTED)
+        self.assertEqual('iscsi', moved.connection['driver_volume_type'])
+        self.assertIsNotNone(moved.attached_at)
+        again = self.move(moved, E.COMPLETE)
+        self.assertEqual((moved.connection, moved.attached_at),
+                         (again.connection, again.attached_at))
+
+    def test_gone_it_is_history(self):
+        row = make.attachment(self.database, state=S.GONE)
+        self.assertIsNotNone(row.detached_at)
+        self.assertRaises(errors.AttachmentNotFound, self.again, row)
+        with self.database.reader() as connection:
+            kept = connection.execute(
+                sa.select(models.attachments.c.state, models.attachments.c.rank,
+                          models.attachments.c.slot, models.attachments.c.deleted)
+                .where(models.attachments.c.id == row.id)).one()
+        self.assertEqual(('gone', None, None, True), tuple(kept))
+
+
+@base.on_chosen_databases
+class RefusedTest(Case):
+    """A final refusal leaves the row as it was before."""
+
+    def undone(self, row, event, **facts):
+        """The row after an event and its refusal; but for the trace that both must leave."""
+        self.move(row, event, **facts)
+        refused = self.move(self.again(row), E.REFUSED)
+        self.assertEqual('refused by the test', refused.last_error)
+        self.assertEqual(row.generation + 2, refused.generation)
+        return refused
+
+    def check(self, before, after):
+        for name in ('state', 'mode', 'connector', 'initiator', 'host', 'mountpoint', 'connection',
+                     'previous_state', 'previous_connector', 'previous_initiator',
+                     'previous_mode', 'owner', 'attached_at'):
+            self.assertEqual(getattr(before, name), getattr(after, name), name)
+        self.assertEqual(VOLUME_WORDS[before.state], self.words(before.volume_id))
+
+    def test_a_connector_refused_from_each_state(self):
+        for state in (S.RESERVED, S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING):
+            for mode in (None, RW, RO):
+                with self.subTest(state=state, mode=mode):
+                    row = make.attachment(self.database, state=state, mode=mode)
+                    before = grants.wanted(self.database, row.volume_id)
+                    after = self.undone(row, E.CONNECT,
+                                        with_connector=make.connector('iqn.other', mode='ro'))
+                    if state is S.ERROR_ATTACHING:
+                        self.assertEqual((row.state, row.initiator),
+                                         (after.state, after.initiator))
+                    else:
+                        self.check(row, after)
+                    self.assertEqual(before, grants.wanted(self.database, row.volume_id))
+                    self.assertIsNone(grants.credential(self.database, row.volume_id, 'iqn.other'))
+
+    def test_a_mode_that_was_refused_does_not_stick(self):
+        row = make.attachment(self.database, state=S.RESERVED)
+        after = self.undone(row, E.CONNECT, with_connector=make.connector(mode='ro'))
+        self.assertIsNone(after.mode)
+        again = self.move(after, E.CONNECT, with_connector=make.connector(mode='rw'))
+        self.assertEqual(RW, again.mode)
+
+    def test_a_connector_that_came_again_goes_back_to_before_the_first(self):
+        row = make.attachment(self.database, state=S.ATTACHED)
+        self.move(row, E.CONNECT, with_connector=make.connector('iqn.second'))
+        second = self.move(self.again(row), E.CONNECT,
+                           with_connector=make.connector('iqn.third'))
+        self.assertEqual((S.ATTACHED, row.initiator),
+                         (second.previous_state, second.previous_initiator))
+        self.assertIsNone(grants.credential(self.database, row.volume_id, 'iqn.second'))
+        self.check(row, self.move(second, E.REFUSED))
+
+    def test_a_disconnect_refused_from_each_state(self):
+        for state in (S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING, S.ERROR_DETACHING):
+            with self.subTest(state=state):
+                row = make.attachment(self.database, state=state)
+                self.check(row, self.undone(row, E.DISCONNECT))
+
+    def test_told_to_go_while_connecting_a_refusal_says_so(self):
+        row = make.attachment(self.database, state=S.CONNECTING)
+        self.assertIs(S.ERROR_DETACHING, self.undone(row, E.DISCONNECT).state)
+
+    def test_born_connecting_and_refused_it_is_gone(self):
+        volume = make.volume(self.database)
+        row = self.reserve(volume, connector=make.connector('iqn.a'))
+        self.assertIs(S.GONE, self.move(row, E.REFUSED).state)
+        self.assertEqual(('available', 'detached'), self.words(volume.id))
+        self.assertIsNone(grants.credential(self.database, volume.id, 'iqn.a'))
+        self.reserve(volume)
+
+    def test_a_success_forgets_the_failure_before(self):
+        row = make.attachment(self.database, state=S.ERROR_ATTACHING)
+        self.assertEqual('refused by the test', row.last_error)
+        self.move(row, E.CONNECT)
+        self.assertIsNone(self.move(self.again(row), E.CONNECTED).last_error)

@@ -1,0 +1,113 @@
+"""Deadlines go by the database's clock, whatever the processes believe."""
+import datetime
+
+import sqlalchemy as sa
+
+from blockattach import clock as clocks
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import clock
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import clock as testing_clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+HOST = 'storage-1@file'
+YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
+MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+@base.on_every_database
+class DatabaseTimeTest(base.DatabaseTestCase):
+
+    def read(self, *offsets):
+        with self.database.reader() as connection:
+            return list(connection.execute(
+                sa.select(*(clock.now(offset) for offset in offsets))).one())
+
+    def test_it_is_utc(self):
+        before = clocks.Clock().utcnow()
+        [now] = self.read(0)
+        self.assertIsNone(now.tzinfo)
+        # The servers of the tests run on this machine, or keep time as well as it.
+        self.assertLess(abs(now - before), datetime.timedelta(minutes=5))
+
+    def test_offsets_are_seconds_and_their_fractions(self):
+        offsets = (5, -5, 0.25, -0.25, 86400, -3600.5, 1e-5, -1e-5, 1e6)
+        start, *found = self.read(0, *offsets)
+        for offset, moment in zip(offsets, found, strict=True):
+            self.assertLessEqual(
+                abs(moment - start - datetime.timedelta(seconds=offset)), 2 * MILLISECOND, offset)
+
+    def test_the_same_statement_with_another_offset_is_another_time(self):
+        for offset in (60, -60, 60):
+            [start], [moved] = self.read(0), self.read(offset)
+            self.assertEqual(offset > 0, moved > start)
+
+    def test_fractions_of_a_second_are_stored(self):
+        """A column that dropped them would make a deadline up to a second too early or late."""
+        row = make.attachment(self.database, state=lifecycle.State.RESERVED)
+        found = attachment_queries.get(self.database, row.id)
+        self.assertEqual(row.created_at, found.created_at)
+        manual = testing_clock.ManualClock()
+        seen = self.fixture.open(manual)
+        for _ in range(20):
+            made = make.volume(seen, own_status=volume_lifecycle.OwnStatus.CREATING)
+            self.assertEqual(manual.utcnow(), made.created_at)
+            manual.advance(0.037001)
+
+
+@base.on_every_database
+class DeadlineTest(base.DatabaseTestCase):
+
+    def with_wrong_clocks(self):
+        """The database as processes see it whose own clocks are far off."""
+        for year in YEARS:
+            yield self.fixture.open(testing_clock.ManualClock(year))
+
+    def reserve(self, seen, seconds):
+        volume = make.volume(seen)
+        return attachments.reserve(seen, attachments.Wish(
+            volume.id, 'p', connector=make.connector()), seconds)
+
+    def test_an_attachment_is_overdue_when_the_database_says_so(self):
+        for seen in self.with_wrong_clocks():
+            late, early = self.reserve(seen, -5), self.reserve(seen, 60)
+            found = {row.id for row in attachment_queries.interrupted(seen, HOST)}
+            self.assertIn(late.id, found)
+            self.assertNotIn(early.id, found)
+
+    def test_a_new_lease_puts_it_off(self):
+        for seen in self.with_wrong_clocks():
+            row = self.reserve(seen, -5)
+            attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
+                             attachments.Facts(lease=attachments.Lease('me', 60)))
+            self.assertEqual([], attachment_queries.interrupted(seen, HOST))
+            attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
+                             attachments.Facts(lease=attachments.Lease('me', 0)))
+            attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
+                             attachments.Facts(lease=attachments.Lease('me', -5)))
+            [found] = attachment_queries.interrupted(seen, HOST)
+            self.assertEqual((row.id, 'me'), (found.id, found.owner))
+            attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECTED)
+
+    def test_a_volume_is_overdue_when_the_database_says_so(self):
+        for seen in self.with_wrong_clocks():
+            for seconds, expected in ((-5, True), (60, False)):
+                volume = make.volume(seen)
+                volumes.start_delete(seen, volume.id, seconds)
+                found = {found.id for found in volume_queries.interrupted(seen, HOST)}
+                self.assertEqual(expected, volume.id in found)
+
+    def test_a_volume_waits_too_long_for_a_pool_when_the_database_says_so(self):
+        for seen in self.with_wrong_clocks():
+            volume = make.volume(seen, own_status=volume_lifecycle.OwnStatus.CREATING)
+            self.assertNotIn(volume.id, self.unplaced(seen))
+            volumes.unclaim(seen, volume.id, volume.generation, -5)
+            self.assertIn(volume.id, self.unplaced(seen))
+
+    def unplaced(self, seen):
+        return {volume.id for volume in volume_queries.unplaced(seen)}

@@ -1,0 +1,250 @@
+"""One credential per (volume, initiator), for as long as any attachment of the pair lives."""
+import hashlib
+import pathlib
+import uuid
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db.models import attachment as models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+E = lifecycle.Event
+RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, multiattach=True)
+
+    def attach(self, initiator, mode=None, state=S.ATTACHED, volume=None):
+        return make.attachment(self.database, volume or self.volume, state, mode=mode,
+                               with_connector=make.connector(initiator))
+
+    def move(self, row, event, **facts):
+        return make.move(self.database, row, event, **facts)
+
+    def wanted(self, initiator=None):
+        return {grant.initiator: grant.mode
+                for grant in grants.wanted(self.database, self.volume.id, initiator)}
+
+    def credential(self, initiator):
+        return grants.credential(self.database, self.volume.id, initiator)
+
+    def aliases(self):
+        return {grant.initiator: grant.alias
+                for grant in grants.wanted(self.database, self.volume.id)}
+
+
+@base.on_chosen_databases
+class CredentialTest(Case):
+
+    def test_attachments_of_one_initiator_share_it(self):
+        self.attach('iqn.a')
+        first = self.credential('iqn.a')
+        self.attach('iqn.a')
+        self.assertEqual(first, self.credential('iqn.a'))
+
+    def test_each_pair_has_its_own(self):
+        other = make.volume(self.database, multiattach=True)
+        self.attach('iqn.a')
+        self.attach('iqn.b')
+        self.attach('iqn.a', volume=other)
+        found = {self.credential('iqn.a'), self.credential('iqn.b'),
+                 grants.credential(self.database, other.id, 'iqn.a')}
+        self.assertEqual(3, len(found))
+        self.assertNotIn(None, found)
+
+    def test_it_goes_with_the_last_attachment_of_the_pair(self):
+        rows = [self.attach('iqn.a'), self.attach('iqn.a'),
+                self.attach('iqn.a', state=S.CONNECTING)]
+        kept = self.credential('iqn.a')
+        for row in rows:
+            self.assertEqual(kept, self.credential('iqn.a'))
+            self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
+        self.assertIsNone(self.credential('iqn.a'))
+
+    def test_another_initiators_stays(self):
+        row = self.attach('iqn.a')
+        self.attach('iqn.b')
+        kept = self.credential('iqn.b')
+        self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
+        self.assertEqual((None, kept), (self.credential('iqn.a'), self.credential('iqn.b')))
+
+    def test_after_all_have_gone_the_next_is_new(self):
+        row = self.attach('iqn.a')
+        first = self.credential('iqn.a')
+        self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
+        self.attach('iqn.a')
+        self.assertNotIn(self.credential('iqn.a'), (None, first))
+
+    def test_it_is_there_until_the_target_has_shut_the_initiator_out(self):
+        row = self.attach('iqn.a')
+        kept = self.credential('iqn.a')
+        self.move(row, E.DISCONNECT)
+        self.assertEqual((kept, {}), (self.credential('iqn.a'), self.wanted()))
+
+    def test_a_move_to_another_host_keeps_both_until_it_is_done(self):
+        row = self.attach('iqn.a')
+        kept = self.credential('iqn.a')
+        moving = self.move(row, E.CONNECT, with_connector=make.connector('iqn.b'))
+        self.assertEqual({'iqn.a': RW, 'iqn.b': RW}, self.wanted())
+        self.assertEqual(kept, self.credential('iqn.a'))
+        self.move(moving, E.CONNECTED)
+        self.assertEqual({'iqn.b': RW}, self.wanted())
+        self.assertIsNone(self.credential('iqn.a'))
+
+    def test_a_move_that_is_given_up_leaves_no_credential_behind(self):
+        row = self.attach('iqn.a')
+        moving = self.move(row, E.CONNECT, with_connector=make.connector('iqn.b'))
+        failed = self.move(moving, E.FAILED)
+        again = self.move(failed, E.CONNECT, with_connector=make.connector('iqn.b'))
+        self.move(self.move(again, E.DISCONNECT), E.DISCONNECTED)
+        self.assertEqual((None, None), (self.credential('iqn.a'), self.credential('iqn.b')))
+        with self.database.reader() as reader:
+            self.assertEqual([], reader.execute(models.grants.select()).all())
+
+    def test_many_at_once(self):
+        self.attach('iqn.a')
+        self.attach('iqn.b')
+        pairs = [(self.volume.id, 'iqn.a'), (self.volume.id, 'iqn.c'), ('nowhere', 'iqn.a')]
+        self.assertEqual({pairs[0]: self.credential('iqn.a')},
+                         grants.credentials(self.database, pairs))
+        self.assertEqual({}, grants.credentials(self.database, []))
+
+
+@base.on_chosen_databases
+class ModeTest(Case):
+
+    def test_an_initiator_has_the_widest_mode_of_its_attachments(self):
+        self.attach('iqn.a', RO)
+        self.assertEqual({'iqn.a': RO}, self.wanted())
+        writer = self.attach('iqn.a', RW)
+        self.assertEqual({'iqn.a': RW}, self.wanted())
+        self.attach('iqn.b', RO)
+        self.assertEqual({'iqn.a': RW, 'iqn.b': RO}, self.wanted())
+        # The writer goes: narrowed as soon as it is told to.
+        self.move(writer, E.DISCONNECT)
+        self.assertEqual({'iqn.a': RO, 'iqn.b': RO}, self.wanted())
+
+    def test_a_writer_that_may_not_go_yet_is_let_in_again(self):
+        self.attach('iqn.a', RO)
+        writer = self.attach('iqn.a', RW)
+        self.move(self.move(writer, E.DISCONNECT), E.REFUSED)
+        self.assertEqual({'iqn.a': RW}, self.wanted())
+
+    def test_who_is_let_in_by_state(self):
+        for state in lifecycle.LIVE:
+            initiator = f'iqn.{state}'
+            self.attach(initiator, state=state)
+            expected = state in lifecycle.GRANTED
+            self.assertEqual(expected, initiator in self.wanted())
+            self.assertEqual({initiator: RW} if expected else {}, self.wanted(initiator))
+
+    def test_many_volumes_at_once(self):
+        others = [make.volume(self.database, multiattach=True) for _ in range(3)]
+        for volume in (self.volume, *others):
+            self.attach('iqn.a', volume=volume)
+        found = grants.wanted_on(self.database, [self.volume.id, others[0].id, 'nowhere'])
+        self.assertEqual({(self.volume.id, 'iqn.a'), (others[0].id, 'iqn.a')},
+                         {(grant.volume_id, grant.initiator) for grant in found})
+        self.assertEqual((), grants.wanted_on(self.database, []))
+
+
+@base.on_chosen_databases
+class AliasTest(Case):
+
+    def test_the_first_has_none_and_later_ones_are_told_apart(self):
+        for initiator in ('iqn.a', 'iqn.b', 'iqn.c'):
+            self.attach(initiator)
+        found = self.aliases()
+        self.assertEqual('', found['iqn.a'])
+        digest = hashlib.sha256(b'iqn.b').hexdigest()
+        self.assertEqual(f'-{digest[:8]}', found['iqn.b'])
+        self.assertEqual(3, len(set(found.values())))
+
+    def test_it_stays_as_long_as_the_grant(self):
+        first = self.attach('iqn.a')
+        self.attach('iqn.b')
+        before = self.aliases()['iqn.b']
+        self.move(self.move(first, E.DISCONNECT), E.DISCONNECTED)
+        self.attach('iqn.b')
+        self.assertEqual({'iqn.b': before}, self.aliases())
+
+    def test_no_two_initiators_of_a_volume_share_one(self):
+        """These two begin with the same 8 digits of SHA-256; found by search."""
+        one, two = self._twins()
+        for initiator in ('iqn.a', one, two):
+            self.attach(initiator)
+        found = self.aliases()
+        self.assertEqual(3, len(set(found.values())))
+        self.assertTrue(found[two].startswith(found[one]))
+
+    def test_the_database_itself_refuses_a_shared_one(self):
+        self.attach('iqn.a')
+        with self.database.reader() as reader:
+            row = reader.execute(models.grants.select()).one()._asdict()
+        with self.assertRaises(db_exception.DBDuplicateEntry), \
+                self.database.writer() as connection:
+            connection.execute(models.grants.insert().values(**{**row, 'initiator': 'iqn.b'}))
+
+    def _twins(self):
+        seen = {}
+        for number in range(10 ** 6):
+            name = f'iqn.2016-04.com.example:host-{number}'
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            if digest in seen:
+                return seen[digest], name
+            seen[digest] = name
+        raise AssertionError('no twins among a million')
+
+
+@base.on_chosen_databases
+class SealedTest(Case):
+
+    def test_the_database_does_not_hold_the_password(self):
+        self.attach('iqn.a')
+        password = self.credential('iqn.a').password
+        with self.database.reader() as reader:
+            row = reader.execute(models.grants.select()).one()
+        self.assertNotIn(password, str(tuple(row)))
+        self.assertEqual(password, self.database.sealer.unseal(row.sealed_password))
+        with self.database.reader() as reader:
+            for table in models.attachments.metadata.tables.values():
+                for found in reader.execute(sa.select(table)):
+                    self.assertNotIn(password, str(tuple(found)), table.name)
+
+    def test_the_file_does_not_hold_the_password(self):
+        if self.KIND != database.SQLITE:
+            self.skipTest('a matter of files')
+        rows = [self.attach(f'iqn.{number}') for number in range(3)]
+        passwords = [self.credential(row.initiator).password.encode() for row in rows]
+        self.assertEqual(3, len(set(passwords)))
+        written = b''.join(file.read_bytes() for file in
+                           sorted(pathlib.Path(self.fixture.path).parent.iterdir()))
+        self.assertIn(rows[0].initiator.encode(), written)
+        for password in passwords:
+            self.assertNotIn(password, written)
+
+    def test_neither_a_record_nor_a_grant_prints_it(self):
+        row = self.attach('iqn.a')
+        password = self.credential('iqn.a').password
+        for shown in (row, grants.wanted(self.database, self.volume.id)):
+            self.assertNotIn(password, repr(shown))
+
+    def test_reserving_again_after_a_refusal_makes_one_grant(self):
+        for _ in range(3):
+            made = attachments.reserve(self.database, attachments.Wish(
+                self.volume.id, 'p', str(uuid.uuid4()), None, make.connector('iqn.a')), 60)
+            self.move(made, E.REFUSED)
+        with self.database.reader() as reader:
+            self.assertEqual([], reader.execute(models.grants.select()).all())

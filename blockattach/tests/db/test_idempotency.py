@@ -1,0 +1,82 @@
+"""Named requests: one thing for one name, written in the transaction that makes it."""
+import functools
+import threading
+
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import idempotency
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+KEPT_SECONDS = 60
+
+
+@base.on_every_database
+class IdempotencyTest(base.DatabaseTestCase):
+
+    def named(self, key='one', digest='a', project='p'):
+        return idempotency.named(project, 'u', 'POST', '/attachments', key, digest * 64)
+
+    def reserve(self, volume, request, seconds=KEPT_SECONDS):
+        within = functools.partial(_remember, self.database, request, seconds)
+        return attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id), 0, within)
+
+    def test_a_name_leads_to_what_it_made(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.assertIsNone(idempotency.find(self.database, self.named()))
+        made = self.reserve(volume, self.named())
+        self.assertEqual(made.id, idempotency.find(self.database, self.named()))
+        for other in (self.named(key='two'), self.named(project='q')):
+            self.assertIsNone(idempotency.find(self.database, other))
+        self.assertRaises(errors.IdempotencyKeyReused, idempotency.find, self.database,
+                          self.named(digest='b'))
+
+    def test_the_second_makes_nothing(self):
+        volume = make.volume(self.database, multiattach=True)
+        made = self.reserve(volume, self.named())
+        self.assertRaises(errors.IdempotencyKeyTaken, self.reserve, volume, self.named())
+        self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
+
+    def test_many_at_once_make_one(self):
+        volume = make.volume(self.database, multiattach=True)
+        start = threading.Barrier(8)
+        outcomes = []
+
+        def run():
+            start.wait(10)
+            try:
+                outcomes.append(self.reserve(volume, self.named()).id)
+            except errors.IdempotencyKeyTaken:
+                outcomes.append(None)
+        threads = [threading.Thread(target=run) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual(8, len(outcomes))
+        [made] = [outcome for outcome in outcomes if outcome is not None]
+        self.assertEqual([made], [row.id for row in attachment_queries.of_volume(
+            self.database, volume.id)])
+
+    def test_a_name_is_free_again_when_its_time_is_over(self):
+        volume = make.volume(self.database, multiattach=True)
+        first = self.reserve(volume, self.named(), seconds=-1)
+        self.assertIsNone(idempotency.find(self.database, self.named()))
+        second = self.reserve(volume, self.named(digest='b'))
+        self.assertNotEqual(first.id, second.id)
+
+    def test_what_failed_and_what_is_old_is_forgotten(self):
+        volume = make.volume(self.database, multiattach=True)
+        made = self.reserve(volume, self.named())
+        idempotency.forget(self.database, made.id)
+        self.assertIsNone(idempotency.find(self.database, self.named()))
+        self.reserve(volume, self.named(key='old'), seconds=-1)
+        self.reserve(volume, self.named(key='new'))
+        self.assertEqual(1, idempotency.purge(self.database))
+        self.assertIsNotNone(idempotency.find(self.database, self.named(key='new')))
+
+
+def _remember(database, request, seconds, connection, resource_id):
+    idempotency.remember(connection, database, request, resource_id, seconds)

@@ -1,0 +1,123 @@
+"""What the legacy actions need of the database: hidden rows, announced detaches, settings."""
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import detaches
+from blockattach.db import paging
+from blockattach.db import volume_queries
+from blockattach.db import volume_settings
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+E = lifecycle.Event
+RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
+
+
+class LegacyTest(base.DatabaseTestCase):
+
+    def words(self, volume):
+        found = volume_queries.get(self.database, volume.id)
+        return found.status, found.attach_status
+
+    def hold(self, volume):
+        return attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, hidden=True), 0)
+
+    def attached(self, volume, count):
+        return [make.attachment(self.database, volume, S.ATTACHED) for _ in range(count)]
+
+    def test_what_is_held_is_seen_on_the_volume_only(self):
+        volume = make.volume(self.database)
+        held = self.hold(volume)
+        self.assertEqual(('attaching', 'attaching'), self.words(volume))
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
+        self.assertEqual([], attachment_queries.list_page(
+            self.database, attachment_queries.Filters(), paging.Page()))
+        self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id,
+                                                              hidden=True))
+        self.assertRaises(errors.InvalidVolume, self.hold, volume)
+
+    def test_what_is_held_is_taken_over(self):
+        volume = make.volume(self.database)
+        held = self.hold(volume)
+        told = attachments.Attached('instance-a', 'host-a', '/dev/vdb', RW)
+        new = attachments.move(self.database, volume.id, held.id, E.ATTACH,
+                               attachments.Facts(attached=told)).new
+        self.assertEqual((S.ATTACHED, False, 'instance-a', 'host-a', '/dev/vdb', RW),
+                         (new.state, new.hidden, new.instance_uuid, new.host, new.mountpoint,
+                          new.mode))
+        self.assertIsNotNone(new.attached_at)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+
+    def test_what_was_never_held_is_attached_at_once(self):
+        volume = make.volume(self.database)
+        told = attachments.Attached(None, 'host-a', '/dev/vdb', RO)
+        row = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, attached=told), 0)
+        self.assertEqual((S.ATTACHED, None, 'host-a', RO),
+                         (row.state, row.instance_uuid, row.host, row.mode))
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+
+    def test_detaches_are_announced_one_by_one(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.attached(volume, 2)
+        detaches.announce(self.database, volume.id)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        detaches.announce(self.database, volume.id)
+        self.assertEqual(('detaching', 'attached'), self.words(volume))
+        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
+        detaches.withdraw(self.database, volume.id)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        detaches.withdraw(self.database, volume.id)
+        detaches.withdraw(self.database, volume.id)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+
+    def test_a_detach_that_begins_was_announced(self):
+        volume = make.volume(self.database, multiattach=True)
+        first, second = self.attached(volume, 2)
+        detaches.announce(self.database, volume.id)
+        gone = make.move(self.database, first, E.DISCONNECT)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        make.move(self.database, gone, E.DISCONNECTED)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        detaches.announce(self.database, volume.id)
+        self.assertEqual(('detaching', 'attached'), self.words(volume))
+        make.move(self.database, make.move(self.database, second, E.DISCONNECT), E.DISCONNECTED)
+        self.assertEqual(('available', 'detached'), self.words(volume))
+        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
+
+    def test_a_new_server_ends_the_word_detaching(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.attached(volume, 1)
+        detaches.announce(self.database, volume.id)
+        self.assertEqual(('detaching', 'attached'), self.words(volume))
+        self.attached(volume, 1)
+        self.assertEqual(('in-use', 'attached'), self.words(volume))
+
+    def test_a_read_only_volume_overrules_everybody(self):
+        volume = make.volume(self.database)
+        volume_settings.set_readonly(self.database, volume.id, True)
+        row = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, 'instance-a', RW), 0)
+        self.assertIs(RO, row.mode)
+        self.assertRaises(errors.InvalidVolume, volume_settings.set_readonly, self.database,
+                          volume.id, False)
+
+    def test_a_flag_set_after_the_reserve_counts_when_the_connector_comes(self):
+        volume = make.volume(self.database, multiattach=True)
+        volume_settings.set_readonly(self.database, volume.id, False)
+        row = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, 'instance-a', connector=make.connector(mode='rw')), 9)
+        self.assertIs(RW, row.mode)
+
+    def test_os_attach_leaves_its_mode(self):
+        volume = make.volume(self.database)
+        volume_settings.note_attached(self.database, volume.id, 'rw')
+        found = volume_queries.get(self.database, volume.id)
+        self.assertEqual((False, 'rw'), (found.readonly, found.attached_mode))
+        volume_settings.forget_attached(self.database, volume.id)
+        found = volume_queries.get(self.database, volume.id)
+        self.assertEqual((False, None), (found.readonly, found.attached_mode))

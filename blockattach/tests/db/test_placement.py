@@ -1,0 +1,417 @@
+"""Placing volumes, on a real database, with managers that take on, refuse, keep silent and die."""
+import threading
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.conf import scheduler as scheduler_conf
+from blockattach.db import clock
+from blockattach.db import messages
+from blockattach.db import paging
+from blockattach.db import pools
+from blockattach.db import services
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.db.models import service
+from blockattach.db.models import volume as volume_tables
+from blockattach.domain import binaries
+from blockattach.domain import volume_lifecycle
+from blockattach.scheduler import filters
+from blockattach.scheduler import flows
+from blockattach.scheduler import placement
+from blockattach.scheduler import pools as scheduler_pools
+from blockattach.scheduler import waiting
+from blockattach.scheduler import weighers
+from blockattach.testing import clock as testing_clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.tests.db import managers
+
+DOWN_AFTER = 60
+CALLER = context.RequestContext(user_id=make.USER, project_id=make.PROJECT,
+                                request_id='req-placement', overwrite=False)
+_Own = volume_lifecycle.OwnStatus
+
+
+class PlacementCase(base.DatabaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.clock = testing_clock.ManualClock()
+
+    def placement(self, clients, **more_filters):
+        settings = scheduler_conf.SchedulerSettings()
+        chooser = scheduler_pools.PoolChooser(
+            self.database, {**filters.load(settings.filters), **more_filters},
+            weighers.load(settings.weighers), DOWN_AFTER, self.clock)
+        return placement.Placement(self.database, flows.PlacingFlows(
+            self.database, chooser, clients, settings))
+
+    def place(self, volume_id, clients, **more_filters):
+        self.place_with(self.placement(clients, **more_filters), volume_id)
+
+    def place_with(self, scheduler, volume_id):
+        scheduler.place(CALLER, volume_queries.request(self.database, volume_id))
+
+    def dead_service(self, host):
+        """A volume service that was there and gives no sign of life."""
+        services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
+        with self.database.writer() as connection:
+            connection.execute(service.services.update()
+                               .where(service.services.c.host == host)
+                               .values(reported_at=clock.now(-DOWN_AFTER - 1)))
+
+    def volume(self, size_gb=1):
+        return make.volume(self.database, size_gb=size_gb, own_status=_Own.CREATING)
+
+    def now(self, volume_id):
+        return volume_queries.get(self.database, volume_id)
+
+    def given_away(self):
+        return {pool.name: pool.allocated_gb
+                for pool in pools.list_all(self.database, DOWN_AFTER)}
+
+    def let_pass(self, volume_id, seconds):
+        """The deadline of a volume was so many seconds ago."""
+        table = volume_tables.volumes
+        with self.database.writer() as connection:
+            connection.execute(table.update().where(table.c.id == volume_id)
+                               .values(deadline=clock.now(-seconds)))
+
+    def told(self, volume_id):
+        return [message.user_message for message in messages.list_page(
+            self.database, make.PROJECT, {'resource_uuid': volume_id}, paging.Page())]
+
+
+@base.on_chosen_databases
+class HandOverTest(PlacementCase):
+    def setUp(self):
+        super().setUp()
+        # Most room first: one, two, three, four.
+        self.names = [make.pool(self.database, f'{host}@b#p', 100 - number)
+                      for number, host in enumerate(('one', 'two', 'three', 'four'))]
+
+    def test_taken_on_by_the_best_pool(self):
+        registered = services.register(self.database, binaries.VOLUME, 'one@b', 'nova', 'x')
+        asked = self.volume(5)
+        clients = managers.Managers(self.database)
+        self.place(asked.id, clients)
+        now = self.now(asked.id)
+        self.assertEqual([('one@b', asked.id, now.generation)], clients.asked)
+        self.assertEqual(('creating', 'one@b#p', 'one@b', registered.uuid, ()),
+                         (now.status, now.pool, now.owner, now.service_uuid, now.tried))
+        self.assertEqual(5, self.given_away()['one@b#p'])
+        self.assertEqual([], self.told(asked.id))
+
+    def test_refused_by_one_it_goes_to_the_next(self):
+        asked = self.volume(5)
+        clients = managers.Managers(self.database, one=managers.refuse)
+        self.place(asked.id, clients)
+        now = self.now(asked.id)
+        self.assertEqual(['one@b', 'two@b'], clients.hosts)
+        self.assertEqual(('two@b#p', 'two@b', ('one@b#p',)), (now.pool, now.owner, now.tried))
+        self.assertEqual({**dict.fromkeys(self.names, 0), 'two@b#p': 5}, self.given_away())
+        self.assertEqual(2, volume_queries.attempts(self.database, asked.id))
+
+    def test_silence_is_as_good_as_a_refusal_and_a_late_message_is_stale(self):
+        asked = self.volume()
+        clients = managers.Managers(self.database, one=managers.be_silent)
+        self.place(asked.id, clients)
+        host, volume_id, generation = clients.asked[0]
+        self.assertEqual('one@b', host)
+        self.assertFalse(managers.accept(self.database, host, volume_id, generation))
+        self.assertEqual(('two@b#p', 'two@b'),
+                         (self.now(asked.id).pool, self.now(asked.id).owner))
+
+    def test_a_manager_whose_answer_was_lost_finds_itself_stale(self):
+        asked = self.volume()
+        clients = managers.Managers(self.database, one=managers.lose_the_answer)
+        self.place(asked.id, clients)
+        with self.assertRaises(errors.StaleGeneration):
+            volumes.created(self.database, asked.id, clients.asked[0][2], False)
+        volumes.created(self.database, asked.id, clients.asked[1][2], False)
+        now = self.now(asked.id)
+        self.assertEqual(('available', 'two@b#p'), (now.status, now.pool))
+        self.assertEqual(1, sum(self.given_away().values()))
+
+    def test_three_attempts_and_the_user_reads_why(self):
+        asked = self.volume()
+        clients = managers.Managers(self.database, managers.refuse)
+        self.place(asked.id, clients)
+        self.assertEqual(['one@b', 'two@b', 'three@b'], clients.hosts)
+        now = self.now(asked.id)
+        self.assertEqual(('error', None, None), (now.status, now.pool, now.owner))
+        self.assertEqual(0, sum(self.given_away().values()))
+        [text] = self.told(asked.id)
+        self.assertTrue(text.startswith('schedule allocate volume:Could not find any available '
+                                        'weighted backend. 3 attempts were made'), text)
+        self.assertIn('three@b#p', text)
+        self.assertNotIn('four@b#p', text)
+
+    def test_attempts_count_over_the_whole_life(self):
+        asked = self.volume()
+        clients = managers.Managers(self.database, one=managers.refuse)
+        self.place(asked.id, clients)
+        volumes.unclaim(self.database, asked.id, self.now(asked.id).generation, 60)
+        self.place(asked.id, clients)
+        self.assertEqual('three@b#p', self.now(asked.id).pool)
+        volumes.unclaim(self.database, asked.id, self.now(asked.id).generation, 60)
+        self.place(asked.id, clients)
+        self.assertEqual(['one@b', 'two@b', 'three@b'], clients.hosts)
+        self.assertEqual('error', self.now(asked.id).status)
+
+    def test_a_late_request_changes_nothing(self):
+        asked = self.volume()
+        late = volume_queries.request(self.database, asked.id)
+        clients = managers.Managers(self.database)
+        self.place(asked.id, clients)
+        before = self.now(asked.id)
+        self.placement(clients).place(CALLER, late)
+        self.assertEqual((1, before), (len(clients.asked), self.now(asked.id)))
+        self.assertEqual([], self.told(asked.id))
+
+    def test_a_late_request_for_which_no_pool_is_left_changes_nothing(self):
+        asked = self.volume()
+        late = volume_queries.request(self.database, asked.id)
+        clients = managers.Managers(self.database)
+        self.place(asked.id, clients)
+        before = self.now(asked.id)
+        self.placement(clients, never=lambda request, pool: 'never').place(CALLER, late)
+        self.assertEqual((before, []), (self.now(asked.id), self.told(asked.id)))
+
+    def test_a_stale_answer_ends_it_quietly(self):
+        asked = self.volume()
+
+        def gone_meanwhile(database, host, volume_id, generation):
+            volumes.failed(database, volume_id, generation)
+            return managers.accept(database, host, volume_id, generation)
+        clients = managers.Managers(self.database, gone_meanwhile)
+        self.place(asked.id, clients)
+        self.assertEqual((1, 'error'), (len(clients.asked), self.now(asked.id).status))
+        self.assertEqual(([], 0), (self.told(asked.id), sum(self.given_away().values())))
+
+    def test_room_that_was_taken_after_the_choice_is_found_on_the_next_pool(self):
+        asked = self.volume(100)
+        other = self.volume(100)
+        choose = []
+
+        def somebody_is_faster(request, pool):
+            if not choose:
+                choose.append(volumes.claim(self.database, other.id, other.generation,
+                                            'one@b#p', None, 60))
+        make.pool(self.database, 'two@b#p', 100)
+        self.place(asked.id, managers.Managers(self.database), faster=somebody_is_faster)
+        self.assertEqual(('one@b#p', 'two@b#p'),
+                         (self.now(other.id).pool, self.now(asked.id).pool))
+        self.assertEqual(1, volume_queries.attempts(self.database, asked.id))
+
+    def test_an_unforeseen_error_leaves_the_volume_waiting(self):
+        asked = self.volume()
+
+        def fail():
+            raise MemoryError
+        failpoints.arm('scheduler.flows.after_claim', fail)
+        self.addCleanup(failpoints.disarm, 'scheduler.flows.after_claim')
+        with self.assertRaises(MemoryError):
+            self.place(asked.id, managers.Managers(self.database))
+        now = self.now(asked.id)
+        self.assertEqual(('creating', None), (now.status, now.pool))
+        self.assertEqual(0, sum(self.given_away().values()))
+
+
+@base.on_chosen_databases
+class NoPoolTest(PlacementCase):
+    def test_nobody_has_reported(self):
+        asked = self.volume()
+        self.place(asked.id, managers.Managers(self.database))
+        self.assertEqual('error', self.now(asked.id).status)
+        self.assertIn('no pool has reported itself', self.told(asked.id)[0])
+
+    def test_every_reason_is_in_the_message_and_in_the_log(self):
+        make.pool(self.database, 'small@b#p', 3)
+        make.pool(self.database, 'full@b#p', 0)
+        asked = self.volume(5)
+        with self.assertLogs('blockattach.scheduler.placement', 'WARNING') as logs:
+            self.place(asked.id, managers.Managers(self.database))
+        found = messages.list_page(self.database, make.PROJECT, {}, paging.Page())
+        self.assertEqual(
+            [('VOLUME_VOLUME_001_003', asked.id, 'req-placement',
+              'schedule allocate volume:Could not find any available weighted backend. '
+              'full@b#p: it has 0 GiB left of 5 GiB asked for; '
+              'small@b#p: it has 3 GiB left of 5 GiB asked for')],
+            [(one.event_id, one.resource_id, one.request_id, one.user_message)
+             for one in found])
+        self.assertIn('small@b#p: it has 3 GiB left', logs.output[0])
+        self.assertIn(asked.id, logs.output[0])
+
+    def test_what_waited_for_a_backend_is_placed_when_it_has_come(self):
+        self.dead_service('one@b')
+        asked = self.volume()
+        clients = managers.Managers(self.database)
+        scheduler = self.placement(clients)
+        looking = waiting.WaitingVolumes(self.database, scheduler, DOWN_AFTER, 60)
+        self.place_with(scheduler, asked.id)
+        looking.look()
+        self.assertEqual([], clients.asked)
+        services.register(self.database, binaries.VOLUME, 'one@b', 'nova', 'y')
+        make.pool(self.database, 'one@b#p', 10)
+        looking.look()
+        self.assertEqual(('one@b#p', []), (self.now(asked.id).pool, self.told(asked.id)))
+        looking.look()
+        self.assertEqual(['one@b'], clients.hosts)
+
+    def test_while_backends_are_starting_a_volume_waits(self):
+        self.dead_service('one@b')
+        asked = self.volume()
+        scheduler = self.placement(managers.Managers(self.database))
+        self.place_with(scheduler, asked.id)
+        self.assertEqual(('creating', []), (self.now(asked.id).status, self.told(asked.id)))
+        self.clock.advance(DOWN_AFTER + 1)
+        self.place_with(scheduler, asked.id)
+        self.assertEqual('error', self.now(asked.id).status)
+
+
+@base.on_every_database
+class RaceTest(PlacementCase):
+    def together(self, *acts):
+        start, failures = threading.Barrier(len(acts)), []
+
+        def run(act):
+            start.wait()
+            try:
+                act()
+            except Exception as error:
+                failures.append(error)
+        threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+
+    def test_sixteen_volumes_on_the_last_eight_gib(self):
+        make.pool(self.database, 'one@b#p', 8)
+        asked = [self.volume() for _ in range(16)]
+        clients = managers.Managers(self.database)
+        schedulers = [self.placement(clients), self.placement(clients)]
+        self.together(*(
+            lambda number=number, one=one: schedulers[number % 2].place(
+                CALLER, volume_queries.request(self.database, one.id))
+            for number, one in enumerate(asked)))
+        states = sorted(self.now(one.id).status for one in asked)
+        self.assertEqual(['creating'] * 8 + ['error'] * 8, states)
+        placed = [volume_id for _, volume_id, _ in clients.asked]
+        self.assertEqual((8, 8), (len(placed), len(set(placed))))
+        self.assertEqual({'one@b#p': 8}, self.given_away())
+        self.assertEqual(8, sum(len(self.told(one.id)) for one in asked))
+
+    def test_one_request_at_many_schedulers_is_placed_once(self):
+        make.pool(self.database, 'one@b#p', 8)
+        make.pool(self.database, 'two@b#p', 8)
+        asked = self.volume()
+        request = volume_queries.request(self.database, asked.id)
+        clients = managers.Managers(self.database)
+        self.together(*[lambda: self.placement(clients).place(CALLER, request)] * 8)
+        self.assertEqual(1, len(clients.asked))
+        self.assertEqual(1, sum(self.given_away().values()))
+        self.assertEqual('creating', self.now(asked.id).status)
+
+    def test_many_schedulers_that_find_the_same_volume_waiting_place_it_once(self):
+        # Just enough room: whoever took the placed volume for a waiting one would end it in error.
+        make.pool(self.database, 'one@b#p', 3)
+        lost = [self.volume() for _ in range(3)]
+        for one in lost:
+            self.let_pass(one.id, 1)
+        clients = managers.Managers(self.database)
+        self.together(*(
+            waiting.WaitingVolumes(self.database, self.placement(clients), DOWN_AFTER, 60).look
+            for _ in range(6)))
+        self.assertEqual(sorted(one.id for one in lost),
+                         sorted(volume_id for _, volume_id, _ in clients.asked))
+        self.assertEqual([('creating', [])] * 3,
+                         [(self.now(one.id).status, self.told(one.id)) for one in lost])
+
+
+@base.on_chosen_databases
+class WaitingTest(PlacementCase):
+    def setUp(self):
+        super().setUp()
+        self.clients = managers.Managers(self.database)
+        make.pool(self.database, 'one@b#p', 100)
+        make.pool(self.database, 'two@b#p', 50)
+
+    def look(self):
+        waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
+                               60).look()
+
+    def test_a_volume_that_was_never_placed_is(self):
+        looking = waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
+                                         60)
+        looking.look()
+        lost, fresh = self.volume(), self.volume()
+        self.let_pass(lost.id, 1)
+        looking.look()
+        self.assertEqual(('one@b#p', None), (self.now(lost.id).pool, self.now(fresh.id).pool))
+        looking.look()
+        self.assertEqual(1, len(self.clients.asked))
+
+    def test_the_first_look_waits_for_no_deadline(self):
+        orphan = self.volume()
+        self.look()
+        self.assertEqual('one@b#p', self.now(orphan.id).pool)
+
+    def test_a_volume_that_another_scheduler_placed_meanwhile_is_left_alone(self):
+        # No room is left by then: taken for a waiting one, it would end in error.
+        make.pool(self.database, 'one@b#p', 1)
+        make.pool(self.database, 'two@b#p', 1)
+        lost = [self.volume(), self.volume()]
+        for one in lost:
+            self.let_pass(one.id, 1)
+        other = managers.Managers(self.database)
+
+        def look_elsewhere_first(database, host, volume_id, generation):
+            waiting.WaitingVolumes(database, self.placement(other), DOWN_AFTER, 60).look()
+            return managers.accept(database, host, volume_id, generation)
+        self.clients = managers.Managers(self.database, look_elsewhere_first)
+        self.look()
+        self.assertEqual((1, 1), (len(self.clients.asked), len(other.asked)))
+        self.assertEqual([('creating', [])] * 2,
+                         [(self.now(one.id).status, self.told(one.id)) for one in lost])
+
+    def test_a_volume_is_taken_from_a_manager_that_died(self):
+        for host in ('one@b', 'two@b'):
+            services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
+        # One was claimed when the scheduler died, one was being made when the manager died.
+        claimed, owned = self.volume(), self.volume()
+        for one in (claimed, owned):
+            volumes.claim(self.database, one.id, one.generation, 'one@b#p', None, 60)
+        late = self.now(owned.id).generation
+        self.assertTrue(managers.accept(self.database, 'one@b', owned.id, late))
+        self.let_pass(claimed.id, 1)
+        self.let_pass(owned.id, 1)
+        self.look()
+        self.assertEqual([], self.clients.asked)
+        self.dead_service('one@b')
+        self.look()
+        for one in (claimed, owned):
+            now = self.now(one.id)
+            self.assertEqual(('two@b#p', 'two@b', ('one@b#p',)),
+                             (now.pool, now.owner, now.tried))
+        with self.assertRaises(errors.StaleGeneration):
+            volumes.created(self.database, owned.id, late, False)
+        self.assertEqual({'one@b#p': 0, 'two@b#p': 2}, self.given_away())
+
+    def test_one_that_cannot_be_placed_does_not_stop_the_others(self):
+        first, second = self.volume(), self.volume()
+        self.let_pass(first.id, 2)
+        self.let_pass(second.id, 1)
+        attempts = []
+
+        def fail_once():
+            attempts.append(1)
+            if len(attempts) == 1:
+                raise MemoryError
+        failpoints.arm('scheduler.flows.after_claim', fail_once)
+        self.addCleanup(failpoints.disarm, 'scheduler.flows.after_claim')
+        self.look()
+        self.assertEqual(1, len(self.clients.asked))
+        self.assertEqual(1, sum(self.given_away().values()))

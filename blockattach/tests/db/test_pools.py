@@ -1,0 +1,161 @@
+"""Pools: reports come and go, what was given away stays."""
+import json
+import math
+import threading
+
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import pools
+from blockattach.db import services
+from blockattach.db import volumes
+from blockattach.db.models import pool
+from blockattach.db.models import service
+from blockattach.domain import binaries
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+DOWN_AFTER = 60
+THICK = {'total_capacity_gb': 100, 'free_capacity_gb': 80.5, 'provisioned_capacity_gb': 10,
+         'reserved_percentage': 5, 'multiattach': True, 'volume_backend_name': 'b',
+         'protocols': ['iSCSI'], 'disk': {'kind': 'ssd'}}
+ENDLESS = {'total_capacity_gb': math.inf, 'free_capacity_gb': 'infinite'}
+
+
+class PoolCase(base.DatabaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.db = self.database
+
+    def report(self, *reports, host='h@b', zone='nova'):
+        pools.report(self.db, host, reports, zone)
+
+    def get(self, name='h@b#p'):
+        return pools.get(self.db, name, DOWN_AFTER)
+
+    def names(self):
+        return [one.name for one in pools.list_all(self.db, DOWN_AFTER)]
+
+    def place(self, name, size_gb):
+        """A volume that has claimed room on a pool."""
+        made = make.volume(self.db, size_gb=size_gb,
+                           own_status=volume_lifecycle.OwnStatus.CREATING)
+        generation = volumes.claim(self.db, made.id, made.generation, name, None, 60)
+        return made.id, generation
+
+    def age(self, table, seconds):
+        with self.db.writer() as connection:
+            connection.execute(table.update().values(reported_at=clock.now(-seconds)))
+
+
+@base.on_chosen_databases
+class ReportTest(PoolCase):
+    def test_what_was_reported_is_measured_and_kept(self):
+        self.report(('h@b#p', THICK))
+        found = self.get()
+        self.assertEqual((100.0, 80.5, 10.0, 0, False, True, 'nova', True),
+                         (found.total_gb, found.free_gb, found.provisioned_gb,
+                          found.allocated_gb, found.thin, found.multiattach,
+                          found.availability_zone, found.up))
+        self.assertAlmostEqual(85.5, found.limit_gb)
+        self.assertEqual(THICK, found.capabilities)
+        self.assertEqual('h@b', found.host)
+
+    def test_endless_room(self):
+        self.report(('h@b#p', ENDLESS))
+        found = self.get()
+        self.assertEqual((math.inf, math.inf, math.inf),
+                         (found.total_gb, found.free_gb, found.limit_gb))
+        self.assertEqual('infinite', found.capabilities['total_capacity_gb'])
+        json.dumps(found.capabilities, allow_nan=False)
+
+    def test_a_later_report_replaces_all_but_what_was_given_away(self):
+        self.report(('h@b#p', THICK))
+        self.place('h@b#p', 7)
+        self.report(('h@b#p', {**THICK, 'free_capacity_gb': 70, 'multiattach': False}),
+                    zone='north')
+        found = self.get()
+        self.assertEqual((70.0, 7, False, 'north'),
+                         (found.free_gb, found.allocated_gb, found.multiattach,
+                          found.availability_zone))
+
+    def test_a_backend_that_does_not_say_what_it_provisioned_is_not_charged_twice(self):
+        silent = {'total_capacity_gb': 100, 'free_capacity_gb': 100}
+        self.report(('h@b#p', silent))
+        self.place('h@b#p', 40)
+        self.report(('h@b#p', {**silent, 'free_capacity_gb': 60}))
+        found = self.get()
+        self.assertEqual((100.0, 40), (found.limit_gb, found.allocated_gb))
+
+    def test_a_pool_that_comes_back_remembers_its_volumes(self):
+        self.report(('h@b#p', THICK), ('h@b#q', THICK))
+        self.place('h@b#p', 7)
+        self.place('h@b#p', 2)
+        self.place('h@b#q', 30)
+        gone, generation = self.place('h@b#p', 11)
+        volumes.failed(self.db, gone, generation)
+        with self.db.writer() as connection:
+            connection.execute(pool.pools.delete())
+        self.report(('h@b#p', THICK))
+        self.assertEqual(9, self.get().allocated_gb)
+
+    def test_the_same_report_from_many_at_once(self):
+        start, failures = threading.Barrier(6), []
+
+        def report():
+            start.wait()
+            try:
+                self.report(('h@b#p', THICK), ('h@b#q', ENDLESS))
+            except Exception as error:
+                failures.append(error)
+        threads = [threading.Thread(target=report) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(([], ['h@b#p', 'h@b#q']), (failures, self.names()))
+
+
+@base.on_chosen_databases
+class ForgetTest(PoolCase):
+    def test_a_pool_that_is_no_longer_reported_goes_when_it_holds_nothing(self):
+        self.report(('h@b#p', THICK), ('h@b#q', THICK))
+        self.report(('h@c#p', THICK), host='h@c')
+        volume_id, generation = self.place('h@b#p', 7)
+        self.report()
+        self.assertEqual(['h@b#p', 'h@c#p'], self.names())
+        self.assertEqual(7, self.get().allocated_gb)
+        volumes.failed(self.db, volume_id, generation)
+        self.report()
+        self.assertEqual(['h@c#p'], self.names())
+        with self.assertRaisesRegex(errors.PoolNotFound, 'h@b#p'):
+            self.get()
+
+
+@base.on_chosen_databases
+class UpTest(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.report(('h@b#p', THICK))
+
+    def test_by_its_report_alone_while_no_service_is_known(self):
+        self.assertTrue(self.get().up)
+        self.age(pool.pools, 3 * DOWN_AFTER - 10)
+        self.assertTrue(self.get().up)
+        self.age(pool.pools, 3 * DOWN_AFTER + 1)
+        self.assertFalse(self.get().up)
+
+    def test_by_its_service_too(self):
+        services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
+        services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
+        self.assertEqual([('h@b#p', True)],
+                         [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
+        self.age(service.services, DOWN_AFTER + 1)
+        self.assertFalse(self.get().up)
+
+    def test_a_disabled_service_offers_nothing(self):
+        services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
+        services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
+        self.assertFalse(self.get().up)
+        services.set_disabled(self.db, binaries.VOLUME, 'h@b', False)
+        self.assertTrue(self.get().up)

@@ -1,0 +1,173 @@
+"""Many at once, on real databases: what is decided under the volume's lock, and how."""
+import threading
+import uuid
+from concurrent import futures
+
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db import pools
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+E = lifecycle.Event
+
+THREADS = 100
+PROCESSES = 2
+JOIN_SECONDS = 300
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        # As several processes have them: connections and locks of their own.
+        self.databases = [self.database, *(self.fixture.open() for _ in range(PROCESSES - 1))]
+
+    def at_once(self, acts):
+        """Run all acts together; each one's answer, or the error that it raised."""
+        barrier = threading.Barrier(len(acts))
+
+        def run(number):
+            barrier.wait(JOIN_SECONDS)
+            try:
+                return acts[number](self.databases[number % PROCESSES])
+            except errors.BlockattachError as exc:
+                return exc
+
+        with futures.ThreadPoolExecutor(len(acts)) as pool:
+            return list(pool.map(run, range(len(acts)), timeout=JOIN_SECONDS))
+
+    def reserve(self, volume, connector=None, instance=None):
+        wish = attachments.Wish(volume.id, volume.project_id, instance or str(uuid.uuid4()), None,
+                                connector)
+        return lambda database: attachments.reserve(database, wish, 60)
+
+    def split(self, answers):
+        """Successes, and the classes of the failures."""
+        return ([answer for answer in answers if not isinstance(answer, Exception)],
+                [type(answer) for answer in answers if isinstance(answer, Exception)])
+
+    def live(self, volume):
+        return attachment_queries.of_volume(self.database, volume.id)
+
+
+@base.on_every_database
+class ReserveRaceTest(Case):
+
+    def test_a_plain_volume_is_given_to_exactly_one(self):
+        volume = make.volume(self.database)
+        made, refused = self.split(self.at_once([self.reserve(volume) for _ in range(THREADS)]))
+        self.assertEqual([errors.InvalidVolume] * (THREADS - 1), refused)
+        self.assertEqual(made, self.live(volume))
+        self.assertEqual('reserved', volume_queries.get(self.database, volume.id).status)
+
+    def test_a_plain_volume_gets_exactly_one_pair(self):
+        volume = make.volume(self.database)
+        first = make.attachment(self.database, volume, instance_uuid='an-instance')
+        answers = self.at_once([self.reserve(volume, instance='an-instance')
+                                for _ in range(THREADS)])
+        made, refused = self.split(answers)
+        self.assertEqual([errors.InvalidVolume] * (THREADS - 1), refused)
+        self.assertEqual([first.id, made[0].id], [row.id for row in self.live(volume)])
+
+    def test_a_multiattach_volume_is_given_to_all(self):
+        volume = make.volume(self.database, multiattach=True)
+        made, refused = self.split(self.at_once([
+            self.reserve(volume, make.connector(f'iqn.{number}')) for number in range(THREADS)]))
+        self.assertEqual([], refused)
+        self.assertEqual({row.id for row in made}, {row.id for row in self.live(volume)})
+        wanted = grants.wanted(self.database, volume.id)
+        self.assertEqual({f'iqn.{number}' for number in range(THREADS)},
+                         {grant.initiator for grant in wanted})
+        self.assertEqual(THREADS, len({grant.alias for grant in wanted}))
+        self.assertEqual('attaching', volume_queries.get(self.database, volume.id).status)
+
+    def test_many_volumes_at_once_do_not_hinder_each_other(self):
+        chosen = [make.volume(self.database, multiattach=True) for _ in range(THREADS)]
+        made, refused = self.split(self.at_once([
+            self.reserve(volume, make.connector('iqn.a')) for volume in chosen]))
+        self.assertEqual([], refused)
+        self.assertEqual({volume.id for volume in chosen}, {row.volume_id for row in made})
+
+    def test_a_reservation_and_the_end_of_the_volume_exclude_each_other(self):
+        for _ in range(5):
+            volume = make.volume(self.database, multiattach=True)
+            *reserved, told = self.at_once([
+                *(self.reserve(volume) for _ in range(4)),
+                lambda database, volume=volume: volumes.start_delete(database, volume.id, 60)])
+            made, refused = self.split(reserved)
+            self.assertEqual(4 - len(made), len(refused))
+            self.assertEqual(isinstance(told, errors.InvalidVolume), bool(made))
+            self.assertEqual(len(made), len(self.live(volume)))
+
+
+@base.on_every_database
+class MoveRaceTest(Case):
+
+    def test_one_generation_is_moved_from_once(self):
+        row = make.attachment(self.database, state=S.CONNECTING)
+        facts = attachments.Facts(connection={'lun': 1})
+        made, refused = self.split(self.at_once([
+            lambda database: attachments.move(database, row.volume_id, row.id, E.CONNECTED, facts,
+                                              row.generation)
+            for _ in range(THREADS)]))
+        self.assertEqual([errors.StaleGeneration] * (THREADS - 1), refused)
+        self.assertEqual(row.generation + 1, made[0].new.generation)
+
+    def test_all_hosts_leave_at_once(self):
+        volume = make.volume(self.database, multiattach=True)
+        rows = [make.attachment(self.database, volume, S.DISCONNECTING) for _ in range(THREADS)]
+        made, refused = self.split(self.at_once([
+            lambda database, row=row: attachments.move(
+                database, row.volume_id, row.id, E.DISCONNECTED, generation=row.generation)
+            for row in rows]))
+        self.assertEqual((THREADS, []), (len(made), refused))
+        self.assertEqual([], self.live(volume))
+        after = volume_queries.get(self.database, volume.id)
+        self.assertEqual(('available', 'detached'), (after.status, after.attach_status))
+
+    def test_hosts_join_and_leave_at_once(self):
+        volume = make.volume(self.database, multiattach=True)
+        rows = [make.attachment(self.database, volume, S.DISCONNECTING,
+                                with_connector=make.connector('iqn.shared'))
+                for _ in range(THREADS // 2)]
+        made, refused = self.split(self.at_once([
+            *(lambda database, row=row: attachments.move(
+                database, row.volume_id, row.id, E.DISCONNECTED) for row in rows),
+            *(self.reserve(volume, make.connector('iqn.shared')) for _ in rows)]))
+        self.assertEqual((2 * len(rows), []), (len(made), refused))
+        [grant] = grants.wanted(self.database, volume.id)
+        self.assertEqual('iqn.shared', grant.initiator)
+        self.assertEqual({S.CONNECTING}, {row.state for row in self.live(volume)})
+
+
+@base.on_every_database
+class ClaimRaceTest(Case):
+
+    def test_the_same_gigabyte_is_given_away_once(self):
+        make.pool(self.database, total_gb=10)
+        waiting = [make.volume(self.database, own_status=volume_lifecycle.OwnStatus.CREATING,
+                               size_gb=3) for _ in range(8)]
+        answers = self.at_once([
+            lambda database, volume=volume: volumes.claim(
+                database, volume.id, volume.generation, make.POOL, None, 60)
+            for volume in waiting])
+        self.assertEqual([2, 2, 2], [answer for answer in answers if answer is not None])
+        self.assertEqual(9, pools.get(self.database, make.POOL, 60).allocated_gb)
+
+    def test_one_volume_is_claimed_once(self):
+        names = [make.pool(self.database, f'storage-{number}@file#pool') for number in range(8)]
+        volume = make.volume(self.database, own_status=volume_lifecycle.OwnStatus.CREATING)
+        made, refused = self.split(self.at_once([
+            lambda database, name=name: volumes.claim(
+                database, volume.id, volume.generation, name, None, 60) for name in names]))
+        self.assertEqual(([2], [errors.StaleGeneration] * 7), (made, refused))
+        self.assertEqual(1, sum(pools.get(self.database, name, 60).allocated_gb
+                                for name in names))

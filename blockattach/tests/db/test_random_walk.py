@@ -1,0 +1,151 @@
+"""Status is derived: whatever happens in whatever order, the volume says what its rows are."""
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db import volumes
+from blockattach.db.models import attachment as attachment_models
+from blockattach.db.models import pool as pool_models
+from blockattach.db.models import volume as volume_models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+ATTACHMENT_STEPS = 300
+VOLUME_STEPS = 200
+OWN = volume_lifecycle.OwnStatus
+
+_rows = attachment_models.attachments
+_grants = attachment_models.grants
+_volumes = volume_models.volumes
+_pools = pool_models.pools
+
+
+class Invariants(base.DatabaseTestCase):
+    """What must be true after every step, read with queries of the test's own."""
+
+    def rows(self, query):
+        with self.database.reader() as reader:
+            return reader.execute(query).all()
+
+    def check_attachments(self):
+        live = [row for row in self.rows(_rows.select()) if row.state != 'gone']
+        for row in self.rows(_rows.select()):
+            self.assertEqual(row.state == 'gone', row.deleted)
+            self.assertEqual(lifecycle.RANKS.get(row.state), row.rank)
+            self.assertEqual(row.state in lifecycle.TRANSITIONAL, row.deadline is not None)
+            if row.deleted:
+                self.assertIsNone(row.slot)
+        for volume in self.rows(_volumes.select()):
+            mine = [row for row in live if row.volume_id == volume.id]
+            lowest = min((row.rank for row in mine), default=None)
+            derived = volume_lifecycle.derive_status(volume.own_status, lowest)
+            self.assertEqual((lowest, *derived),
+                             (volume.lowest_rank, volume.status, volume.attach_status))
+            slots = [row.slot for row in mine]
+            if volume.multiattach:
+                self.assertEqual([None] * len(mine), slots)
+            else:
+                self.assertEqual(len(mine), len(set(slots) & {0, 1}))
+                self.assertGreaterEqual(1, len({row.instance_uuid for row in mine}))
+            self.check_grants(volume, mine)
+
+    def check_grants(self, volume, mine):
+        needed = {name for row in mine for name in (row.initiator, row.previous_initiator) if name}
+        found = self.rows(_grants.select().where(_grants.c.volume_id == volume.id))
+        self.assertEqual(needed, {grant.initiator for grant in found})
+        self.assertEqual(len(found), len({grant.alias for grant in found}))
+        modes = {}
+        for row in mine:
+            if row.state in lifecycle.GRANTED:
+                for name in {row.initiator, row.previous_initiator} - {None}:
+                    modes.setdefault(name, set()).add(connection.AccessMode(row.mode))
+        self.assertEqual(
+            {name: connection.widest(asked) for name, asked in modes.items()},
+            {grant.initiator: grant.mode for grant in grants.wanted(self.database, volume.id)})
+
+    def check_pools(self):
+        for pool in self.rows(_pools.select()):
+            placed = self.rows(sa.select(_volumes.c.size_gb).where(
+                _volumes.c.pool == pool.name, _volumes.c.deleted == sa.false()))
+            self.assertEqual(sum(size for size, in placed), pool.allocated_gb, pool.name)
+            self.assertLessEqual(pool.allocated_gb, pool.limit_gb)
+
+
+@base.on_chosen_databases
+class AttachmentWalkTest(Invariants):
+
+    def test_the_volume_says_what_its_rows_are(self):
+        chance = self.random()
+        chosen = [make.volume(self.database, multiattach=shared) for shared in (True, True, False)]
+        alive, refused = [], 0
+        for _ in range(ATTACHMENT_STEPS):
+            try:
+                if not alive or chance.random() < 0.2:
+                    alive.append(self._reserve(chance, chance.choice(chosen)))
+                else:
+                    number = chance.randrange(len(alive))
+                    alive[number] = self._move(chance, alive[number])
+                    if alive[number].state is lifecycle.State.GONE:
+                        del alive[number]
+            except (errors.InvalidVolume, errors.InvalidTransition):
+                refused += 1
+            self.check_attachments()
+        self.assertLess(refused, ATTACHMENT_STEPS / 2, 'the walk hardly went anywhere')
+
+    def _reserve(self, chance, volume):
+        return attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, chance.choice(('instance-a', 'instance-b')),
+            chance.choice((None, *connection.AccessMode)),
+            chance.choice((None, self._connector(chance)))), 60)
+
+    def _move(self, chance, row):
+        event = chance.choice(lifecycle.allowed_events(row.state) if chance.random() < 0.9
+                              else tuple(lifecycle.Event))
+        if event is lifecycle.Event.RELEASE and row.initiator is not None:
+            # The backend knows of it: control never releases such a row.
+            event = lifecycle.Event.DISCONNECT
+        return make.move(self.database, row, event, with_connector=self._connector(chance))
+
+    def _connector(self, chance):
+        return make.connector(f'iqn.{chance.randrange(4)}', mode=chance.choice(('rw', 'ro')))
+
+
+@base.on_chosen_databases
+class VolumeWalkTest(Invariants):
+
+    def test_what_is_given_away_is_what_is_placed(self):
+        chance = self.random()
+        names = [make.pool(self.database, f'storage-{number}@file#pool', total_gb=40)
+                 for number in range(2)]
+        known, late = [], 0
+        for _ in range(VOLUME_STEPS):
+            if not known or chance.random() < 0.2:
+                known.append(make.volume(self.database, own_status=OWN.CREATING,
+                                         size_gb=chance.randrange(1, 15)).id)
+            else:
+                late += self._step(chance, chance.choice(known), chance.choice(names))
+            self.check_pools()
+            self.check_attachments()
+        self.assertLess(late, VOLUME_STEPS * 0.9, 'the walk hardly went anywhere')
+
+    def _step(self, chance, volume_id, name):
+        """One verb, also a wrong or late one; 1 if it was refused."""
+        [row] = self.rows(_volumes.select().where(_volumes.c.id == volume_id))
+        generation = row.generation - (chance.random() < 0.1)
+        act = chance.choice((
+            lambda: volumes.claim(self.database, volume_id, generation, name, None, 60),
+            lambda: volumes.unclaim(self.database, volume_id, generation, 60),
+            lambda: volumes.created(self.database, volume_id, generation, False),
+            lambda: volumes.failed(self.database, volume_id, generation),
+            lambda: volumes.start_delete(self.database, volume_id, 60),
+            lambda: volumes.deleted(self.database, volume_id, generation),
+            lambda: volumes.delete_failed(self.database, volume_id, generation)))
+        try:
+            act()
+            return 0
+        except (errors.StaleGeneration, errors.InvalidVolume, errors.VolumeNotFound):
+            return 1

@@ -1,0 +1,125 @@
+"""A scheduler as a service: registered, heard over the bus, looking for what waits, stopped."""
+import queue
+import threading
+import uuid
+
+from oslo_config import cfg
+
+from blockattach import context
+from blockattach.conf import rpc as rpc_conf
+from blockattach.conf import scheduler as scheduler_conf
+from blockattach.conf import service as service_conf
+from blockattach.db import services
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import binaries
+from blockattach.domain import volume_lifecycle
+from blockattach.objects import placement as placement_objects
+from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.rpc import transport
+from blockattach.scheduler import endpoint
+from blockattach.scheduler import filters
+from blockattach.scheduler import flows
+from blockattach.scheduler import housekeeping
+from blockattach.scheduler import placement
+from blockattach.scheduler import pools as scheduler_pools
+from blockattach.scheduler import service
+from blockattach.scheduler import waiting
+from blockattach.scheduler import weighers
+from blockattach.testing import clock as testing_clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.tests.db import managers
+
+PATIENCE = 10
+SETTINGS = scheduler_conf.SchedulerSettings()
+HERE = service_conf.ServiceSettings(host='here')
+
+
+class SchedulerServiceTest(base.DatabaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.clock = testing_clock.ManualClock()
+        self.heard = queue.Queue()
+        conf = cfg.ConfigOpts()
+        conf([], project='blockattach', default_config_files=[])
+        self.bus = transport.Bus(
+            transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
+            rpc_conf.RpcSettings())
+        self.addCleanup(self.bus.close)
+        self.service = self.build()
+        make.pool(self.database, 'one@b#p', 10)
+
+    def build(self):
+        def accept(database, host, volume_id, generation):
+            taken_on = managers.accept(database, host, volume_id, generation)
+            self.heard.put((host, volume_id))
+            return taken_on
+        chooser = scheduler_pools.PoolChooser(
+            self.database, filters.load(SETTINGS.filters), weighers.load(SETTINGS.weighers),
+            HERE.service_down_time, self.clock)
+        placing = placement.Placement(self.database, flows.PlacingFlows(
+            self.database, chooser, managers.Managers(self.database, accept), SETTINGS))
+        looking = waiting.WaitingVolumes(self.database, placing, HERE.service_down_time,
+                                         SETTINGS.placing_seconds)
+        server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking), HERE.host)
+        presence = services.Presence(self.database, binaries.SCHEDULER, HERE.host, 'nova')
+        return service.SchedulerService(server, looking, housekeeping.Housekeeping(self.database),
+                                        presence, HERE, SETTINGS, self.clock)
+
+    def start(self):
+        self.service.start()
+        self.addCleanup(self.service.stop)
+
+    def volume(self):
+        return make.volume(self.database,
+                           own_status=volume_lifecycle.OwnStatus.CREATING)
+
+    def registered(self):
+        return services.get_by_host(self.database, binaries.SCHEDULER, 'here',
+                                    HERE.service_down_time)
+
+    def test_a_request_from_the_bus_is_placed(self):
+        self.start()
+        asked = self.volume()
+        scheduler_rpc.SchedulerClient(self.bus).create_volume(
+            context.admin_context(), placement_objects.VolumeRequest.from_domain(
+                volume_queries.request(self.database, asked.id)))
+        self.assertEqual(('one@b', asked.id), self.heard.get(timeout=PATIENCE))
+        self.assertEqual('one@b#p', volume_queries.get(self.database, asked.id).pool)
+
+    def test_what_waited_is_found_at_start_and_from_time_to_time(self):
+        asked = self.volume()
+        volumes.claim(self.database, asked.id, asked.generation, 'one@b#p', None, 60)
+        volumes.unclaim(self.database, asked.id, asked.generation + 1, -1)
+        make.pool(self.database, 'two@b#p', 10)
+        self.start()
+        self.assertEqual(('two@b', asked.id), self.heard.get(timeout=PATIENCE))
+        later = self.volume()
+        volumes.claim(self.database, later.id, later.generation, 'two@b#p', None, 60)
+        volumes.unclaim(self.database, later.id, later.generation + 1, -1)
+        self.assertTrue(self.clock.until_waiting(2))
+        self.clock.advance(SETTINGS.waiting_interval)
+        self.assertEqual(('one@b', later.id), self.heard.get(timeout=PATIENCE))
+
+    def test_it_registers_and_gives_signs_of_life(self):
+        self.start()
+        self.assertTrue(self.clock.until_waiting(2))
+        before = self.registered()
+        self.assertEqual((True, 'nova'), (before.up, before.availability_zone))
+        self.clock.advance(HERE.report_interval)
+        waited = threading.Event()
+        for _ in range(PATIENCE * 100):
+            if self.registered().updated_at > before.updated_at:
+                break
+            waited.wait(0.01)
+        self.assertGreater(self.registered().updated_at, before.updated_at)
+
+    def test_after_its_end_no_thread_of_it_runs(self):
+        before = set(threading.enumerate())
+        self.service.start()
+        names = {thread.name for thread in set(threading.enumerate()) - before}
+        self.assertLessEqual({'scheduler-heartbeat', 'scheduler-waiting'}, names)
+        self.service.stop()
+        left = {thread.name for thread in set(threading.enumerate()) - before}
+        self.assertFalse({name for name in left if name.startswith('scheduler')}, left)

@@ -1,0 +1,212 @@
+"""The verbs of a volume's own life: each one transaction, and late words change nothing."""
+import uuid
+
+from blockattach import errors
+from blockattach.db import grants
+from blockattach.db import pools
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+OWN = volume_lifecycle.OwnStatus
+OTHER_POOL = 'storage-2@file#pool'
+
+
+class Case(base.DatabaseTestCase):
+
+    def volume(self, own_status=OWN.CREATING, **facts):
+        return make.volume(self.database, own_status=own_status, **facts)
+
+    def again(self, volume):
+        return volume_queries.get(self.database, volume.id)
+
+    def allocated(self, name=make.POOL):
+        return pools.get(self.database, name, 60).allocated_gb
+
+    def claim(self, volume, name=make.POOL, generation=None):
+        return volumes.claim(self.database, volume.id, generation or volume.generation, name,
+                             'a-service', 60)
+
+
+@base.on_chosen_databases
+class CreateTest(Case):
+
+    def test_as_it_was_asked_for(self):
+        kind = make.volume_type(self.database, 'gold', multiattach=True)
+        made = self.volume(multiattach=True, size_gb=7, name='data', kind=kind,
+                         metadata={'Key': 'a', 'key': 'b'})
+        self.assertEqual(
+            ('creating', 'creating', 'detached', 7, 'data', True, False, 'gold', kind.id, None,
+             (), 1, {'Key': 'a', 'key': 'b'}, None),
+            (made.own_status, made.status, made.attach_status, made.size_gb, made.name,
+             made.multiattach, made.bootable, made.volume_type_name, made.volume_type_id,
+             made.pool, made.tried, made.generation, made.metadata, made.owner))
+        self.assertEqual(made, self.again(made))
+
+    def test_all_of_unicode_in_its_name(self):
+        name = 'päckchen \N{ROCKET} %s \'"\\'
+        self.assertEqual(name, self.again(self.volume(name=name)).name)
+
+    def test_no_such_volume(self):
+        gone = self.volume(OWN.GONE)
+        for volume_id in (str(uuid.uuid4()), gone.id):
+            self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database, volume_id)
+
+
+@base.on_chosen_databases
+class PlacementTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        make.pool(self.database, total_gb=10)
+        make.pool(self.database, OTHER_POOL, total_gb=10)
+
+    def test_a_claim_places_the_volume_and_takes_its_room(self):
+        volume = self.volume(size_gb=4)
+        self.assertEqual(2, self.claim(volume))
+        placed = self.again(volume)
+        self.assertEqual((make.POOL, 'a-service', 'creating', 2),
+                         (placed.pool, placed.service_uuid, placed.own_status, placed.generation))
+        self.assertEqual((4, 1), (self.allocated(), volume_queries.attempts(self.database,
+                                                                            volume.id)))
+
+    def test_a_pool_is_filled_to_its_limit_and_no_further(self):
+        self.assertEqual(2, self.claim(self.volume(size_gb=6)))
+        self.assertIsNone(self.claim(self.volume(size_gb=5)))
+        self.assertEqual(2, self.claim(self.volume(size_gb=4)))
+        self.assertEqual(10, self.allocated())
+
+    def test_no_room_changes_nothing(self):
+        volume = self.volume(size_gb=11)
+        self.assertIsNone(self.claim(volume))
+        self.assertIsNone(self.claim(volume, 'no-such@pool#here'))
+        self.assertEqual((volume, 0), (self.again(volume), self.allocated()))
+
+    def test_a_volume_that_is_placed_is_not_placed_again(self):
+        volume = self.volume(size_gb=4)
+        self.claim(volume)
+        for generation in (1, 2, 3):
+            self.assertRaises(errors.StaleGeneration, self.claim, volume, OTHER_POOL, generation)
+        self.assertEqual((4, 0), (self.allocated(), self.allocated(OTHER_POOL)))
+
+    def test_given_back_it_waits_for_another_and_remembers_the_first(self):
+        volume = self.volume(size_gb=4)
+        self.claim(volume)
+        self.assertRaises(errors.StaleGeneration, volumes.unclaim, self.database, volume.id, 1, 60)
+        self.assertEqual(3, volumes.unclaim(self.database, volume.id, 2, 60))
+        waiting = self.again(volume)
+        self.assertEqual((None, None, (make.POOL,), 'creating', 3),
+                         (waiting.pool, waiting.service_uuid, waiting.tried, waiting.own_status,
+                          waiting.generation))
+        self.assertEqual(0, self.allocated())
+        self.assertEqual(4, self.claim(waiting, OTHER_POOL))
+        self.assertEqual((4, 2), (self.allocated(OTHER_POOL),
+                                  volume_queries.attempts(self.database, volume.id)))
+
+    def test_who_works_on_it_writes_himself_down_unless_it_has_moved_on(self):
+        volume = self.volume()
+        self.claim(volume)
+        self.assertFalse(volumes.own(self.database, volume.id, 1, 'late', 60))
+        self.assertTrue(volumes.own(self.database, volume.id, 2, 'me', 60))
+        self.assertFalse(volumes.own(self.database, str(uuid.uuid4()), 2, 'me', 60))
+        self.assertEqual(('me', 2), (self.again(volume).owner, self.again(volume).generation))
+
+    def test_created_it_is_available(self):
+        volume = self.volume()
+        self.claim(volume)
+        self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id, 1,
+                          False)
+        volumes.created(self.database, volume.id, 2, shared_targets=False)
+        after = self.again(volume)
+        self.assertEqual(('available', 'available', None, False, 3),
+                         (after.own_status, after.status, after.owner, after.shared_targets,
+                          after.generation))
+        for generation in (2, 3):
+            self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
+                              generation, False)
+
+    def test_what_nobody_placed_cannot_have_been_created(self):
+        volume = self.volume()
+        self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
+                          volume.generation, False)
+
+    def test_failed_it_is_in_error_and_its_room_is_free(self):
+        volume = self.volume(size_gb=4)
+        self.claim(volume)
+        volumes.failed(self.database, volume.id, 2)
+        self.assertEqual(('error', None, 0),
+                         (self.again(volume).status, self.again(volume).pool, self.allocated()))
+        self.assertRaises(errors.StaleGeneration, self.claim, volume, make.POOL, 3)
+
+
+@base.on_chosen_databases
+class DeleteTest(Case):
+
+    def test_what_a_backend_has_is_told_to_go_first(self):
+        volume = self.volume(OWN.AVAILABLE, size_gb=4)
+        told = volumes.start_delete(self.database, volume.id, 60)
+        self.assertEqual(('deleting', 'storage-1@file', volume.generation + 1, 4),
+                         (told.status, told.owner, told.generation, self.allocated()))
+        self.assertEqual(told, self.again(volume))
+        volumes.deleted(self.database, volume.id, told.generation)
+        self.assertEqual(0, self.allocated())
+        self.assertRaises(errors.VolumeNotFound, self.again, volume)
+
+    def test_what_no_backend_has_is_gone_at_once(self):
+        volume = self.volume(OWN.ERROR)
+        told = volumes.start_delete(self.database, volume.id, 60)
+        self.assertEqual(('deleted', None), (told.own_status, told.pool))
+        self.assertRaises(errors.VolumeNotFound, self.again, volume)
+
+    def test_room_is_given_back_once(self):
+        volume = self.volume(OWN.AVAILABLE, size_gb=4)
+        self.volume(OWN.AVAILABLE, size_gb=3)
+        told = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, told.generation)
+        self.assertRaises(errors.VolumeNotFound, volumes.deleted, self.database, volume.id,
+                          told.generation)
+        self.assertEqual(3, self.allocated())
+
+    def test_refused_it_may_be_told_again(self):
+        volume = self.volume(OWN.ERROR_DELETING, size_gb=4)
+        self.assertEqual(('error_deleting', 4), (volume.status, self.allocated()))
+        told = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, told.generation)
+        self.assertEqual(0, self.allocated())
+
+    def test_a_late_word_changes_nothing(self):
+        volume = self.volume(OWN.AVAILABLE)
+        for verb in (volumes.deleted, volumes.delete_failed):
+            for generation in (volume.generation, volume.generation - 1):
+                self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
+                                  generation)
+        for verb in (volumes.failed, lambda *values: volumes.unclaim(*values, 60)):
+            self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
+                              volume.generation)
+        self.assertEqual(volume, self.again(volume))
+
+    def test_what_is_being_made_or_removed_cannot_be_told_to_go(self):
+        deleting = self.volume(OWN.AVAILABLE)
+        volumes.start_delete(self.database, deleting.id, 60)
+        for volume in (self.volume(), deleting):
+            before = self.again(volume)
+            self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
+                              volume.id, 60)
+            self.assertEqual(before, self.again(volume))
+
+    def test_an_attachment_in_any_state_keeps_it(self):
+        for state in lifecycle.LIVE:
+            row = make.attachment(self.database, state=state)
+            self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
+                              row.volume_id, 60)
+        gone = make.attachment(self.database, state=lifecycle.State.GONE)
+        volumes.start_delete(self.database, gone.volume_id, 60)
+
+    def test_its_credentials_go_with_it(self):
+        row = make.attachment(self.database, state=lifecycle.State.GONE)
+        told = volumes.start_delete(self.database, row.volume_id, 60)
+        volumes.deleted(self.database, row.volume_id, told.generation)
+        self.assertIsNone(grants.credential(self.database, row.volume_id, row.initiator))

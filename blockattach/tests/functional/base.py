@@ -1,0 +1,106 @@
+"""What functional tests share: a service of their own in a process of its own, asked over HTTP."""
+import http.client
+import json
+import os
+import random
+import threading
+import unittest
+import urllib.parse
+import uuid
+
+from blockattach import clock
+from blockattach.testing import stack
+
+SECONDS = 20
+_TICK = 0.02
+
+
+class Api:
+    """Plain requests: status and body, whatever they are. One connection a request."""
+
+    def __init__(self, endpoint):
+        self._parts = urllib.parse.urlsplit(endpoint)
+
+    def ask(self, method, path, body=None):
+        """The status and the body, read; OSError if there is no answer."""
+        connection = http.client.HTTPConnection(self._parts.hostname, self._parts.port,
+                                                timeout=SECONDS)
+        try:
+            connection.request(
+                method, self._parts.path + path, None if body is None else json.dumps(body),
+                {'OpenStack-API-Version': 'volume 3.71',
+                 'Content-Type': 'application/json'})
+            answer = connection.getresponse()
+            text = answer.read()
+        except http.client.HTTPException as exc:
+            raise ConnectionError(str(exc)) from exc
+        finally:
+            connection.close()
+        return answer.status, json.loads(text) if text else None
+
+    def list(self, noun, path=None):
+        """All of a noun, in detail."""
+        return self.ask('GET', path or f'/{noun}/detail')[1][noun]
+
+
+def connector(host):
+    """What a host tells of itself."""
+    return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '127.0.0.1'}
+
+
+def instance(host):
+    """The server that runs on a host, for calls that do not tell the connector."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
+
+
+def wait_for(condition, seconds=SECONDS):
+    """What the condition says in the end: as soon as it is true, at the latest after so long."""
+    time = clock.Clock()
+    never = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.wait(never, _TICK)
+    return found
+
+
+def settled(read_status):
+    """The status of a volume once it is no longer being made; False if that never ends."""
+    return wait_for(lambda: (status := read_status()) != 'creating' and status)
+
+
+class StackTestCase(unittest.TestCase):
+    """A test that starts the service."""
+
+    def a_stack(self, backend='fake', **options):
+        """A service that serves, until the end of the test."""
+        made = stack.Stack(backend, **options)
+        self.addCleanup(made.remove)
+        self.addCleanup(made.stop)
+        made.start()
+        return made
+
+    def outside_program(self, present, name):
+        """Skip without an outside program; where CI is true, its absence is a failure."""
+        if not present:
+            if os.environ.get('CI') == 'true':
+                self.fail(f'{name} is not installed')
+            print(f'{self.id()}: {name} is not installed')
+            self.skipTest(f'{name} is not installed')
+
+    def random(self):
+        """Chance that can be had again: from the seed that is printed."""
+        seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
+        print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
+        return random.Random(seed)
+
+    def a_volume(self, api, **wanted):
+        """The id of a volume that is available."""
+        status, made = api.ask('POST', '/volumes', {'volume': {'size': 1, **wanted}})
+        self.assertEqual(202, status, made)
+        volume_id = made['volume']['id']
+        self.assertEqual('available', self.settled(api, volume_id))
+        return volume_id
+
+    def settled(self, api, volume_id):
+        """The status of a volume once it is no longer being made."""
+        return settled(lambda: api.ask('GET', f'/volumes/{volume_id}')[1]['volume']['status'])

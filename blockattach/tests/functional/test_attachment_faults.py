@@ -1,0 +1,303 @@
+"""The backend fails at each step of an attachment's life: what is told, and what is left."""
+import functools
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.drivers import faults
+from blockattach.tests.functional import lives
+
+S = lifecycle.State
+RW, RO = lives.RW, lives.RO
+REFUSED = faults.Fault.REFUSED
+UNCERTAIN = (faults.Fault.UNCERTAIN_BEFORE, faults.Fault.UNCERTAIN_AFTER)
+FAULTS = (REFUSED, *UNCERTAIN)
+
+
+class FaultCase(lives.WorldTestCase):
+    """One world for all cases of a test; each begins with a volume that another host uses."""
+
+    def each(self, case, *steps):
+        """Each fault at each step, on a volume whose first host has a session.
+
+        :param case: called with what plans the fault, and with the fault
+        """
+        for driver, method in steps:
+            for fault in FAULTS:
+                with self.subTest(method=method, fault=fault):
+                    self.volume = self.world.volume(multiattach=True)
+                    self.first = self.world.attached(self.volume, 'first', RW)
+                    faulty = getattr(self.world, driver).faults
+                    case(functools.partial(faulty.plan, method, fault), fault)
+                    faulty.clear()
+                    self.assert_first_untouched()
+
+    def assert_first_untouched(self):
+        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.first.initiator])
+        self.assertEqual(self.first, self.world.again(self.first))
+
+    def assert_told(self, fault, told):
+        """Final or uncertain, as it was."""
+        self.assertIsInstance(told, errors.BackendError)
+        self.assertEqual(fault is REFUSED, told.final, told)
+
+    def hosts(self):
+        return {name.rpartition(':')[2] for name in self.world.let_in(self.volume)}
+
+
+class CreateTest(FaultCase):
+
+    def test_what_is_told_and_what_is_left(self):
+        def case(plan, fault):
+            plan()
+            told = lives.outcome(self.world.create, self.volume, 'second')
+            self.assert_told(fault, told)
+            if fault is REFUSED:
+                self.assertEqual([self.first], self.world.rows(self.volume))
+            else:
+                # The caller never learned its id: it goes at once, whatever was done.
+                [left] = [row for row in self.world.rows(self.volume) if row != self.first]
+                self.assertEqual(S.DISCONNECTING, left.state)
+                self.world.look()
+                self.assertEqual([self.first], self.world.rows(self.volume))
+            self.assertEqual({'first'}, self.hosts())
+            self.assert_agree()
+        self.each(case, ('store', 'device'), ('target', 'grant'))
+
+    def test_a_withdrawn_one_that_cannot_be_shut_out_is_not_used_again(self):
+        volume = self.world.volume()
+        self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint))
+        told = lives.outcome(self.world.create, volume, 'a')
+        self.assertFalse(told.final)
+        self.world.target.faults.plan('revoke', REFUSED)
+        self.world.look()
+        [row] = self.world.rows(volume)
+        self.assertEqual(S.ERROR_DETACHING, row.state)
+        self.world.target.faults.clear()
+        self.world.look()
+        self.assertEqual({}, self.world.let_in(volume))
+
+    def test_nobody_keeps_what_was_not_even_asked(self):
+        """A manager too old for the message: final, and known only to the caller's side."""
+        volume = self.world.volume()
+        self.world.managers.add(lives.HOST, TooOld(self.world.life.endpoint))
+        with self.assertRaises(errors.BackendRefused):
+            self.world.create(volume, 'a')
+        self.assertEqual([], self.world.rows(volume))
+        row = self.world.reserve(volume)
+        with self.assertRaises(errors.BackendRefused):
+            self.world.update(row, 'a')
+        self.assertEqual(S.RESERVED, self.world.again(row).state)
+        self.world.managers.add(lives.HOST, self.world.life.endpoint)
+        self.world.update(row, 'a')
+        self.world.managers.add(lives.HOST, TooOld(self.world.life.endpoint))
+        with self.assertRaises(errors.BackendRefused):
+            self.world.delete(row)
+        self.assertEqual(S.CONNECTED, self.world.again(row).state)
+        self.assert_agree()
+
+    def test_an_error_that_nobody_foresaw_is_uncertain(self):
+        volume = self.world.volume()
+        self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint,
+                                                         ZeroDivisionError()))
+        with self.assertRaises(ZeroDivisionError):
+            self.world.create(volume, 'a')
+        self.world.look()
+        self.assertEqual([], self.world.rows(volume))
+        self.assert_agree()
+
+
+class UpdateTest(FaultCase):
+
+    def test_a_reserved_one(self):
+        def case(plan, fault):
+            row = self.world.reserve(self.volume, RO)
+            plan()
+            told = lives.outcome(self.world.update, row, 'second')
+            self.assert_told(fault, told)
+            now = self.world.again(row)
+            if fault is REFUSED:
+                self.assertEqual((S.RESERVED, None, RO), (now.state, now.initiator, now.mode))
+                self.assertEqual({'first'}, self.hosts())
+                self.assert_agree()
+            else:
+                self.assertEqual((S.CONNECTING, lives.HOST), (now.state, now.owner))
+            self.assertEqual(S.CONNECTED, self.world.update(row, 'second').state)
+            self.assertEqual({'first', 'second'}, self.hosts())
+            self.assert_agree()
+        self.each(case, ('store', 'device'), ('target', 'grant'))
+
+    def test_one_that_changes_its_host(self):
+        def case(plan, fault):
+            row = self.world.attached(self.volume, 'old')
+            plan()
+            told = lives.outcome(self.world.update, row, 'new')
+            self.assert_told(fault, told)
+            now = self.world.again(row)
+            # The old host keeps its session until the new one is in.
+            self.assertEqual((RW, 1), self.world.let_in(self.volume)[row.initiator])
+            if fault is REFUSED:
+                self.assertEqual((S.ATTACHED, row.connector, row.initiator, row.connection),
+                                 (now.state, now.connector, now.initiator, now.connection))
+                self.assert_agree()
+            else:
+                self.assertEqual(S.CONNECTING, now.state)
+            self.world.update(row, 'new')
+            self.assertEqual({'first', 'new'}, self.hosts())
+            self.assert_agree()
+        self.each(case, ('store', 'device'), ('target', 'grant'))
+
+    def test_the_old_host_cannot_be_shut_out(self):
+        """The new one is in and the row says so: that is what is told; the rest is mended."""
+        def case(plan, fault):
+            row = self.world.attached(self.volume, 'old')
+            plan()
+            self.assertEqual(S.CONNECTED, self.world.update(row, 'new').state)
+            self.world.look()
+            self.assertEqual({'first', 'new'}, self.hosts())
+            self.assert_agree()
+        self.each(case, ('target', 'revoke'))
+
+    def test_an_uncertain_one_goes_on_by_itself(self):
+        for fault in UNCERTAIN:
+            with self.subTest(fault=fault):
+                volume = self.world.volume()
+                row = self.world.reserve(volume)
+                self.world.target.faults.plan('grant', fault)
+                self.assert_told(fault, lives.outcome(self.world.update, row, 'a'))
+                self.world.life.reconciler.mend()
+                self.assertEqual(S.CONNECTING, self.world.again(row).state)
+                self.world.expire()
+                self.world.look()
+                self.assertEqual(S.CONNECTED, self.world.again(row).state)
+                self.assert_agree()
+
+
+class DeleteTest(FaultCase):
+
+    def test_one_of_two_hosts(self):
+        def case(plan, fault):
+            row = self.world.attached(self.volume, 'second')
+            plan()
+            self.assert_told(fault, lives.outcome(self.world.delete, row))
+            now = self.world.again(row)
+            if fault is REFUSED:
+                self.assertEqual(S.ATTACHED, now.state)
+                self.assertEqual((RW, 1), self.world.let_in(self.volume)[row.initiator])
+                self.assert_agree()
+            else:
+                self.assertEqual((S.DISCONNECTING, lives.HOST), (now.state, now.owner))
+            self.assertEqual([self.first], self.world.delete(row))
+            self.assertEqual({'first'}, self.hosts())
+            self.assert_agree()
+        self.each(case, ('target', 'revoke'))
+
+    def test_an_uncertain_one_goes_by_itself(self):
+        for fault in UNCERTAIN:
+            volume = self.world.volume()
+            row = self.world.attached(volume, 'a')
+            self.world.target.faults.plan('revoke', fault)
+            self.assert_told(fault, lives.outcome(self.world.delete, row))
+            self.world.expire()
+            self.world.look()
+            self.assertEqual([], self.world.rows(volume))
+            self.assert_agree()
+
+    def test_nobody_answers(self):
+        volume = self.world.volume()
+        row = self.world.attached(volume, 'a')
+        self.world.managers.remove(lives.HOST)
+        self.assertFalse(lives.outcome(self.world.delete, row).final)
+        self.assertFalse(lives.outcome(
+            self.world.create, self.world.shown(volume), 'b', None, row.instance_uuid).final)
+        self.world.begin_life()
+        self.world.look()
+        self.assertEqual([], self.world.rows(volume))
+        self.assert_agree()
+
+
+class SharedGrantTest(FaultCase):
+    """Two attachments of one host on one volume share a grant."""
+
+    def test_the_widest_mode_and_one_credential(self):
+        volume = self.world.volume(multiattach=True)
+        reader = self.world.attached(volume, 'a', RO)
+        self.assertEqual({reader.initiator: (RO, 1)}, self.world.let_in(volume))
+        writer = self.world.create(volume, 'a', RW)
+        self.assertEqual({reader.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assertEqual(reader.connection, writer.connection)
+        self.assertEqual(RW, self.world.log_in(reader))
+        self.world.delete(writer)
+        # Live: nobody was thrown out.
+        self.assertEqual({reader.initiator: (RO, 2)}, self.world.let_in(volume))
+        self.assert_agree()
+        self.world.delete(reader)
+        self.assertEqual({}, self.world.let_in(volume))
+        self.assert_agree()
+
+    def test_every_fault_while_a_writer_comes(self):
+        def case(plan, fault):
+            reader = self.world.attached(self.volume, 'a', RO)
+            plan()
+            self.assert_told(fault, lives.outcome(self.world.create, self.volume, 'a', RW))
+            self.world.look()
+            self.assertEqual((RO, 1), self.world.let_in(self.volume)[reader.initiator])
+            self.assertEqual(reader, self.world.again(reader))
+            self.assert_agree()
+        self.each(case, ('store', 'device'), ('target', 'grant'))
+
+    def test_every_fault_while_a_writer_goes(self):
+        def case(plan, fault):
+            reader = self.world.attached(self.volume, 'a', RO)
+            writer = self.world.create(self.volume, 'a', RW)
+            plan()
+            self.assert_told(fault, lives.outcome(self.world.delete, writer))
+            if fault is REFUSED:
+                self.assertEqual((RW, 1), self.world.let_in(self.volume)[reader.initiator])
+                self.assert_agree()
+            self.world.delete(writer)
+            self.assertEqual((RO, 1), self.world.let_in(self.volume)[reader.initiator])
+            self.assert_agree()
+        self.each(case, ('store', 'device'), ('target', 'grant'))
+
+    def test_a_refused_writer_leaves_no_wider_grant(self):
+        """A writer comes; before it has its turn the grant is made as wide, on its account."""
+        volume = self.world.volume(multiattach=True)
+        self.world.attached(volume, 'a', RO)
+        other = lives.Life(self.world)
+        self.addCleanup(other.menders.stop)
+
+        def look():
+            # Another process of the same backend, with locks of its own.
+            failpoints.disarm('volume.attachments.before_grant')
+            other.truth.mend()
+            self.world.target.faults.plan('grant', REFUSED)
+        self.arm('volume.attachments.before_grant', look)
+        self.assertTrue(lives.outcome(self.world.create, volume, 'a', RW).final)
+        self.assert_agree()
+
+
+class LosesAnswers:
+    """Stands before a manager: what is asked is done, and nobody hears of it."""
+
+    def __init__(self, endpoint, error=None):
+        self._endpoint = endpoint
+        self._error = error or errors.ServiceUnreachable(topic='volume', seconds=60)
+
+    def __getattr__(self, name):
+        def ask(*arguments):
+            getattr(self._endpoint, name)(*arguments)
+            raise self._error
+        return ask
+
+
+class TooOld:
+    """Stands before a manager: nothing is asked."""
+
+    def __init__(self, endpoint):
+        self._endpoint = endpoint
+
+    def __getattr__(self, name):
+        def ask(*arguments):
+            raise errors.ConfigurationError(reason='the other side is older')
+        return ask

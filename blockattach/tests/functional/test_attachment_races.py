@@ -1,0 +1,194 @@
+"""Requests that meet: repeated, opposed, or simply many at once."""
+import collections
+import uuid
+
+from blockattach import errors
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.drivers import faults
+from blockattach.tests.functional import lives
+
+S = lifecycle.State
+RW, RO = lives.RW, lives.RO
+MANY = 100
+
+
+def stale(told):
+    return isinstance(told, errors.StaleGeneration)
+
+
+class MeetingTest(lives.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = self.world.volume()
+        self.target = self.world.target
+
+    def held(self, method, act, *arguments):
+        """Begin an act whose call of a target's method is held; its future, and what frees it."""
+        before = self.target.faults.calls.get(method, 0)
+        free = self.target.faults.hold(method)
+        running = self.begin(act, *arguments)
+        self.until_held(self.target, method, before + 1)
+        return running, free
+
+    def test_an_update_is_repeated_while_the_first_is_worked_on(self):
+        row = self.world.reserve(self.volume)
+        first, free = self.held('grant', self.world.update, row, 'a')
+        second = self.begin(self.world.update, row, 'a')
+        self.wait_for(lambda: self.world.again(row).generation == 3)
+        self.target.faults.clear()
+        free.set()
+        self.assertTrue(stale(first.result(lives.WAIT_SECONDS)))
+        self.assertEqual(S.CONNECTED, second.result(lives.WAIT_SECONDS).state)
+        self.assert_agree()
+
+    def test_an_update_is_repeated_and_the_repeat_is_refused(self):
+        row = self.world.attached(self.volume, 'old')
+        first, free = self.held('grant', self.world.update, row, 'a')
+        second = self.begin(self.world.update, row, 'b')
+        # Each of them is inside the target once; the repeat, which counts, is refused.
+        self.until_held(self.target, 'grant', 3)
+        self.target.faults.plan('grant', faults.Fault.REFUSED, 2)
+        free.set()
+        self.assertIsInstance(first.result(lives.WAIT_SECONDS), errors.BlockattachError)
+        self.assertIsInstance(second.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.target.faults.clear()
+        now = self.world.again(row)
+        self.assertEqual((S.ATTACHED, row.connector, row.mode),
+                         (now.state, now.connector, now.mode))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(self.volume))
+        self.assert_agree()
+
+    def test_two_updates_with_two_hosts(self):
+        for _ in range(5):
+            volume = self.world.volume()
+            row = self.world.attached(volume, 'old')
+            told = self.at_once(lambda row=row: self.world.update(row, 'a'),
+                                lambda row=row: self.world.update(row, 'b'))
+            now = self.world.again(row)
+            self.assertEqual(S.CONNECTED, now.state)
+            for host, answer in zip('ab', told, strict=True):
+                # Whoever was told that it is in, and is not, was followed by the other one.
+                self.assertTrue(stale(answer) or answer.host == host or now.host != host, told)
+            self.assertEqual({now.initiator}, set(self.world.let_in(volume)))
+            self.assert_agree()
+
+    def test_deleted_while_it_connects(self):
+        row = self.world.reserve(self.volume)
+        update, free = self.held('grant', self.world.update, row, 'a')
+        delete = self.begin(self.world.delete, row)
+        self.wait_for(lambda: self.world.again(row).state is S.DISCONNECTING)
+        with self.assertRaises(errors.InvalidTransition):
+            self.world.control.complete(self.world.caller, self.world.again(row))
+        self.target.faults.clear()
+        free.set()
+        self.assertIsInstance(update.result(lives.WAIT_SECONDS),
+                              errors.StaleGeneration | errors.AttachmentNotFound)
+        self.assertEqual([], delete.result(lives.WAIT_SECONDS))
+        self.assert_agree()
+
+    def test_deleted_while_its_update_is_refused(self):
+        """What the update leaves is deleted, whatever it is."""
+        row = self.world.reserve(self.volume)
+        update, free = self.held('grant', self.world.update, row, 'a')
+        connecting = self.world.again(row)
+        self.target.faults.plan('grant', faults.Fault.REFUSED)
+        free.set()
+        self.assertIsInstance(update.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.target.faults.clear()
+        # The request was read while it connected.
+        self.assertEqual([], self.world.control.delete(self.world.caller, connecting))
+        self.assert_agree()
+
+    def test_completed_while_it_goes(self):
+        row = self.world.create(self.volume, 'a')
+        delete, free = self.held('revoke', self.world.delete, row)
+        with self.assertRaises(errors.InvalidTransition):
+            self.world.control.complete(self.world.caller, row)
+        with self.assertRaises(errors.InvalidTransition):
+            self.world.update(row, 'a')
+        free.set()
+        self.assertEqual([], delete.result(lives.WAIT_SECONDS))
+        self.assert_agree()
+
+    def test_four_deletes_at_once(self):
+        for host in 'abcdef':
+            volume = self.world.volume()
+            row = self.world.attached(volume, host)
+            told = self.at_once(*[lambda row=row: self.world.delete(row)] * 4)
+            self.assertIn([], told)
+            self.assertEqual([], [answer for answer in told if answer != []
+                                  and not isinstance(answer, errors.AttachmentNotFound)])
+            self.assert_agree()
+
+    def test_four_deletes_while_the_first_is_worked_on(self):
+        row = self.world.attached(self.volume, 'a')
+        first, free = self.held('revoke', self.world.delete, row)
+        others = [self.begin(self.world.delete, row) for _ in range(3)]
+        self.wait_for(lambda: self.world.again(row).generation == 7)
+        self.target.faults.clear()
+        free.set()
+        for running in (first, *others):
+            self.assertEqual([], running.result(lives.WAIT_SECONDS))
+        self.assert_agree()
+
+    def test_a_new_host_while_the_old_one_is_shut_out(self):
+        """Where names tell initiators apart, the old one's is taken until it is out."""
+        volume = self.world.volume(multiattach=True)
+        row = self.world.create(volume, 'old')
+        update, free = self.held('revoke', self.world.update, row, 'new')
+        self.assertEqual(S.CONNECTED, self.world.create(volume, 'another').state)
+        free.set()
+        self.assertEqual(S.CONNECTED, update.result(lives.WAIT_SECONDS).state)
+        self.assert_agree()
+
+
+class ManyTest(lives.WorldTestCase):
+
+    def create_many(self, volume, mode=None):
+        return self.at_once(*[
+            lambda host=f'host-{number}': self.world.create(volume, host, mode)
+            for number in range(MANY)])
+
+    def test_a_shared_volume_takes_all(self):
+        volume = self.world.volume(multiattach=True)
+        told = self.create_many(volume)
+        self.assertEqual({S.CONNECTED: MANY}, collections.Counter(
+            getattr(answer, 'state', answer) for answer in told))
+        self.assertEqual(MANY, len(self.world.let_in(volume)))
+        self.assert_agree()
+        gone = self.at_once(*[lambda row=row: self.world.delete(row) for row in told])
+        self.assertEqual([], [answer for answer in gone if not isinstance(answer, list)])
+        self.assertEqual('available', self.world.shown(volume).status)
+        self.assert_agree()
+
+    def test_a_plain_volume_takes_one(self):
+        volume = self.world.volume()
+        told = self.create_many(volume)
+        refused = [answer for answer in told if isinstance(answer, errors.InvalidVolume)]
+        self.assertEqual(MANY - 1, len(refused))
+        [row] = self.world.rows(volume)
+        self.assertEqual({row.initiator: (RW, 0)}, self.world.let_in(volume))
+        self.assert_agree()
+        self.world.delete(row)
+        self.assert_agree()
+
+    def test_one_host_many_times(self):
+        volume = self.world.volume(multiattach=True)
+        modes = [RO, RW] * 10
+        told = self.at_once(*[lambda mode=mode: self.world.create(volume, 'a', mode)
+                              for mode in modes])
+        self.assertEqual({lives.initiator_of('a'): (RW, 0)}, self.world.let_in(volume))
+        self.assert_agree()
+        self.at_once(*[lambda row=row: self.world.delete(row)
+                       for row, mode in zip(told, modes, strict=True) if mode is RW])
+        self.assertEqual({lives.initiator_of('a'): (RO, 0)}, self.world.let_in(volume))
+        self.assert_agree()
+
+    def test_a_plain_volume_takes_a_moving_server_twice(self):
+        volume, server = self.world.volume(), str(uuid.uuid4())
+        told = self.at_once(*[
+            lambda host=f'host-{number}': self.world.create(volume, host, None, server)
+            for number in range(8)])
+        self.assertEqual(2, sum(not isinstance(answer, Exception) for answer in told))
+        self.assert_agree()

@@ -1,0 +1,172 @@
+"""Stock clients, unmodified, against the service over HTTP: libraries and shells."""
+import json
+import os
+import subprocess
+import sys
+import uuid
+
+import openstack
+from cinderclient import client as cinder_client
+from cinderclient import exceptions as cinder_exceptions
+from cinderclient.contrib import noauth
+from keystoneauth1 import session
+from openstack import exceptions as openstack_exceptions
+
+from blockattach.tests.functional import base
+
+PROJECT = '00000000000000000000000000000002'
+SHELL_SECONDS = 60
+
+
+def shell(program, *arguments):
+    """Run a client's shell as it is installed beside this interpreter; its output."""
+    path = os.path.join(os.path.dirname(sys.executable), program)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+    done = subprocess.run([path, *arguments], env={**kept, 'NO_PROXY': '127.0.0.1'}, text=True,
+                          capture_output=True, timeout=SHELL_SECONDS, check=False)
+    if done.returncode:
+        raise AssertionError(f'{program} {" ".join(arguments)}: {done.stdout}{done.stderr}')
+    return done.stdout
+
+
+class ClientsTest(base.StackTestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stack = base.stack.Stack('fake')
+        cls.addClassCleanup(cls.stack.remove)
+        cls.addClassCleanup(cls.stack.stop)
+        cls.stack.start()
+
+    def openstack(self, *arguments):
+        return shell('openstack', '--os-auth-type', 'none', '--os-endpoint',
+                     self.stack.endpoint, '--os-volume-api-version', '3.71', *arguments)
+
+    def openstack_json(self, *arguments):
+        return json.loads(self.openstack(*arguments, '-f', 'json'))
+
+    def cinder(self, *arguments):
+        return shell('cinder', '--os-auth-type', 'noauth', '--os-user-id',
+                     'somebody', '--os-project-id', PROJECT, '--os-endpoint',
+                     self.stack.endpoint, '--os-volume-api-version', '3.71', *arguments)
+
+    def test_cinderclient(self):
+        cinder = cinder_client.Client('3.71', session=session.Session(
+            auth=noauth.CinderNoAuthPlugin('somebody', PROJECT, endpoint=self.stack.endpoint)))
+        self.assertIn('multiattach', [kind.name for kind in cinder.volume_types.list()])
+        volume = cinder.volumes.create(1, name='by-cinderclient', volume_type='multiattach')
+        self.assertEqual('available', base.settled(lambda: cinder.volumes.get(volume.id).status))
+        self.assertIn(volume.id, [found.id for found in cinder.volumes.list()])
+        self.assertTrue(cinder.volumes.get(volume.id).multiattach)
+
+        made = cinder.attachments.create(volume.id, base.connector('one'), str(uuid.uuid4()),
+                                         'ro')
+        self.assertEqual('ro', made['connection_info']['access_mode'])
+        cinder.attachments.complete(made['id'])
+        self.assertEqual('attached', cinder.attachments.show(made['id']).status)
+        self.assertEqual('in-use', cinder.volumes.get(volume.id).status)
+        reserved = cinder.attachments.create(volume.id, None, str(uuid.uuid4()))
+        updated = cinder.attachments.update(reserved['id'], base.connector('two'))
+        self.assertEqual('iscsi', updated.connection_info['driver_volume_type'])
+        self.assertEqual(
+            {made['id'], reserved['id']},
+            {found.id for found in cinder.attachments.list(
+                search_opts={'volume_id': volume.id})})
+        for attachment_id in (made['id'], reserved['id']):
+            cinder.attachments.delete(attachment_id)
+        cinder.volumes.delete(volume.id)
+        self.assertTrue(base.wait_for(lambda: self.is_gone(cinder, volume.id)))
+
+    def is_gone(self, cinder, volume_id):
+        try:
+            cinder.volumes.get(volume_id)
+        except cinder_exceptions.NotFound:
+            return True
+        return False
+
+    def test_cinder_shell(self):
+        self.cinder('create', '1', '--name', 'by-cinder', '--volume-type', 'multiattach',
+                    '--poll')
+        shared = [line.split('|')[1:4] for line in self.cinder(
+            'list', '--fields', 'name,multiattach').splitlines() if 'by-cinder' in line]
+        self.assertEqual([['by-cinder', 'True']],
+                         [[cell.strip() for cell in row[1:]] for row in shared])
+        self.assertIn('multiattach', self.cinder('type-list'))
+        made = self.cinder('attachment-create', 'by-cinder', str(uuid.uuid4()), '--connect',
+                           'True', '--initiator', 'iqn.2026-01.org.example:shell', '--host',
+                           'shell', '--ip', '127.0.0.1', '--mode', 'rw')
+        attachment_id = next(line.split('|')[2].strip() for line in made.splitlines()
+                             if line.startswith('| id '))
+        self.cinder('attachment-update', attachment_id, '--initiator',
+                    'iqn.2026-01.org.example:moved', '--host', 'moved', '--ip', '127.0.0.1')
+        self.cinder('attachment-complete', attachment_id)
+        self.assertIn('attached', self.cinder('attachment-show', attachment_id))
+        self.assertIn(attachment_id, self.cinder('attachment-list'))
+        self.cinder('attachment-delete', attachment_id)
+        self.assertNotIn(attachment_id, self.cinder('attachment-list'))
+        self.cinder('delete', 'by-cinder')
+
+    def test_openstacksdk(self):
+        storage = openstack.connect(
+            load_yaml_config=False, load_envvars=False, auth_type='none',
+            auth={'endpoint': self.stack.endpoint}).block_storage
+        self.assertIn('multiattach', [kind.name for kind in storage.types()])
+        volume = storage.create_volume(name='by-sdk', size=1, volume_type='multiattach')
+        volume = storage.wait_for_status(volume, 'available', interval=0.05, wait=base.SECONDS)
+        self.assertTrue(volume.is_multiattach)
+        self.assertIn(volume.id, [found.id for found in storage.volumes(name='by-sdk')])
+
+        made = storage.create_attachment(volume.id, connector=base.connector('sdk'),
+                                         attach_mode='ro', instance=str(uuid.uuid4()))
+        self.assertEqual('ro', made.connection_info['access_mode'])
+        moved = storage.update_attachment(made.id, connector=base.connector('moved'))
+        self.assertEqual('ro', moved.connection_info['access_mode'])
+        storage.complete_attachment(made)
+        self.assertEqual('attached', storage.get_attachment(made.id).status)
+        self.assertEqual([made.id], [found.id for found in storage.attachments(
+            volume_id=volume.id)])
+        self.assertEqual('in-use', storage.get_volume(volume.id).status)
+        storage.delete_attachment(made.id, ignore_missing=False)
+        self.assertRaises(openstack_exceptions.NotFoundException,
+                          storage.get_attachment, made.id)
+        storage.delete_volume(volume.id)
+        storage.wait_for_delete(volume, interval=0.05, wait=base.SECONDS)
+
+    def test_openstack_shell(self):
+        made = self.openstack_json('volume', 'create', '--type', 'multiattach', '--size', '1',
+                                   'by-openstack')
+        self.assertEqual('available', self.settled(base.Api(self.stack.endpoint), made['id']))
+        self.assertIn('by-openstack',
+                      [row['Name'] for row in self.openstack_json('volume', 'list')])
+        self.assertEqual('multiattach',
+                         self.openstack_json('volume', 'show', 'by-openstack')['type'])
+        self.assertIn('multiattach', [row['Name'] for row in self.openstack_json(
+            'volume', 'type', 'list')])
+
+        # `attachment create` of the shell asks Compute for the server first, so another does it.
+        _, answer = base.Api(self.stack.endpoint).ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': made['id'], 'instance_uuid': str(uuid.uuid4()),
+            'connector': base.connector('shell')}})
+        attachment_id = answer['attachment']['id']
+        self.openstack('volume', 'attachment', 'set', '--initiator',
+                       'iqn.2026-01.org.example:set', '--host', 'set', '--ip', '127.0.0.1',
+                       attachment_id)
+        self.openstack('volume', 'attachment', 'complete', attachment_id)
+        self.assertEqual('attached', self.openstack_json(
+            'volume', 'attachment', 'show', attachment_id)['Status'])
+        self.assertIn(attachment_id, [row['ID'] for row in self.openstack_json(
+            'volume', 'attachment', 'list')])
+        self.openstack('volume', 'attachment', 'delete', attachment_id)
+        self.openstack('volume', 'delete', 'by-openstack')
+        self.assertTrue(base.wait_for(
+            lambda: base.Api(self.stack.endpoint).ask('GET', f'/volumes/{made["id"]}')[0] == 404))
+
+    def test_the_commands_of_the_readme(self):
+        """Without a version, as a newcomer types them."""
+        for arguments in (('volume', 'create', '--type', 'multiattach', '--size', '1', 'v1'),
+                          ('volume', 'list'),
+                          ('--os-volume-api-version', '3.71', 'volume', 'attachment', 'list')):
+            with self.subTest(arguments):
+                shell('openstack', '--os-auth-type', 'none',
+                      '--os-endpoint', self.stack.endpoint, *arguments)

@@ -1,0 +1,75 @@
+"""The story of `tools/quickstart`, on the service with a real tgtd and a real initiator."""
+import shutil
+import subprocess
+import unittest
+
+from blockattach.testing import initiator
+from blockattach.tests.functional import base
+from blockattach.tests.rules import sources
+
+SEARCH = '/usr/local/sbin:/usr/sbin:/sbin'
+
+
+class CommandLineTest(unittest.TestCase):
+    """What is looked at before anything is installed."""
+
+    def quickstart(self, *arguments):
+        return subprocess.run([sources.ROOT / 'tools' / 'quickstart', *arguments],
+                              capture_output=True, text=True, timeout=base.SECONDS, check=False)
+
+    def test_help(self):
+        done = self.quickstart('--help')
+        self.assertEqual(0, done.returncode)
+        for option in ('--exit', '--state-dir DIR', '--port PORT'):
+            self.assertIn(option, done.stdout)
+
+    def test_an_option_that_there_is_not(self):
+        for arguments in (['--story'], ['--exit', 'now'], ['--port']):
+            with self.subTest(arguments):
+                done = self.quickstart(*arguments)
+                self.assertEqual(2, done.returncode)
+                self.assertNotIn('Installing', done.stderr)
+
+
+class QuickstartStoryTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(shutil.which('tgtd') or shutil.which('tgtd', path=SEARCH), 'tgtd')
+        self.outside_program(initiator.available(), initiator.PROGRAM)
+        self.story = sources.load_tool('quickstart_story')
+        self.service = self.a_stack('file')
+
+    def volumes(self):
+        return base.Api(self.service.endpoint).list('volumes')
+
+    def test_it_comes_to_its_end_and_leaves_nothing(self):
+        said = []
+        told = self.story.Story(self.service.endpoint)
+        shown = self.story.play(told, said.append)
+        self.assertEqual([title for title, _ in told.steps], [row.title for row in shown])
+        self.assertEqual([], self.volumes())
+        for row in shown:
+            self.assertIn(row.title, '\n'.join(self.story.table(shown)))
+            self.assertTrue(any(row.text in line for line in said))
+
+    def test_a_step_that_fails_is_named_and_nothing_is_left(self):
+        told = self.story.Story(self.service.endpoint)
+
+        def fail():
+            raise self.story.StoryFailed('the disk is made of cheese')
+
+        steps = list(told.steps)
+        steps[5] = (steps[5][0], fail)
+        told.steps = tuple(steps)
+        with self.assertRaisesRegex(self.story.StoryFailed,
+                                    f'{steps[5][0]}: the disk is made of cheese'):
+            self.story.play(told, lambda text: None)
+        self.assertEqual([], self.volumes())
+        self.assertEqual([], base.Api(self.service.endpoint).list('attachments'))
+
+    def test_an_api_that_has_gone_is_told(self):
+        told = self.story.Story(self.service.endpoint)
+        self.service.stop()
+        with self.assertRaisesRegex(self.story.StoryFailed, told.steps[0][0]):
+            self.story.play(told, lambda text: None)

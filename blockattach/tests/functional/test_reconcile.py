@@ -1,0 +1,275 @@
+"""What a death leaves half done, or somebody changes at the target, is put right."""
+import functools
+import random
+import threading
+from concurrent import futures
+
+from blockattach import failpoints
+from blockattach.db import grants
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.drivers import faults
+from blockattach.tests.functional import lives
+
+S = lifecycle.State
+RW, RO = lives.RW, lives.RO
+
+CONNECTING = ('volume.attachments.before_grant', 'volume.attachments.after_grant')
+LEAVING = ('control.attachments.after_disconnect_intent', 'volume.attachments.before_revoke',
+           'volume.attachments.after_revoke')
+UPDATING = ('control.attachments.after_connect_intent', *CONNECTING)
+A_MOMENT = 0.3
+
+
+class DeathTest(lives.WorldTestCase):
+    """A life ends at each point; the next one is as if nobody had died."""
+
+    def each(self, points, begin):
+        """Let ``begin`` prepare and return an act; kill it at each point; then look once.
+
+        Yields what is left besides the first host's attachment.
+        """
+        for point in points:
+            volume = self.world.volume(multiattach=True)
+            first = self.world.attached(volume, 'first')
+            act = begin(volume)
+            failpoints.arm(point, lives.die)
+            try:
+                with self.assertRaises(lives.Death, msg=point):
+                    act()
+            finally:
+                failpoints.disarm(point)
+            self.world.begin_life()
+            self.world.life.look()
+            self.assertEqual([], self.world.disagreements(), point)
+            rows = self.world.rows(volume)
+            self.assertIn(first, rows)
+            self.assertEqual((RW, 1), self.world.let_in(volume)[first.initiator], point)
+            yield point, [row for row in rows if row != first]
+
+    def test_create(self):
+        """Nobody has learned of it: it goes."""
+        for point, left in self.each(('control.attachments.after_reserve', *CONNECTING),
+                                     lambda volume: lambda: self.world.create(volume, 'a')):
+            self.assertEqual([], left, point)
+
+    def test_update(self):
+        def begin(volume):
+            row = self.world.reserve(volume)
+            return lambda: self.world.update(row, 'a')
+        for point, left in self.each(UPDATING, begin):
+            self.assertEqual([(S.CONNECTED, 'a')], [(row.state, row.host) for row in left], point)
+
+    def test_update_to_another_host(self):
+        def begin(volume):
+            row = self.world.attached(volume, 'old')
+            return lambda: self.world.update(row, 'new')
+        for point, left in self.each(UPDATING, begin):
+            self.assertEqual([(S.CONNECTED, 'new')],
+                             [(row.state, row.host) for row in left], point)
+
+    def test_delete(self):
+        def begin(volume):
+            row = self.world.attached(volume, 'a')
+            return lambda: self.world.delete(row)
+        for point, left in self.each(LEAVING, begin):
+            self.assertEqual([], left, point)
+
+    def test_delete_of_one_that_changes_its_host(self):
+        def begin(volume):
+            row = self.world.attached(volume, 'old')
+            self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
+            lives.outcome(self.world.update, row, 'new')
+            return lambda: self.world.delete(row)
+        for point, left in self.each(LEAVING, begin):
+            self.assertEqual([], left, point)
+
+    def test_delete_of_a_writer_beside_a_reader(self):
+        def begin(volume):
+            self.world.create(volume, 'a', RO)
+            row = self.world.create(volume, 'a', RW)
+            return lambda: self.world.delete(row)
+        for point, left in self.each(LEAVING, begin):
+            self.assertEqual([RO], [row.mode for row in left], point)
+
+    def test_a_death_while_the_dead_are_seen_to(self):
+        row = self.world.reserve(self.world.volume())
+        for _ in range(3):
+            self.arm('volume.attachments.after_grant')
+            with self.assertRaises(lives.Death):
+                self.world.update(row, 'a')
+            self.world.begin_life()
+            # Whoever mends dies too; a pass itself goes on.
+            with self.assertRaises(lives.Death):
+                self.world.life.look()
+            failpoints.disarm('volume.attachments.after_grant')
+        self.world.begin_life()
+        self.world.life.look()
+        self.assertEqual(S.CONNECTED, self.world.again(row).state)
+        self.assert_agree()
+
+
+class TamperedTest(lives.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = self.world.volume(multiattach=True)
+        self.steady = self.world.attached(self.volume, 'steady')
+        self.row = self.world.create(self.volume, 'a', RO)
+        self.grants = {one.initiator: one for one in grants.wanted(
+            self.world.database, self.volume.id)}
+        self.export = self.world.backend.export_of(self.volume)
+
+    def assert_mended(self):
+        """In one pass, and nobody else's session was touched."""
+        self.world.life.look()
+        self.assert_agree()
+        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.steady.initiator])
+        self.assertEqual(0, self.world.life.truth.mend())
+
+    def grant(self, initiator, mode, alias):
+        self.world.target.grant(self.export, connection.Grant(
+            self.volume.id, initiator, mode, connection.Credential('u', 'p'), alias))
+
+    def test_a_grant_was_taken_away(self):
+        self.world.target.revoke(self.volume.id, self.row.initiator)
+        self.assert_mended()
+
+    def test_a_grant_was_added(self):
+        self.grant('iqn.2026-01.org.example:stranger', RW, '-stranger')
+        self.assert_mended()
+
+    def test_a_mode_was_changed(self):
+        known = self.grants[self.row.initiator]
+        self.world.target.grant(self.export, connection.Grant(
+            known.volume_id, known.initiator, RW, known.credential, known.alias))
+        self.assert_mended()
+
+    def test_an_export_of_no_volume(self):
+        self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
+        self.assert_mended()
+        self.assertEqual({self.volume.id},
+                         {export.volume_id for export in self.world.target.exports()})
+
+    def test_another_backend_shares_the_target(self):
+        """Neither takes the other's volumes for its own, or for nobody's."""
+        other = lives.Life(self.world, 'storage-1@other')
+        self.addCleanup(other.menders.stop)
+        self.world.target.export(self.world.backend.export_of(self.world.volume()))
+        offered = self.world.target.exports()
+        for _ in range(3):
+            other.truth.mend()
+        self.assertEqual(offered, self.world.target.exports())
+        self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
+        other.truth.mend()
+        self.assertEqual(offered, self.world.target.exports())
+
+    def test_everything_was_lost(self):
+        self.world.target.lose_everything()
+        self.world.life.look()
+        self.assert_agree()
+
+    def test_an_export_that_nobody_uses(self):
+        volume = self.world.volume()
+        self.world.target.export(self.world.backend.export_of(volume))
+        for _ in range(2):
+            self.assertIn(volume.id, [one.volume_id for one in self.world.target.exports()])
+            self.world.life.look()
+        self.assertNotIn(volume.id, [one.volume_id for one in self.world.target.exports()])
+
+    def test_an_export_that_nobody_uses_until_now(self):
+        """It is taken away at the moment in which somebody comes."""
+        volume = self.world.volume()
+        self.world.target.export(self.world.backend.export_of(volume))
+        self.world.life.look()
+        free = self.world.target.faults.hold('unexport')
+        looking = self.begin(self.world.life.look)
+        self.until_held(self.world.target, 'unexport')
+        coming = self.begin(self.world.attached, volume, 'a')
+        # It may come only now, or must wait; either way it is in afterwards.
+        futures.wait([coming], A_MOMENT)
+        free.set()
+        looking.result(lives.WAIT_SECONDS)
+        row = coming.result(lives.WAIT_SECONDS)
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assert_agree()
+
+    def test_one_slow_call_holds_nobody_else_up(self):
+        volume = self.world.volume()
+        before = self.world.target.faults.calls['grant']
+        free = self.world.target.faults.hold('grant')
+        coming = self.begin(self.world.create, volume, 'slow')
+        self.until_held(self.world.target, 'grant', before + 1)
+        extra = 'iqn.2026-01.org.example:stranger'
+        other = self.world.volume()
+        self.world.target.export(self.world.backend.export_of(other))
+        with_extra = faults.Faults()
+        held, self.world.target.faults = self.world.target.faults, with_extra
+        self.grant(extra, RW, '-stranger')
+        self.world.target.faults = held
+        self.begin(self.world.life.look).result(lives.WAIT_SECONDS / 2)
+        self.assertNotIn(extra, self.world.let_in(self.volume))
+        self.assertFalse(coming.done())
+        free.set()
+        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        self.assert_agree()
+
+
+class BesideTest(lives.WorldTestCase):
+    """Passes beside live work break nothing of it."""
+
+    HOSTS = 6
+    ROUNDS = 12
+
+    def test_passes_beside_live_work(self):
+        seed = self.random()
+        volumes = [self.world.volume(multiattach=True) for _ in range(3)]
+        steady = [self.world.attached(volume, 'steady') for volume in volumes]
+        ended = threading.Event()
+
+        def look():
+            while not ended.is_set():
+                self.world.life.look()
+
+        looking = [self.begin(look) for _ in range(2)]
+        try:
+            told = self.at_once(*[
+                functools.partial(self.work, f'host-{number}', random.Random(seed.random()),
+                                  volumes) for number in range(self.HOSTS)])
+        finally:
+            ended.set()
+        self.assertEqual([None] * self.HOSTS, told)
+        self.assertEqual([None] * 2, [one.result(lives.WAIT_SECONDS) for one in looking])
+        for volume, row in zip(volumes, steady, strict=True):
+            self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+            self.assertEqual([row], self.world.rows(volume))
+        self.assert_agree()
+
+    def work(self, host, chance, volumes):
+        """One host comes and goes; whoever was told that it is in can log in and stays in."""
+        for _ in range(self.ROUNDS):
+            volume = chance.choice(volumes)
+            # Also a volume that nobody else uses: its export comes and goes with it.
+            if chance.random() < 0.4:
+                volume = self.own_volume(host)
+            mode = chance.choice((RW, RO))
+            row = self.world.create(volume, host, mode)
+            self.assertEqual(mode, self.world.log_in(row))
+            if chance.random() < 0.3:
+                second = self.world.create(volume, host, RW)
+                self.world.delete(second)
+            if chance.random() < 0.3:
+                row = self.world.update(row, f'{host}-moved')
+                self.assertEqual(mode, self.world.log_in(row))
+            self.world.control.complete(self.world.caller, row)
+            self.assertEqual((mode, 1), self.world.let_in(volume)[row.initiator])
+            self.world.delete(row)
+            self.assertNotIn(row.initiator, self.world.let_in(volume))
+
+    def own_volume(self, host):
+        if not hasattr(self, 'own'):
+            self.own, self.guard = {}, threading.Lock()
+        with self.guard:
+            if host not in self.own:
+                self.own[host] = self.world.volume(multiattach=True)
+        return self.own[host]

@@ -1,0 +1,140 @@
+"""A password is told to whoever attaches, to the target, and to nobody else, whatever goes wrong.
+
+A life of attachments with all that can be logged, on the service as it is run; then every place
+that others could look into is searched.
+"""
+import glob
+import json
+import os
+import shutil
+import stat
+import urllib.error
+import urllib.request
+
+from blockattach.drivers.targets import tgtd
+from blockattach.testing import initiator
+from blockattach.tests.functional import base
+
+VERBOSE = """[DEFAULT]
+debug = true
+default_log_levels = sqlalchemy=DEBUG,oslo_messaging=DEBUG,taskflow=DEBUG,cheroot=DEBUG
+"""
+PROJECT = '00000000000000000000000000000002'
+STRANGER = 'ffffffffffffffffffffffffffffffff'
+
+
+class SecretsTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.service = self.a_stack('file', settings=VERBOSE)
+        self.api = base.Api(self.service.endpoint)
+        self.passwords = set()
+        self.arguments = set()
+
+    def connected(self, volume_id, host, **more):
+        """An attachment whose host is let in; its password is remembered."""
+        status, made = self.api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
+            'connector': base.connector(host), **more}})
+        self.assertEqual(200, status, made)
+        self.passwords.add(made['attachment']['connection_info']['auth_password'])
+        return made['attachment']
+
+    def see_arguments(self):
+        """What every process on this machine was started with, as far as it is ours to see."""
+        for path in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):
+            try:
+                with open(path, 'rb') as file:
+                    self.arguments.add(file.read().decode(errors='replace'))
+            except OSError:
+                continue
+
+    def as_other(self, token, path):
+        """What somebody else gets; failures too."""
+        request = urllib.request.Request(self.service.endpoint + path, headers={
+            'X-Auth-Token': token, 'OpenStack-API-Version': 'volume 3.71'})
+        try:
+            with urllib.request.urlopen(request, timeout=base.SECONDS) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.read().decode()
+
+    def live(self):
+        """Attach, log in, fail in several ways, lose tgtd, detach; what was answered meanwhile."""
+        volume_id = self.a_volume(self.api, volume_type='multiattach')
+        first = self.connected(volume_id, 'one')
+        second = self.connected(volume_id, 'two', mode='ro')
+        if initiator.available():
+            with initiator.Initiator(base.connector('one')['initiator']).open(
+                    first['connection_info']) as session:
+                self.see_arguments()
+                session.write(0, 4096, 1)
+        target = tgtd.Tgtd(self.service.state_dir, '127.0.0.1', 0)
+        pid = target.client().pid()
+        os.kill(pid, 9)
+        self.connected_again(volume_id, 'three')
+        self.see_arguments()
+        answers = [self.api.ask('GET', path) for path in (
+            '/messages', '/volumes/detail', f'/volumes/{volume_id}', '/attachments',
+            '/os-services', '/scheduler-stats/get_pools?detail=true')]
+        for who in (f'r:{PROJECT}:reader', f'm:{STRANGER}:member,reader', f'g:{PROJECT}:guest'):
+            answers += [self.as_other(who, path) for path in (
+                '/attachments', '/attachments/detail', f'/attachments/{first["id"]}',
+                f'/volumes/{volume_id}', '/volumes/detail', '/messages')]
+        answers.append(self.api.ask('DELETE', f'/attachments/{second["id"]}'))
+        return answers
+
+    def connected_again(self, volume_id, host):
+        """Attach while tgtd is away: in the end it works, before that it may fail."""
+        failures = []
+
+        def attempt():
+            try:
+                return self.connected(volume_id, host)
+            except AssertionError as refusal:
+                failures.append(str(refusal))
+                return None
+
+        self.assertTrue(base.wait_for(attempt), failures)
+
+    def stored(self):
+        """Every file of the state, but for the bytes of volumes."""
+        found = {self.service.log_path: self.service.log_text().encode()}
+        for folder, _, names in os.walk(self.service.state_dir):
+            for name in names:
+                path = os.path.join(folder, name)
+                if stat.S_ISREG(os.lstat(path).st_mode) and not name.startswith('volume-'):
+                    with open(path, 'rb') as file:
+                        found[path] = file.read()
+        return found
+
+    def test_they_are_nowhere(self):
+        answers = self.live()
+        written = self.stored()
+        self.service.stop()
+        # Stopped in order, the log of the database has become part of its file.
+        written = [*written.values(), *self.stored().values()]
+        self.assertEqual(3, len(self.passwords))
+        self.assertIn('INSERT INTO grants', self.service.log_text())
+        self.assertTrue(any('tgtd' in text for text in self.arguments))
+        for password in self.passwords:
+            self.assertNotIn(password, json.dumps(answers))
+            self.assertFalse([text for text in self.arguments if password in text])
+            self.assertFalse([text for text in written if password.encode() in text])
+
+    def test_files_are_the_owners_alone(self):
+        """Even in a folder that others may look into, as one made by hand."""
+        self.service.stop()
+        shutil.rmtree(self.service.state_dir)
+        os.makedirs(self.service.state_dir, mode=0o755)
+        os.chmod(self.service.state_dir, 0o755)
+        self.service.start()
+        self.connected(self.a_volume(self.api), 'one')
+        open_to_others = [
+            path for folder, folders, names in os.walk(self.service.state_dir)
+            for path in (os.path.join(folder, name) for name in (*folders, *names))
+            if os.lstat(path).st_mode & 0o077]
+        self.assertEqual([], open_to_others)

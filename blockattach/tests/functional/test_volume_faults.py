@@ -1,0 +1,242 @@
+"""Volumes are made and removed while something fails or dies: all agrees in the end."""
+from concurrent import futures
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db import pools
+from blockattach.db import volumes
+from blockattach.db.models import volume as volume_models
+from blockattach.drivers import faults
+from blockattach.tests.functional import lives
+
+A_MOMENT = 0.3
+
+
+class VolumeCase(lives.WorldTestCase):
+
+    def statuses(self):
+        with self.world.database.reader() as reader:
+            return [row.status for row in reader.execute(
+                volume_models.volumes.select().where(
+                    volume_models.volumes.c.deleted.is_(False)))]
+
+    def assert_only(self, *statuses):
+        """These volumes are there, and all that belongs to them, and nothing else."""
+        self.assertEqual(sorted(statuses), sorted(self.statuses()))
+        self.assert_agree()
+
+    def allocated(self):
+        return pools.get(self.world.database, lives.POOL, lives.LEASE_SECONDS).allocated_gb
+
+    def dies_at(self, point, act):
+        failpoints.arm(point, lives.die)
+        try:
+            with self.assertRaises(lives.Death, msg=point):
+                act()
+                self.world.settle()
+        finally:
+            failpoints.disarm(point)
+
+    def look_everywhere(self):
+        """The manager, and a scheduler, once every deadline has passed."""
+        self.world.expire()
+        self.world.waiting.look()
+        self.world.settle()
+        # The first look of a life sees to what the last one has left.
+        self.world.life.look()
+        self.world.life.look()
+        self.world.settle()
+
+
+class CreateTest(VolumeCase):
+
+    def test_a_death_at_each_point(self):
+        for point in ('control.volumes.after_create', 'scheduler.flows.after_claim',
+                      'volume.volumes.before_create', 'volume.volumes.after_create'):
+            with self.subTest(point):
+                before = len(self.statuses())
+                self.dies_at(point, self.world.ask_volume)
+                self.world.begin_life()
+                self.look_everywhere()
+                self.assert_only(*['available'] * (before + 1))
+
+    def test_each_fault_on_the_only_pool(self):
+        for fault in faults.Fault:
+            with self.subTest(fault=fault):
+                made = self.world.ask_volume()
+                self.world.store.faults.plan('create', fault)
+                self.world.settle()
+                now = self.world.shown(made)
+                self.assertEqual(('error', None), (now.status, now.pool))
+                self.assertEqual({}, self.world.store.sizes())
+                self.assert_agree()
+                self.world.volume_control.delete(self.world.caller, now)
+                self.assert_only()
+
+    def test_it_is_made_twice_at_once_and_fails_once(self):
+        """A message comes twice. What the other one made is not removed."""
+        made = self.world.ask_volume()
+        self.world.work.settle()
+        generation = self.world.shown(made).generation
+        begun = []
+
+        def come_twice():
+            failpoints.disarm('volume.volumes.before_create')
+            begun.append(self.begin(self.world.life.keeper.create, self.world.caller, made.id,
+                                    generation))
+            # It may be made by now, or must wait; the one that asked first fails afterwards.
+            futures.wait(begun, A_MOMENT)
+            self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_BEFORE)
+
+        self.arm('volume.volumes.before_create', come_twice)
+        self.world.settle()
+        begun[0].result(lives.WAIT_SECONDS)
+        self.world.settle()
+        self.assertIn(self.world.shown(made).status, ('available', 'error'))
+        self.assert_agree()
+
+    def test_it_is_taken_away_while_it_is_made(self):
+        made = self.world.ask_volume()
+        self.world.work.settle()
+
+        def take_away():
+            failpoints.disarm('volume.volumes.before_create')
+            now = self.world.shown(made)
+            generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
+            volumes.failed(self.world.database, made.id, generation)
+
+        self.arm('volume.volumes.before_create', take_away)
+        self.world.settle()
+        self.assert_only('error')
+
+    def test_it_is_told_to_go_while_it_is_made(self):
+        made = self.world.ask_volume()
+        self.world.work.settle()
+
+        def tell_to_go():
+            failpoints.disarm('volume.volumes.before_create')
+            self.world.volume_control.delete(self.world.caller, self.world.shown(made), True)
+
+        self.arm('volume.volumes.before_create', tell_to_go)
+        self.world.settle()
+        self.assert_only()
+
+    def test_the_manager_is_silent_but_works(self):
+        """It took the volume on, and nobody heard of it: what it makes is removed."""
+        made = self.world.ask_volume()
+        self.world.managers.add(lives.HOST, Silent(self.world.life.endpoint))
+        self.world.settle()
+        self.assertEqual('error', self.world.shown(made).status)
+        self.assert_only('error')
+        self.assertEqual(0, self.allocated())
+
+    def test_the_manager_finishes_before_its_silence_is_noticed(self):
+        made = self.world.ask_volume()
+        self.world.managers.add(lives.HOST, Silent(self.world.life.endpoint,
+                                                   self.world.life.work.settle))
+        self.world.settle()
+        self.assertEqual('available', self.world.shown(made).status)
+        self.assert_only('available')
+
+    def test_the_request_is_lost_on_its_way(self):
+        """No broker takes it. The volume was promised: its deadline brings it back."""
+        self.world.scheduler.create_volume = unreachable
+        made = self.world.ask_volume()
+        self.assertEqual('creating', made.status)
+        del self.world.scheduler.create_volume
+        self.look_everywhere()
+        self.assert_only('available')
+
+
+class DeleteTest(VolumeCase):
+
+    def delete(self, volume):
+        self.world.volume_control.delete(self.world.caller, self.world.shown(volume))
+
+    def test_a_death_at_each_point(self):
+        for point in ('control.volumes.after_delete', 'volume.volumes.after_unexport',
+                      'volume.volumes.after_delete'):
+            with self.subTest(point):
+                volume = self.world.volume()
+                self.world.target.export(self.world.backend.export_of(volume))
+                self.dies_at(point, lambda volume=volume: self.delete(volume))
+                self.world.begin_life()
+                self.world.life.look()
+                self.assert_only()
+                self.assertEqual((), self.world.target.exports())
+
+    def test_each_fault_at_each_step(self):
+        for driver, method in (('target', 'unexport'), ('store', 'delete')):
+            for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE,
+                          faults.Fault.UNCERTAIN_AFTER):
+                with self.subTest(method=method, fault=fault):
+                    volume = self.world.volume()
+                    getattr(self.world, driver).faults.plan(method, fault)
+                    self.delete(volume)
+                    self.world.settle()
+                    if fault is faults.Fault.REFUSED:
+                        self.assert_only('error_deleting')
+                        self.assertEqual(1, self.allocated())
+                        self.delete(volume)
+                        self.world.settle()
+                    else:
+                        self.assertEqual(['deleting'], self.statuses())
+                        self.look_everywhere()
+                    self.assert_only()
+                    self.assertEqual(0, self.allocated())
+
+    def test_nobody_hears_of_it(self):
+        volume = self.world.volume()
+        self.world.managers.remove(lives.HOST)
+        self.delete(volume)
+        self.assertEqual(['deleting'], self.statuses())
+        self.world.managers.add(lives.HOST, self.world.life.endpoint)
+        # Not at its deadline, but at the next look.
+        self.wait_for(lambda: self.world.life.look() > 0)
+        self.assert_only()
+
+    def test_deleted_and_attached_at_once(self):
+        for _ in range(10):
+            volume = self.world.volume()
+            told = self.at_once(lambda volume=volume: self.delete(volume),
+                                lambda volume=volume: self.world.create(volume, 'a'))
+            self.world.settle()
+            refused = [isinstance(answer, errors.InvalidVolume | errors.VolumeNotFound)
+                       for answer in told]
+            self.assertEqual(1, sum(refused), told)
+            self.assert_agree()
+
+    def test_many_come_and_go(self):
+        seed = self.random()
+        kept = [self.world.volume() for _ in range(3)]
+        for _ in range(20):
+            chance = seed.random()
+            if chance < 0.3:
+                self.world.store.faults.plan(
+                    seed.choice(('create', 'delete')), seed.choice(list(faults.Fault)))
+            if chance < 0.6 or not kept:
+                kept.append(self.world.ask_volume())
+            else:
+                volume = kept.pop(seed.randrange(len(kept)))
+                lives.outcome(self.delete, volume)
+            self.world.settle()
+        self.world.store.faults.clear()
+        self.look_everywhere()
+        self.assert_agree()
+
+
+def unreachable(*_arguments):
+    raise errors.ServiceUnreachable(topic='scheduler', seconds=0)
+
+
+class Silent:
+    """Stands before a manager: it takes a volume on, and no answer comes."""
+
+    def __init__(self, endpoint, meanwhile=lambda: None):
+        self._endpoint = endpoint
+        self._meanwhile = meanwhile
+
+    def create_volume(self, *arguments):
+        assert self._endpoint.create_volume(*arguments)
+        self._meanwhile()
+        raise errors.ServiceUnreachable(topic='volume', seconds=15)

@@ -1,0 +1,208 @@
+"""A volume service starts and stops whole: nothing of it is left running, whatever fails."""
+import functools
+import threading
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import periodic
+from blockattach.conf import volume as volume_conf
+from blockattach.drivers import faults
+from blockattach.tests.functional import lives
+from blockattach.volume import service
+from blockattach.volume import stats
+
+
+class Daemon:
+    """A target in a process of its own, around the one in memory."""
+
+    def __init__(self, target, running=False):
+        self._target = target
+        self._running = running
+        self.fault = None
+
+    def __getattr__(self, name):
+        return getattr(self._target, name)
+
+    def start(self):
+        self._running = True
+        if self.fault is not None:
+            raise self.fault
+
+    def running(self):
+        return self._running
+
+    def stop(self):
+        self._running = False
+
+
+class Listener:
+    """What listens on the bus."""
+
+    def __init__(self):
+        self.listening = False
+        self.fault = self.stop_fault = None
+
+    def start(self):
+        if self.fault is not None:
+            raise self.fault
+        self.listening = True
+
+    def stop(self):
+        self.listening = False
+        if self.stop_fault is not None:
+            raise self.stop_fault
+
+
+class ServiceCase(lives.WorldTestCase):
+
+    def build(self, running=False, threads=2, **acts):
+        """A service; ``acts`` replace what it calls by name."""
+        world = self.world
+        world.backend.target = self.daemon = Daemon(world.backend.fake_target, running)
+        self.listener = Listener()
+        reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
+                                      world.scheduler)
+        self.workers = service.Workers(threads, reporter.report)
+        nothing = functools.partial(len, ())
+        made = service.VolumeService(
+            lives.HOST, world.backend, self.workers, self.listener, reporter,
+            prepare=acts.get('prepare', nothing), reconcile=acts.get('reconcile', nothing),
+            heartbeat=acts.get('heartbeat', nothing), menders=world.life.menders,
+            settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock())
+        self.addCleanup(made.stop)
+        return made
+
+    def assert_nothing_runs(self):
+        self.assertFalse(self.listener.listening)
+        self.assertEqual([], [thread.name for thread in threading.enumerate()
+                              if thread.name.endswith(lives.HOST)
+                              or thread.name.startswith('volume-worker')])
+
+
+def fail(*_arguments):
+    raise errors.ConfigurationError(reason='as planned')
+
+
+class StartTest(ServiceCase):
+
+    def begin_cases(self):
+        """Each step of a start that can fail, as a service of which it does."""
+        self.world.store.faults.plan('check', faults.Fault.REFUSED)
+        yield 'store', self.build
+        yield 'prepare', functools.partial(self.build, prepare=fail)
+        yield 'heartbeat', functools.partial(self.build, heartbeat=fail)
+
+    def test_a_step_fails(self):
+        for found in (False, True):
+            for name, build in self.begin_cases():
+                with self.subTest(name, found=found):
+                    made = build(found)
+                    with self.assertRaises(errors.BlockattachError):
+                        made.start()
+                    self.assert_nothing_runs()
+                    # What was found running has sessions of an earlier life.
+                    self.assertEqual(found, self.daemon.running())
+                    # As its builder does.
+                    made.stop()
+                    self.assertEqual(found, self.daemon.running())
+
+    def test_the_target_or_the_listener_fails(self):
+        for name in ('daemon', 'listener'):
+            with self.subTest(name):
+                made = self.build()
+                getattr(self, name).fault = errors.ConfigurationError(reason='as planned')
+                with self.assertRaises(errors.ConfigurationError):
+                    made.start()
+                self.assert_nothing_runs()
+                self.assertFalse(self.daemon.running())
+
+    def test_it_listens_before_it_is_told_of(self):
+        """Who reads that it is up may ask it at once."""
+        heard = []
+        made = self.build(prepare=lambda: heard.append(self.listener.listening),
+                          heartbeat=lambda: heard.append(self.listener.listening))
+        made.start()
+        self.assertEqual([False, True], heard[:2])
+        made.stop()
+        self.assert_nothing_runs()
+        self.assertFalse(self.daemon.running())
+
+    def test_stopped_without_a_start_and_twice(self):
+        made = self.build(True)
+        made.stop()
+        made.stop()
+        self.assertTrue(self.daemon.running())
+
+
+class StopTest(ServiceCase):
+
+    def test_what_is_begun_ends_and_what_waits_is_left(self):
+        made = self.build(threads=1)
+        made.start()
+        volumes = [self.world.ask_volume() for _ in range(2)]
+        self.world.work.settle()
+        free = self.world.store.faults.hold('create')
+        before = self.world.store.faults.calls.get('create', 0)
+        for volume in volumes:
+            self.workers.later(self.world.life.keeper.create, self.world.caller, volume.id,
+                               self.world.shown(volume).generation)
+        self.until_held(self.world.store, 'create', before + 1)
+        stopping = self.begin(made.stop)
+        self.wait_for(lambda: not self.listener.listening)
+        self.assertTrue(self.daemon.running())
+        free.set()
+        stopping.result(lives.WAIT_SECONDS)
+        self.assert_nothing_runs()
+        self.assertFalse(self.daemon.running())
+        self.assertEqual(['available', 'creating'],
+                         sorted(self.world.shown(volume).status for volume in volumes))
+        self.world.begin_life()
+        self.world.look()
+        self.world.look()
+        self.assert_agree()
+
+    def test_while_it_compares(self):
+        comparing, free = threading.Event(), threading.Event()
+
+        def compare():
+            comparing.set()
+            free.wait(lives.WAIT_SECONDS)
+
+        made = self.build(reconcile=compare)
+        made.start()
+        self.assertTrue(comparing.wait(lives.WAIT_SECONDS))
+        stopping = self.begin(made.stop)
+        self.wait_for(lambda: not self.listener.listening)
+        self.assertTrue(self.daemon.running())
+        free.set()
+        stopping.result(lives.WAIT_SECONDS)
+        self.assert_nothing_runs()
+
+    def test_one_part_cannot_stop(self):
+        made = self.build()
+        made.start()
+        self.listener.stop_fault = errors.ConfigurationError(reason='as planned')
+        with self.assertRaises(errors.ConfigurationError):
+            made.stop()
+        self.listener.stop_fault = None
+        self.assert_nothing_runs()
+        self.assertFalse(self.daemon.running())
+
+
+class PeriodicTest(lives.WorldTestCase):
+
+    def test_an_act_that_fails_comes_round_again(self):
+        calls = threading.Semaphore(0)
+
+        def act():
+            calls.release()
+            raise ZeroDivisionError
+
+        made = periodic.Periodic('failing', act, 3600, clocks.Clock())
+        made.start()
+        self.addCleanup(made.stop)
+        for _ in range(3):
+            self.assertTrue(calls.acquire(timeout=lives.WAIT_SECONDS))
+            made.poke()
+        made.stop()
+        made.stop()

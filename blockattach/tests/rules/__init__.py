@@ -1,0 +1,1 @@
+"""Tests that walk the whole tree and hold its rules."""

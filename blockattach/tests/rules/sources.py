@@ -1,0 +1,122 @@
+"""The project's files as the rules read them: text, and for Python the syntax tree.
+
+Files are found by walking, not by asking git, so that the rules hold in an unpacked archive too.
+"""
+import ast
+import fnmatch
+import functools
+import importlib.util
+import pathlib
+import types
+from collections.abc import Iterator
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = 'blockattach'
+
+
+class Module(NamedTuple):
+    """One Python file. ``path`` is relative to the root, ``aliases`` says what names stand for."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    aliases: dict[str, str]
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name of what an expression names: ``sa.Table`` is ``sqlalchemy.Table``.
+
+        Empty for an expression that is not a name.
+        """
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.dotted(node.value)
+            return f'{owner}.{node.attr}' if owner else ''
+        return ''
+
+    def imported(self, node: ast.expr) -> str:
+        """The same for what an import brought; empty for a name of the module's own."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id in self.aliases
+        return self.dotted(node) if known else ''
+
+    def at(self, node: ast.AST) -> str:
+        """Where something stands, for the message of a failure."""
+        return f'{self.path}:{getattr(node, "lineno", 1)}'
+
+
+def parse(text: str, path: str = 'blockattach/example.py') -> Module:
+    """A module from its text; the rules are themselves tested on such ones."""
+    tree = ast.parse(text, path)
+    return Module(path, text, tree, _aliases(tree))
+
+
+@functools.cache
+def modules(*folders: str) -> tuple[Module, ...]:
+    """The Python files below the folders (default: everywhere), parsed."""
+    return tuple(parse(path.read_text(encoding='utf-8'), name) for name, path in _files()
+                 if name.endswith('.py') and (not folders or name.startswith(folders)))
+
+
+def texts(*suffixes: str) -> Iterator[tuple[str, str]]:
+    """Name and text of the files that people or tools write, by the ends of their names."""
+    for name, path in _files():
+        if not suffixes or name.endswith(suffixes):
+            yield name, path.read_text(encoding='utf-8')
+
+
+def product() -> Iterator[Module]:
+    """The modules that are installed and are not tests."""
+    tests = f'{PACKAGE}/tests/'
+    return (module for module in modules(f'{PACKAGE}/') if not module.path.startswith(tests))
+
+
+def load_tool(name: str) -> types.ModuleType:
+    """A script of ``tools/`` as a module."""
+    spec = importlib.util.spec_from_file_location(f'tool_{name}', ROOT / 'tools' / f'{name}.py')
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def _files() -> tuple[tuple[str, pathlib.Path], ...]:
+    ignored = ['.git/', *(ROOT / '.gitignore').read_text(encoding='utf-8').split()]
+    return tuple((path.relative_to(ROOT).as_posix(), path) for path in _walk(ROOT, ignored))
+
+
+def _walk(folder: pathlib.Path, ignored: list[str]) -> Iterator[pathlib.Path]:
+    for path in sorted(folder.iterdir()):
+        name = path.relative_to(ROOT).as_posix() + ('/' if path.is_dir() else '')
+        if any(_matches(name, pattern) for pattern in ignored):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path, ignored)
+        elif path.is_file():
+            yield path
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As .gitignore means it: a pattern with a slash inside begins at the root."""
+    bare = pattern.rstrip('/')
+    if '/' in bare:
+        return fnmatch.fnmatch(name.rstrip('/'), bare.lstrip('/'))
+    last = pathlib.PurePosixPath(name).name
+    return fnmatch.fnmatch(last, bare) and (name.endswith('/') or not pattern.endswith('/'))
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f'{node.module}.{alias.name}'
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found[alias.asname or alias.name.partition('.')[0]] = (
+                    alias.name if alias.asname else alias.name.partition('.')[0])
+    return found

@@ -1,0 +1,164 @@
+"""Nothing happens at import: a module declares, the wiring makes.
+
+What a module calls at its own level runs in every process that imports it, in an order nobody
+chose, before there is a configuration, a log or a fork. Declarations may be written as calls; they
+are listed here, each with the reason why it is one.
+"""
+import ast
+import re
+import unittest
+
+from blockattach.tests.rules import sources
+
+DECLARATIONS = (
+    (r'(frozenset|tuple|dict|list|set|sorted|range|zip|len|min|max|str|int|float|chr|ord|property)',
+     'literals that Python has no brackets for'),
+    (r'types\.MappingProxyType|datetime\.(timedelta|datetime)|pathlib\.(Pure\w*)?Path|re\.compile'
+     r'|decimal\.Decimal|fractions\.Fraction|struct\.Struct|string\.Template|operator\.\w+',
+     'compiled constants: values without any effect'),
+    (r'typing\.\w+|collections\.namedtuple|enum\.\w+|dataclasses\.\w+|contextvars\.ContextVar',
+     'say what a type is'),
+    (r'oslo_log\.log\.getLogger|logging\.getLogger', 'a name for log lines; set up later'),
+    (r'oslo_config\.(cfg|types)\.\w+', 'an option: a description, registered later'),
+    (r'oslo_policy\.policy\.\w+', 'a rule: a description, registered later'),
+    (r'oslo_versionedobjects\.fields\.\w+', 'say what an object carries'),
+    (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
+    (r'blockattach\.db\.models\.base\.\w+', 'columns that several tables have'),
+    (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),
+    (r'blockattach\.http\.(schema|operation)\.\w+|blockattach\.api\.answers\.\w+',
+     'schemas and rows of the API'),
+    (r'functools\.partial', 'a function with some of its values'),
+    (r'fastjsonschema\.compile', 'a compiled constant'),
+)
+
+# Calls of methods: on what is a declaration itself, and on literals and constants of the module.
+METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
+                     r'with_variant|joinpath|resolve)')
+
+# module, call: reason
+EXCEPTED = {
+    ('blockattach/__init__.py', 'sys.modules.setdefault'):
+        'keeps eventlet out, which must be done before any module of oslo is imported',
+    ('blockattach/__init__.py', 'oslo_service.backend.register_backend_default_hook'):
+        'native threads must be chosen before any module of oslo.service is imported',
+    ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
+    ('blockattach/rpc/inproc.py', 'Registry'):
+        'oslo.messaging makes drivers itself: what they share can be handed to them no other way',
+    ('blockattach/domain/extra_specs.py', '_numbers'):
+        'makes a comparison of numbers from one of the standard operators, and nothing else',
+    ('blockattach/wsgi.py', 'threading.Lock'):
+        'WSGI servers call a function of the module from many threads: nobody hands it anything',
+}
+
+ALLOWED = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in DECLARATIONS))
+
+
+def calls(module):
+    """What a module calls when it is imported, without declarations."""
+    constants = _constants(module.tree)
+    for call in _at_import(module.tree.body):
+        name = module.dotted(call.func) or ast.unparse(call.func)
+        if _is_declaration(module, call, constants) or (module.path, name) in EXCEPTED:
+            continue
+        yield f'{module.at(call)}: {name}'
+
+
+def _at_import(statements):
+    """The calls that run when these statements do: not those inside functions and lambdas.
+
+    Decorators are left out: each says something about what stands under it.
+    """
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = statement.args
+            yield from _inside([*arguments.defaults, *filter(None, arguments.kw_defaults)])
+        elif isinstance(statement, ast.ClassDef):
+            yield from _inside(statement.bases)
+            yield from _at_import(statement.body)
+        elif isinstance(statement, ast.If) and ast.unparse(statement.test) in (
+                "__name__ == '__main__'", 'TYPE_CHECKING', 'typing.TYPE_CHECKING'):
+            continue
+        elif isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            yield from _at_import([*statement.body, *getattr(statement, 'orelse', ())])
+        else:
+            yield from _inside([statement])
+
+
+def _inside(nodes):
+    for node in nodes:
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        yield from _inside(ast.iter_child_nodes(node))
+
+
+def _is_declaration(module, call, constants):
+    name = module.dotted(call.func)
+    if name and ALLOWED.fullmatch(name):
+        return True
+    if isinstance(call.func, ast.Name):
+        # A module of schemas is one large constant, put together by small functions of its own.
+        return name in constants or _is_plain_data(name) or module.path.endswith('/schemas.py')
+    if isinstance(call.func, ast.Attribute):
+        owner = call.func.value
+        if isinstance(owner, ast.Call):
+            return _is_declaration(module, owner, constants)
+        if METHODS.fullmatch(call.func.attr):
+            return True
+        return _is_plain_data(name)
+    return False
+
+
+def _is_plain_data(name):
+    """Whether it is a class of ours that only holds values."""
+    module, _, last = name.rpartition('.')
+    path = f'{module.replace(".", "/")}.py'
+    return any(last in _constants(found.tree) for found in sources.modules(path)) if module else \
+        False
+
+
+def _constants(tree):
+    """The classes of a module that only hold values: making one has no effect."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            words = [ast.unparse(part) for part in (*node.bases, *node.decorator_list)]
+            if any(re.search(r'NamedTuple|Enum|dataclass', word) for word in words):
+                found.add(node.name)
+    return found
+
+
+class DeclarationsTest(unittest.TestCase):
+
+    def test_importing_a_module_does_nothing(self):
+        self.assertEqual([], [found for module in sources.product() for found in calls(module)])
+
+    def test_acts_are_found(self):
+        for text in ('import threading\nLOCK = threading.Lock()\n',
+                     'engine = make_engine()\n',
+                     'from blockattach.db import engine\nDATABASE = engine.Database()\n',
+                     'class A:\n    cache = load()\n',
+                     'def f(now=read_clock()):\n    pass\n',
+                     'if FAST:\n    warm_up()\n',
+                     'from oslo_config import cfg\ncfg.CONF.register_opts([])\n'):
+            with self.subTest(text):
+                self.assertEqual(1, len(list(calls(sources.parse(text)))))
+
+    def test_declarations_pass(self):
+        for text in ('from oslo_log import log\nLOG = log.getLogger(__name__)\n',
+                     'import sqlalchemy as sa\nID = sa.String(36).with_variant(sa.Text(), "x")\n',
+                     'from typing import NamedTuple\nclass A(NamedTuple):\n    b: int\nC = A(1)\n',
+                     'from blockattach.domain import connection\nX = connection.Credential("a")\n',
+                     'def f():\n    return act()\n', 'f = lambda: act()\n'):
+            with self.subTest(text):
+                self.assertEqual([], list(calls(sources.parse(text))))
+
+    def test_every_exception_is_still_needed(self):
+        self.assertEqual([], [(path, name) for path, name in EXCEPTED
+                              if not _calls_at_import(path, name)])
+
+
+def _calls_at_import(path, name):
+    return any(module.dotted(call.func) == name for module in sources.modules(path)
+               for call in _at_import(module.tree.body))

@@ -1,0 +1,73 @@
+"""What the documents point to is there: pages, files, modules, Python names."""
+import importlib
+import pathlib
+import posixpath
+import re
+import unittest
+
+from blockattach.tests.rules import sources
+
+DIRECTIVE = re.compile(r'^\s*\.\. (?:include|literalinclude|image|figure):: (\S+)', re.MULTILINE)
+DOC = re.compile(r':doc:`(?:[^`<]*<)?([^`>]+)>?`')
+TOCTREE = re.compile(r'^\.\. toctree::\n(?:   :.*\n)*\n((?:   .+\n)+)', re.MULTILINE)
+# In double backticks: a file of this repository, or a dotted name of the package.
+FILE = re.compile(r'``((?:blockattach|tools|doc|etc|releasenotes|\.ci)/[\w./-]+)``')
+DOTTED = re.compile(r'``(blockattach(?:\.\w+)+)``')
+
+# What looks like a place in the repository and is none.
+ELSEWHERE = {
+    'etc/blockattach/blockattach.conf': 'the operator writes it',
+    'blockattach.stores': 'a group of entry points',
+    'blockattach.targets': 'a group of entry points',
+}
+
+
+def dead_links(name, text):
+    """What a document points to and is not there. ``name`` is its path from the root."""
+    folder = posixpath.dirname(name)
+    pages = [(page, True) for page in DOC.findall(text)]
+    for block in TOCTREE.findall(text):
+        pages += [(line.strip().rpartition('<')[2].rstrip('>'), True)
+                  for line in block.splitlines()]
+    for target, is_page in [*pages, *((target, False) for target in DIRECTIVE.findall(text))]:
+        base = sources.ROOT / ('doc/source' if target.startswith('/') else folder)
+        path = base / (f'{target}.rst' if is_page else target).lstrip('/')
+        if not path.exists():
+            yield f'{name}: {target}'
+    for path in FILE.findall(text):
+        if path not in ELSEWHERE and not (sources.ROOT / path).exists():
+            yield f'{name}: {path}'
+    for dotted in DOTTED.findall(text):
+        if dotted not in ELSEWHERE and not _resolves(dotted):
+            yield f'{name}: {dotted}'
+
+
+def _resolves(dotted):
+    """Whether it is a module, or something in one."""
+    parts = dotted.split('.')
+    for length in range(len(parts), 0, -1):
+        path = pathlib.Path(sources.ROOT, *parts[:length])
+        if path.is_dir() or path.with_suffix('.py').exists():
+            found = importlib.import_module('.'.join(parts[:length]))
+            for attribute in parts[length:]:
+                found = getattr(found, attribute, None)
+            return found is not None
+    return False
+
+
+class LinksTest(unittest.TestCase):
+
+    def test_every_link_leads_somewhere(self):
+        self.assertEqual([], [found for name, text in sources.texts('.rst')
+                              for found in dead_links(name, text)])
+
+    def test_dead_links_are_found(self):
+        for text in (':doc:`nowhere`\n', ':doc:`words <nowhere>`\n', '.. image:: nowhere.svg\n',
+                     '.. toctree::\n   :maxdepth: 1\n\n   nowhere\n', '``tools/nowhere``\n',
+                     '``blockattach.nowhere``\n', '``blockattach.errors.Nowhere``\n'):
+            with self.subTest(text):
+                self.assertEqual(1, len(list(dead_links('doc/source/example.rst', text))))
+
+    def test_living_links_pass(self):
+        text = '``blockattach/errors.py`` ``blockattach.errors.NotFound`` ``blockattach.domain``\n'
+        self.assertEqual([], list(dead_links('doc/source/example.rst', text)))

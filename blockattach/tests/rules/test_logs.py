@@ -1,0 +1,43 @@
+"""A log line begins with a constant sentence, so that it can be searched for and counted."""
+import ast
+import unittest
+
+from blockattach.tests.rules import sources
+
+METHODS = ('debug', 'info', 'warning', 'error', 'exception', 'critical')
+
+
+def varying(module):
+    """Where something is logged whose first argument is not a constant."""
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr not in METHODS or not _is_logger(node.func.value):
+            continue
+        first = node.args[0] if node.args else None
+        if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+            yield f'{module.at(node)}: the first argument is not a constant sentence'
+        elif first.value != first.value.strip() or first.value.endswith('.'):
+            yield f'{module.at(node)}: ends with a stop or a blank'
+
+
+def _is_logger(node):
+    return (isinstance(node, ast.Name) and node.id in ('LOG', 'log', 'logger')
+            or isinstance(node, ast.Attribute) and node.attr in ('_log', 'log', 'logger'))
+
+
+class LogsTest(unittest.TestCase):
+
+    def test_every_sentence_is_constant(self):
+        self.assertEqual([], [found for module in sources.product() for found in varying(module)])
+
+    def test_varying_sentences_are_found(self):
+        for text in ("LOG.info(f'Volume {id} is created')\n", 'LOG.error(error)\n',
+                     "LOG.warning('Cannot reach ' + host)\n", 'LOG.exception()\n',
+                     "LOG.info('Volume is created.')\n"):
+            with self.subTest(text):
+                self.assertEqual(1, len(list(varying(sources.parse(text)))))
+
+    def test_a_constant_sentence_with_fields_passes(self):
+        module = sources.parse("LOG.info('Volume is created%s', log.fields(volume_id=id))\n")
+        self.assertEqual([], list(varying(module)))

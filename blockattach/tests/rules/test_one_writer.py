@@ -1,0 +1,51 @@
+"""The state of an attachment has one writer: `blockattach.db.attachments`."""
+import ast
+import unittest
+
+from blockattach.tests.rules import sources
+
+WRITER = 'blockattach/db/attachments.py'
+COLUMNS = ('state', 'previous_state', 'slot', 'rank')
+# Migrations make columns and fill new ones; they run while nothing else does.
+EXCEPTED = (WRITER, 'blockattach/db/migrations/')
+
+
+def writes(module):
+    """Where a module gives a value to a column of the lifecycle.
+
+    In `blockattach.db` a key of a dict counts too: rows are written from dicts there.
+    """
+    in_db = module.path.startswith('blockattach/db/')
+    for node in ast.walk(module.tree):
+        names = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == 'values':
+                names = [keyword.arg for keyword in node.keywords]
+        elif isinstance(node, ast.Dict) and in_db:
+            names = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        elif isinstance(node, ast.Assign) and in_db:
+            names = [target.slice.value for target in node.targets
+                     if isinstance(target, ast.Subscript)
+                     and isinstance(target.slice, ast.Constant)]
+        for name in names:
+            if name in COLUMNS:
+                yield f'{module.at(node)}: writes {name}'
+
+
+class OneWriterTest(unittest.TestCase):
+
+    def test_only_the_mover_writes_the_state(self):
+        self.assertEqual([], [found for module in sources.product()
+                              if not module.path.startswith(EXCEPTED)
+                              for found in writes(module)])
+
+    def test_the_writer_is_seen_to_write(self):
+        [writer] = sources.modules(WRITER)
+        self.assertNotEqual([], list(writes(writer)))
+
+    def test_each_way_to_write_is_found(self):
+        for text in ("rows.update().values(state='x')\n", "values = {'state': 'x'}\n",
+                     "values['state'] = 'x'\n"):
+            with self.subTest(text):
+                module = sources.parse(text, 'blockattach/db/example.py')
+                self.assertEqual(1, len(list(writes(module))))

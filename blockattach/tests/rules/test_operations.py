@@ -1,0 +1,92 @@
+"""Every operation of the API is complete: a rule that exists, schemas that hold, its versions."""
+import unittest
+
+import jsonschema
+
+from blockattach.api import routes
+from blockattach.api import versions
+from blockattach.policy import rules
+
+# What needs no token or no rule by the first word of its path, and why.
+PUBLIC = {
+    '': 'a client learns here how to speak, before it has a token',
+    'v3': 'a client learns here how to speak, before it has a token',
+    'healthcheck': 'a load balancer has no token, and learns only that the service answers',
+}
+WITHOUT_RULE = {
+    'extensions': 'the list of extensions is the same for everyone',
+    'limits': 'limits are shown to all of the project; a rule decides on the amounts used',
+}
+
+
+def noun(row):
+    """The first word of an operation's path."""
+    return row.path.strip('/').split('/')[0]
+
+
+class OperationsTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.operations = routes.operations()
+
+    def test_there_are_some(self):
+        self.assertNotEqual((), self.operations)
+
+    def test_each_has_a_rule_or_a_reason(self):
+        known = {rule.name for rule in rules.list_rules()}
+        for row in self.operations:
+            with self.subTest(row.name):
+                if row.public:
+                    self.assertIn(noun(row), PUBLIC)
+                elif row.policy is None:
+                    self.assertIn(noun(row), WITHOUT_RULE)
+                else:
+                    self.assertIn(row.policy, known)
+
+    def test_each_is_described(self):
+        for row in self.operations:
+            with self.subTest(row.name):
+                self.assertRegex(row.summary, r'^[A-Z].+\.$')
+
+    def test_each_exists_within_the_versions(self):
+        for row in self.operations:
+            with self.subTest(row.name):
+                until = row.until or versions.MAXIMUM
+                self.assertLessEqual(versions.MINIMUM, row.since)
+                self.assertLessEqual(row.since, until)
+                self.assertLessEqual(until, versions.MAXIMUM)
+
+    def test_each_schema_holds_and_covers_its_versions(self):
+        for row in self.operations:
+            for schemas in filter(None, (row.body, row.query, row.answer)):
+                with self.subTest(row.name):
+                    self.assertLessEqual(min(schemas), row.since)
+                    self.assertLessEqual(max(schemas), versions.MAXIMUM)
+                    for schema in schemas.values():
+                        jsonschema.Draft202012Validator.check_schema(schema)
+
+    def test_what_the_extension_adds_holds_and_is_within_its_versions(self):
+        known = {number for number, _ in versions.EXTENSION_HISTORY}
+        for row in self.operations:
+            for since, extend in (row.extended or {}).items():
+                with self.subTest(row.name):
+                    self.assertIn(since, known)
+                    for schema in row.answer.values():
+                        self.assertNotEqual(schema, extend(schema))
+                        jsonschema.Draft202012Validator.check_schema(extend(schema))
+
+    def test_an_action_says_what_its_body_is(self):
+        for row in self.operations:
+            with self.subTest(row.name):
+                self.assertTrue(row.action is None or row.body)
+
+    def test_no_request_has_two_operations(self):
+        seen = {}
+        for row in self.operations:
+            with self.subTest(row.name):
+                for other in seen.get(row.name, ()):
+                    apart = (other.until is not None and other.until < row.since
+                             or row.until is not None and row.until < other.since)
+                    self.assertTrue(apart)
+            seen.setdefault(row.name, []).append(row)

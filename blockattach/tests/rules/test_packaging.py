@@ -1,0 +1,52 @@
+"""What the package promises to the outside is there: entry points, options, documents."""
+import configparser
+import importlib
+import subprocess
+import sys
+import unittest
+
+from blockattach.conf import options
+from blockattach.tests.rules import sources
+
+
+def entry_points():
+    """Group, name and place of each entry point, as setup.cfg has them."""
+    parser = configparser.ConfigParser(delimiters=('=',))
+    parser.optionxform = str
+    parser.read(sources.ROOT / 'setup.cfg', encoding='utf-8')
+    for group, lines in parser['entry_points'].items():
+        for line in lines.strip().splitlines():
+            name, _, place = (part.strip() for part in line.partition('='))
+            yield group, name, place
+
+
+class PackagingTest(unittest.TestCase):
+
+    def test_every_entry_point_can_be_loaded(self):
+        for group, name, place in entry_points():
+            with self.subTest(group=group, name=name):
+                module, _, attribute = place.partition(':')
+                self.assertTrue(callable(getattr(importlib.import_module(module), attribute)))
+
+    def test_every_module_of_options_is_in_the_sample(self):
+        listed = {option.dest for _, group in options.list_opts() for option in group}
+        for module in sources.modules('blockattach/conf/'):
+            name = module.path.removesuffix('.py').replace('/', '.')
+            own = getattr(importlib.import_module(name), 'list_opts', None)
+            if own is None or own is options.list_opts:
+                continue
+            with self.subTest(name):
+                self.assertEqual(set(), {option.dest for _, group in own() for option in group}
+                                 - listed)
+
+    def test_every_option_has_help(self):
+        self.assertEqual([], [f'[{group}] {option.dest}' for group, opts in options.list_opts()
+                              for option in opts if not option.help])
+
+    def test_generated_documents_are_fresh(self):
+        """If this fails: tox -e gen (or python tools/generate.py), and commit what it wrote."""
+        done = subprocess.run([sys.executable, 'tools/generate.py', '--check'], cwd=sources.ROOT,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual('', done.stdout)
+        self.assertEqual(0, done.returncode, done.stderr)

@@ -1,0 +1,31 @@
+"""Files, functions and lists of imports stay small enough to be read at one go."""
+import unittest
+
+from blockattach.tests.rules import sources
+
+check_sizes = sources.load_tool('check_sizes')
+
+
+class SizesTest(unittest.TestCase):
+
+    def test_nothing_is_too_large(self):
+        self.assertEqual([], [str(finding) for finding in check_sizes.findings(sources.ROOT)])
+
+    def test_a_long_file_is_found(self):
+        self.assertEqual(1, self._count('a = 1\n' * (check_sizes.FILE_LINES + 1)))
+        self.assertEqual(0, self._count('a = 1\n' * check_sizes.FILE_LINES))
+
+    def test_a_long_function_is_found(self):
+        line = '    a = 1\n'
+        self.assertEqual(1, self._count('def f():\n' + line * check_sizes.FUNCTION_LINES))
+        self.assertEqual(0, self._count('def f():\n' + line * (check_sizes.FUNCTION_LINES - 1)))
+
+    def test_a_module_that_leans_on_everything_is_found(self):
+        lines = [f'from blockattach.db import m{number}\n'
+                 for number in range(check_sizes.INTERNAL_IMPORTS + 1)]
+        self.assertEqual(1, self._count(''.join(lines)))
+        self.assertEqual(0, self._count(''.join(lines[1:])))
+        self.assertEqual(0, self._count(''.join(lines), 'blockattach/api/routes.py'))
+
+    def _count(self, text, name='blockattach/example.py'):
+        return len(list(check_sizes.check(name, text)))

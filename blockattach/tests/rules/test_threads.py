@@ -1,0 +1,74 @@
+"""Native threads only: whatever is imported, in whatever order, nothing is monkey-patched."""
+import json
+import subprocess
+import sys
+import unittest
+
+# Runs in a fresh interpreter. Left out are the tests, programs that run when imported as
+# ``__main__``, and alembic's scripts, which alembic alone can load.
+WALK = """
+import importlib, json, pkgutil, socket, sys, threading, time
+import blockattach
+
+SKIPPED = ('blockattach.tests', 'blockattach.db.migrations')
+names = ['blockattach']
+for module in pkgutil.walk_packages(blockattach.__path__, 'blockattach.',
+                                    onerror=lambda name: None):
+    if not module.name.startswith(SKIPPED) and not module.name.endswith('.__main__'):
+        names.append(module.name)
+failed = {}
+for name in names:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed[name] = f'{type(error).__name__}: {error}'
+import oslo_messaging
+from oslo_service import backend
+patched = []
+if sys.modules.get('eventlet') is not None:
+    from eventlet import patcher
+    patched = [name for name in ('os', 'select', 'socket', 'thread', 'time')
+               if patcher.is_monkey_patched(name)]
+json.dump({
+    'imported': names,
+    'failed': failed,
+    'backend': backend.get_backend_type().name,
+    'patched': patched,
+    'homes': sorted({socket.socket.__module__, threading.Thread.__module__,
+                     type(threading.Lock()).__module__, threading.Thread.start.__module__,
+                     time.sleep.__module__}),
+}, sys.stdout)
+"""
+
+ONE_IMPORT = """
+import sys
+import blockattach
+import oslo_messaging
+from oslo_service import backend
+sys.stdout.write(backend.get_backend_type().name)
+"""
+
+
+def run(program: str) -> str:
+    """What the program prints, in an interpreter of its own."""
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', program], check=False,
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return done.stdout
+
+
+class ThreadsTest(unittest.TestCase):
+    """The choice that the package makes when it is imported."""
+
+    def test_every_module_leaves_threads_native(self) -> None:
+        self.maxDiff = None
+        seen = json.loads(run(WALK))
+        self.assertEqual({}, seen['failed'])
+        self.assertIn('blockattach.rpc.transport', seen['imported'])
+        self.assertEqual('THREADING', seen['backend'])
+        self.assertEqual([], seen['patched'])
+        self.assertEqual(['_thread', 'socket', 'threading', 'time'], seen['homes'])
+
+    def test_messaging_after_us_takes_our_choice(self) -> None:
+        self.assertEqual('THREADING', run(ONE_IMPORT))

@@ -1,0 +1,53 @@
+"""Time comes from `blockattach.clock` and, in SQL, from `blockattach.db.clock`; nobody sleeps.
+
+A test can hold a clock that is handed down; it cannot hold one that is looked up. What sleeps
+waits too long or not long enough: wait for the condition instead.
+"""
+import ast
+import unittest
+
+from blockattach.tests.rules import sources
+
+CLOCKS = ('blockattach/clock.py', 'blockattach/db/clock.py')
+
+FORBIDDEN = (
+    'time.time', 'time.time_ns', 'time.monotonic', 'time.monotonic_ns', 'time.perf_counter',
+    'time.sleep', 'datetime.datetime.now', 'datetime.datetime.utcnow', 'datetime.datetime.today',
+    'datetime.date.today', 'oslo_utils.timeutils', 'sqlalchemy.func.now',
+    'sqlalchemy.func.current_timestamp', 'sqlalchemy.sql.func.now')
+WORDS = ('CURRENT_TIMESTAMP',)
+
+
+def sources_of_time(module):
+    """Where a module reads a clock of its own or sleeps."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            name = module.imported(node)
+            if name in FORBIDDEN:
+                yield f'{module.at(node)}: {name}'
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for word in WORDS:
+                if word in node.value:
+                    yield f'{module.at(node)}: {word}'
+
+
+class TimeTest(unittest.TestCase):
+
+    def test_only_the_clocks_know_the_time(self):
+        excepted = (*CLOCKS, 'blockattach/tests/rules/test_time.py')
+        self.assertEqual([], [found for module in sources.modules() if module.path not in excepted
+                              for found in sources_of_time(module)])
+
+    def test_other_clocks_are_found(self):
+        for text in ('import time\ntime.monotonic()\n', 'from time import sleep\nsleep(1)\n',
+                     'import datetime\ndatetime.datetime.now()\n',
+                     'from datetime import datetime\ndatetime.now()\n',
+                     'from oslo_utils import timeutils\ntimeutils.utcnow()\n',
+                     'import sqlalchemy as sa\nsa.func.now()\n',
+                     'import time\nhand_over(time.time)\n'):
+            with self.subTest(text):
+                self.assertNotEqual([], list(sources_of_time(sources.parse(text))))
+
+    def test_a_clock_that_is_handed_down_passes(self):
+        module = sources.parse('def wait(time):\n    return time.monotonic()\n')
+        self.assertEqual([], list(sources_of_time(module)))

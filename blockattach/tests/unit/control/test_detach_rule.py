@@ -1,0 +1,187 @@
+"""The rule with a Nova to ask: who is let through, who is told what, and when Nova is asked."""
+import logging
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import nova as nova_conf
+from blockattach.control import detach_rule
+from blockattach.nova import client
+from blockattach.testing import nova
+from blockattach.tests.unit import samples
+
+OTHER = 'another-attachment'
+SENTENCE = (f'ConflictNovaUsingAttachment: Detach volume from instance {samples.SERVER} using '
+            'the Compute API')
+
+
+def caller(roles=('member', 'reader'), service_roles=(), is_admin=False,
+           project_id=samples.PROJECT):
+    return context.RequestContext(
+        auth_token='token', project_id=project_id, roles=list(roles), is_admin=is_admin,
+        service_roles=list(service_roles), overwrite=False)
+
+
+class RuleTestCase(unittest.TestCase):
+    """A server that uses an attachment, and Nova, which says so."""
+
+    def setUp(self):
+        super().setUp()
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+        self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
+        self.elsewhere = {}
+        silent = logging.NullHandler()
+        logging.getLogger('blockattach').addHandler(silent)
+        self.addCleanup(logging.getLogger('blockattach').removeHandler, silent)
+
+    def rule(self, configured=True, timeout=10.0, **settings):
+        asked = client.NovaClient(nova_conf.NovaSettings(
+            endpoint_override=self.nova.url, timeout=timeout)) if configured else None
+        return detach_rule.DetachRule(asked, detach_rule.RuleSettings(**settings), self.find)
+
+    def find(self, attachment_id):
+        if attachment_id not in self.elsewhere:
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        return self.elsewhere[attachment_id]
+
+    def assert_asked(self, times):
+        self.assertEqual(times, len(self.nova.requests))
+
+
+class CheckTest(RuleTestCase):
+    """DELETE /attachments/{id}."""
+
+    def test_what_a_server_uses_stays_whoever_asks(self):
+        for who in (caller(), caller(roles=('admin',), is_admin=True), caller(roles=('service',)),
+                    caller(service_roles=('member',))):
+            with (self.subTest(roles=who.roles),
+                  self.assertRaises(errors.AttachmentInUseByServer) as caught):
+                self.rule().check(who, samples.attachment())
+            self.assertTrue(str(caught.exception).startswith(SENTENCE))
+            self.assertIn('X-Service-Token', str(caught.exception))
+
+    def test_a_service_is_let_through_unasked(self):
+        self.rule().check(caller(service_roles=('reader', 'service')), samples.attachment())
+        self.rule(service_roles=('nova', 'glance')).check(caller(service_roles=('glance',)),
+                                                          samples.attachment())
+        self.assert_asked(0)
+
+    def test_a_service_of_another_role_is_a_user(self):
+        with self.assertRaises(errors.AttachmentInUseByServer):
+            self.rule(service_roles=('nova',)).check(caller(service_roles=('service',)),
+                                                     samples.attachment())
+
+    def test_what_no_server_was_told_of_goes_unasked(self):
+        for unused in (samples.attachment(instance_uuid=None), samples.attachment(connection=None),
+                       samples.attachment(connection={})):
+            self.rule().check(caller(), unused)
+        self.assert_asked(0)
+
+    def test_what_nova_does_not_know_goes(self):
+        self.rule().check(caller(), samples.attachment(instance_uuid='another-server'))
+        self.assert_asked(1)
+
+    def test_what_the_server_uses_by_another_attachment_goes(self):
+        self.rule().check(caller(), samples.attachment(id=OTHER))
+        self.assert_asked(1)
+
+    def test_without_an_answer_it_stays(self):
+        def away():
+            self.nova.close()
+
+        def failing():
+            self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
+        for event, rule in ((lambda: None, self.rule(configured=False)),
+                            (failing, self.rule()),
+                            (self.nova.fall_asleep, self.rule(timeout=0.05)),
+                            (away, self.rule())):
+            event()
+            with self.subTest(event=event), self.assertRaises(errors.NovaUnavailable):
+                rule.check(caller(is_admin=True), samples.attachment())
+
+    def test_where_the_rule_does_not_hold_nobody_is_asked(self):
+        self.rule(holds=False).check(caller(), samples.attachment())
+        self.rule(holds=False).check_volume(
+            caller(), samples.VOLUME, [samples.attachment(), samples.attachment(id=OTHER)], None)
+        self.assert_asked(0)
+
+
+class CheckVolumeTest(RuleTestCase):
+    """The actions of a volume, which may name an attachment."""
+
+    def check(self, rows, attachment_id, who=None):
+        self.rule().check_volume(who or caller(), samples.VOLUME, rows, attachment_id)
+
+    def test_a_volume_without_attachments(self):
+        self.check([], None)
+        self.assert_asked(0)
+
+    def test_the_only_attachment_is_meant(self):
+        with self.assertRaisesRegex(errors.AttachmentInUseByServer, samples.SERVER):
+            self.check([samples.attachment()], None)
+        self.check([samples.attachment(id=OTHER)], None)
+
+    def test_the_named_one_of_several(self):
+        rows = [samples.attachment(), samples.attachment(id=OTHER)]
+        self.check(rows, OTHER)
+        with self.assertRaisesRegex(errors.AttachmentInUseByServer, samples.SERVER):
+            self.check(rows, samples.ATTACHMENT)
+
+    def test_nobody_knows_which_is_meant(self):
+        several = [samples.attachment(), samples.attachment(id=OTHER)]
+        for rows, attachment_id in ((several, None), (several, 'unknown'), ([], 'unknown'),
+                                    (several[:1], 'unknown')):
+            with (self.subTest(rows=len(rows), attachment_id=attachment_id),
+                  self.assertRaises(errors.AttachmentNotNamed) as caught):
+                self.check(rows, attachment_id)
+            self.assertIn('Detach volume from instance  using', str(caught.exception))
+        self.assert_asked(0)
+
+    def test_an_attachment_of_another_volume(self):
+        self.elsewhere['mine'] = samples.attachment(id='mine', volume_id='another-volume')
+        self.elsewhere['theirs'] = samples.attachment(id='theirs', volume_id='another-volume',
+                                                      project_id='another-project')
+        with self.assertRaisesRegex(errors.InvalidInput, 'Mismatched volume and attachment'):
+            self.check([samples.attachment()], 'mine')
+        # Nobody learns that somebody else's id exists.
+        with self.assertRaises(errors.AttachmentNotNamed):
+            self.check([samples.attachment()], 'theirs')
+        with self.assertRaisesRegex(errors.InvalidInput, 'Mismatched'):
+            self.check([samples.attachment()], 'theirs', caller(is_admin=True))
+
+    def test_a_service_may_do_all_that(self):
+        several = [samples.attachment(), samples.attachment(id=OTHER)]
+        for rows, attachment_id in ((several, None), (several, 'unknown'), ([], None),
+                                    (several[:1], None)):
+            self.check(rows, attachment_id, caller(service_roles=('service',)))
+        self.assert_asked(0)
+
+
+class SettingsTest(unittest.TestCase):
+    """When the rule holds."""
+
+    def test_auto_follows_what_is_configured(self):
+        for word, url, keystone, holds in (
+                ('auto', None, False, False), ('auto', None, True, True),
+                ('auto', 'http://nova', False, True), ('on', None, False, True),
+                ('off', 'http://nova', True, False)):
+            for place in ('auth_url', 'endpoint_override'):
+                with self.subTest(word=word, url=url, keystone=keystone, place=place):
+                    settings = nova_conf.NovaSettings(detach_rule=word, **{place: url})
+                    self.assertEqual(holds, settings.rule_holds(keystone))
+                    self.assertEqual(url is not None, settings.configured)
+
+    def test_the_settings_are_the_options(self):
+        conf = cfg.ConfigOpts()
+        nova_conf.register(conf)
+        conf([], project='blockattach', default_config_files=[])
+        self.assertEqual(nova_conf.NovaSettings(), nova_conf.settings(conf))
+        for name, value in {'endpoint_override': 'http://nova/v2.1/', 'auth_url': 'http://k/v3/',
+                            'region_name': '', 'timeout': 1}.items():
+            conf.set_override(name, value, group=nova_conf.GROUP)
+        self.assertEqual(nova_conf.NovaSettings(
+            endpoint_override='http://nova/v2.1', auth_url='http://k/v3', timeout=1),
+            nova_conf.settings(conf))

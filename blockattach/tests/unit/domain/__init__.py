@@ -1,0 +1,1 @@
+"""The pure rules: table in, value out."""

@@ -1,0 +1,188 @@
+"""The one table of an attachment's life: every pair, and what follows from all of them."""
+import unittest
+
+from blockattach import errors
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+
+S = lifecycle.State
+E = lifecycle.Event
+
+# Once more by hand, and from the other side: by event. Every pair that is not here is refused.
+# BACK: to where the row came from.
+BACK = 'back'
+LEGAL = {
+    E.CONNECT: {S.RESERVED: S.CONNECTING, S.CONNECTED: S.CONNECTING, S.ATTACHED: S.CONNECTING,
+                S.CONNECTING: S.CONNECTING, S.ERROR_ATTACHING: S.CONNECTING},
+    E.CONNECTED: {S.CONNECTING: S.CONNECTED},
+    E.COMPLETE: {S.RESERVED: S.ATTACHED, S.CONNECTED: S.ATTACHED, S.ATTACHED: S.ATTACHED},
+    E.ATTACH: {S.RESERVED: S.ATTACHED, S.CONNECTED: S.ATTACHED},
+    E.DISCONNECT: {S.CONNECTING: S.DISCONNECTING, S.CONNECTED: S.DISCONNECTING,
+                   S.ATTACHED: S.DISCONNECTING, S.DISCONNECTING: S.DISCONNECTING,
+                   S.ERROR_ATTACHING: S.DISCONNECTING, S.ERROR_DETACHING: S.DISCONNECTING},
+    E.DISCONNECTED: {S.DISCONNECTING: S.GONE},
+    E.RELEASE: {S.RESERVED: S.GONE, S.ATTACHED: S.GONE},
+    E.REFUSED: {S.CONNECTING: BACK, S.DISCONNECTING: BACK},
+    E.FAILED: {S.CONNECTING: S.ERROR_ATTACHING, S.DISCONNECTING: S.ERROR_DETACHING},
+}
+
+
+def pairs():
+    return [(state, event) for state in S for event in E]
+
+
+def reachable(start, ways):
+    """Every state that can be come to from one."""
+    seen, new = set(), {start}
+    while new:
+        seen |= new
+        new = {target for state in new for target in ways[state]} - seen
+    return seen
+
+
+def ways():
+    """Where each state can lead, whatever a row remembers."""
+    found = {state: set() for state in S}
+    for state, event in pairs():
+        for came_from in (None, *S):
+            try:
+                found[state].add(lifecycle.next_state(state, event, came_from))
+            except errors.InvalidTransition:
+                break
+    return found
+
+
+class TransitionTest(unittest.TestCase):
+
+    def test_every_pair_leads_where_it_should_or_is_refused(self):
+        for state, event in pairs():
+            expected = LEGAL[event].get(state)
+            with self.subTest(state=state, event=event):
+                if expected is None:
+                    with self.assertRaises(errors.InvalidTransition) as caught:
+                        lifecycle.next_state(state, event, S.ATTACHED)
+                    self.assertEqual((state.value, event.value),
+                                     (caught.exception.kwargs['state'],
+                                      caught.exception.kwargs['event']))
+                elif expected == BACK:
+                    for came_from in S:
+                        self.assertIs(came_from, lifecycle.next_state(state, event, came_from))
+                    self.assertIs(S.GONE, lifecycle.next_state(state, event, None))
+                else:
+                    self.assertIs(expected, lifecycle.next_state(state, event))
+
+    def test_a_refusal_names_what_would_be_allowed(self):
+        with self.assertRaises(errors.InvalidTransition) as caught:
+            lifecycle.next_state(S.CONNECTED, E.RELEASE)
+        self.assertEqual('complete, attach, connect, disconnect',
+                         caught.exception.kwargs['allowed'])
+        with self.assertRaises(errors.InvalidTransition) as caught:
+            lifecycle.next_state(S.GONE, E.CONNECT)
+        self.assertEqual('nothing', caught.exception.kwargs['allowed'])
+
+    def test_no_pair_stands_twice_in_the_table(self):
+        keys = [(row.source, row.event) for row in lifecycle.TRANSITIONS]
+        self.assertEqual(sorted(set(keys)), sorted(keys))
+
+    def test_allowed_events_are_those_that_lead_somewhere(self):
+        for state in S:
+            self.assertEqual({event for event in E if state in LEGAL[event]},
+                             set(lifecycle.allowed_events(state)), state)
+
+    def test_each_state_can_be_reached_from_a_birth(self):
+        born = reachable(S.RESERVED, ways()) | reachable(S.CONNECTING, ways())
+        self.assertEqual(set(S), born)
+        self.assertEqual(set(S), reachable(S.RESERVED, ways()))
+
+    def test_the_end_can_be_reached_from_each_state_by_the_callers_own_acts(self):
+        for state in S:
+            self.assertIn(S.GONE, reachable(state, ways()), state)
+        for state in set(S) - {S.GONE}:
+            self.assertTrue({E.DISCONNECT, E.RELEASE} & set(lifecycle.allowed_events(state)),
+                            f'{state} cannot be told to go')
+
+    def test_nothing_leads_out_of_the_end(self):
+        self.assertEqual(set(), ways()[S.GONE])
+
+    def test_what_the_service_is_at_work_on_is_ended_by_the_volume_service_alone(self):
+        told_again = {E.CONNECT, E.DISCONNECT}
+        for row in lifecycle.TRANSITIONS:
+            with self.subTest(row=row):
+                of_volume = (row.source in lifecycle.TRANSITIONAL
+                             and row.event not in told_again)
+                self.assertIs(lifecycle.Writer.VOLUME if of_volume else lifecycle.Writer.CONTROL,
+                              row.writer)
+
+    def test_each_transitional_state_can_be_finished_refused_and_given_up(self):
+        for state in lifecycle.TRANSITIONAL:
+            events = set(lifecycle.allowed_events(state))
+            self.assertLessEqual({E.REFUSED, E.FAILED}, events, state)
+            self.assertEqual(1, len(events & {E.CONNECTED, E.DISCONNECTED}), state)
+
+
+class RememberedTest(unittest.TestCase):
+
+    def test_only_transitional_states_remember(self):
+        for state in S:
+            for target in set(S) - lifecycle.TRANSITIONAL:
+                self.assertIsNone(lifecycle.remembered(state, target, S.RESERVED))
+
+    def test_the_state_before_is_remembered(self):
+        for state in (S.RESERVED, S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING):
+            self.assertIs(state, lifecycle.remembered(state, S.CONNECTING, None))
+        for state in (S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING, S.ERROR_DETACHING):
+            self.assertIs(state, lifecycle.remembered(state, S.DISCONNECTING, None))
+
+    def test_entered_again_it_keeps_what_it_remembered(self):
+        for state in lifecycle.TRANSITIONAL:
+            for came_from in (None, S.RESERVED, S.ATTACHED):
+                self.assertIs(came_from, lifecycle.remembered(state, state, came_from))
+
+    def test_told_to_go_while_connecting_it_does_not_go_back_there(self):
+        for came_from in (None, S.RESERVED, S.ATTACHED):
+            self.assertIs(S.ERROR_DETACHING,
+                          lifecycle.remembered(S.CONNECTING, S.DISCONNECTING, came_from))
+
+    def test_no_chain_of_moves_comes_back_to_where_nobody_is_at_work(self):
+        """Walk every (state, memory) there is: a refusal never leads into a transitional one."""
+        seen, new = set(), {(S.RESERVED, None), (S.CONNECTING, None)}
+        while new:
+            seen |= new
+            new = {found for pair in new for found in self._after(*pair)} - seen
+        for state, came_from in seen:
+            self.assertNotIn(came_from, lifecycle.TRANSITIONAL, (state, came_from))
+            if state is S.DISCONNECTING:
+                self.assertIsNotNone(came_from, 'refused, it would be gone with its host let in')
+
+    def _after(self, state, came_from):
+        for event in lifecycle.allowed_events(state):
+            target = lifecycle.next_state(state, event, came_from)
+            yield target, lifecycle.remembered(state, target, came_from)
+
+
+class WordsTest(unittest.TestCase):
+
+    def test_each_live_state_has_a_rank_and_the_volume_a_word_for_it(self):
+        self.assertEqual(set(lifecycle.LIVE), set(lifecycle.RANKS))
+        self.assertNotIn(S.GONE, lifecycle.RANKS)
+        words = {word.rank: word for word in volume_lifecycle.RANK_WORDS}
+        self.assertEqual(set(lifecycle.RANKS.values()), set(words))
+        self.assertEqual(len(words), len(volume_lifecycle.RANK_WORDS))
+        for state, rank in lifecycle.RANKS.items():
+            if not state.startswith('error_'):
+                self.assertEqual(lifecycle.WIRE_STATUS[state], words[rank].attach_status, state)
+
+    def test_ranks_are_in_the_order_of_the_wire(self):
+        by_rank = sorted(volume_lifecycle.RANK_WORDS)
+        self.assertEqual(['attached', 'attaching', 'detaching', 'reserved', 'reserved'],
+                         [word.attach_status for word in by_rank])
+
+    def test_states_on_wire_is_the_way_back(self):
+        for state in lifecycle.LIVE:
+            self.assertIn(state, lifecycle.states_on_wire(lifecycle.WIRE_STATUS[state]))
+        self.assertEqual((S.CONNECTING, S.CONNECTED), lifecycle.states_on_wire('attaching'))
+        self.assertEqual((), lifecycle.states_on_wire('detached'))
+        self.assertEqual((), lifecycle.states_on_wire('no such word'))
+
+    def test_who_is_let_in(self):
+        self.assertEqual({S.CONNECTING, S.CONNECTED, S.ATTACHED}, lifecycle.GRANTED)

@@ -1,0 +1,93 @@
+"""Who connects, and how far the target is from what the rows say."""
+import unittest
+
+from blockattach import errors
+from blockattach.domain import connection
+
+RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
+
+
+def grant(volume='v1', initiator='i1', mode=RW):
+    return connection.Grant(volume, initiator, mode, connection.Credential('name', 'hunter2'))
+
+
+def actual(volume='v1', initiator='i1', mode=RW, sessions=1, intact=True):
+    return connection.ActualGrant(volume, initiator, mode, sessions, intact)
+
+
+class DifferenceTest(unittest.TestCase):
+
+    def check(self, wanted, found, to_grant=(), to_revoke=()):
+        self.assertEqual(connection.Difference(tuple(to_grant), tuple(to_revoke)),
+                         connection.difference(wanted, found))
+
+    def test_nothing_wanted_and_nothing_there(self):
+        self.check([], [])
+
+    def test_as_it_should_be_whatever_the_sessions(self):
+        for sessions in (0, 1, 7):
+            self.check([grant()], [actual(sessions=sessions)])
+
+    def test_missing(self):
+        self.check([grant()], [], to_grant=[grant()])
+
+    def test_too_much(self):
+        self.check([], [actual()], to_revoke=[actual()])
+
+    def test_the_mode_differs(self):
+        for wanted, found in ((RW, RO), (RO, RW)):
+            self.check([grant(mode=wanted)], [actual(mode=found)], to_grant=[grant(mode=wanted)])
+
+    def test_half_made(self):
+        self.check([grant()], [actual(intact=False)], to_grant=[grant()])
+        self.check([], [actual(intact=False)], to_revoke=[actual(intact=False)])
+
+    def test_a_pair_is_a_volume_and_an_initiator(self):
+        self.check([grant('v1', 'i1'), grant('v2', 'i2')],
+                   [actual('v1', 'i2'), actual('v2', 'i2')],
+                   to_grant=[grant('v1', 'i1')], to_revoke=[actual('v1', 'i2')])
+
+
+class ModeTest(unittest.TestCase):
+
+    def test_the_widest_mode_is_that_of_any_writer(self):
+        self.assertIs(RW, connection.widest([RO, RW, RO]))
+        self.assertIs(RO, connection.widest([RO, RO]))
+        self.assertIs(RW, connection.widest(iter([RW])))
+
+
+class InitiatorTest(unittest.TestCase):
+
+    def test_the_name_is_taken_as_it_is(self):
+        for name in ('iqn.1994-05.com.example:host-1', 'eui.02004567A425678D', 'x' * 223):
+            self.assertEqual(name, connection.initiator_of({'initiator': name, 'host': 'h'}))
+
+    def test_no_name_that_a_host_can_log_in_with(self):
+        for value in (None, '', 5, ['iqn.x'], {}, 'two words', 'line\nbreak', 'nul\0', 'x' * 224,
+                      'a,b', 'a=b', 'a"b', '*', '.a', 'iqn.\u00e9', '\u0661qn'):
+            with self.subTest(value=value):
+                self.assertRaises(errors.ConnectorUnusable, connection.initiator_of,
+                                  {'initiator': value})
+        with self.assertRaises(errors.ConnectorUnusable) as caught:
+            connection.initiator_of({})
+        self.assertEqual("Invalid input received: Connector doesn't have required information: "
+                         'initiator', str(caught.exception))
+
+
+class ConnectionTest(unittest.TestCase):
+
+    def test_one_portal(self):
+        self.assertEqual(
+            {'driver_volume_type': 'iscsi', 'target_discovered': False,
+             'target_portal': '192.0.2.1:3260', 'target_iqn': 'iqn.x', 'target_lun': 1},
+            connection.Connection('iscsi', ('192.0.2.1:3260',), 'iqn.x', 1).to_dict())
+
+    def test_several_portals_are_lists_of_one_length(self):
+        info = connection.Connection('iscsi', ('a:1', 'b:2'), 'iqn.x', 0).to_dict()
+        self.assertEqual('a:1', info['target_portal'])
+        self.assertEqual((['a:1', 'b:2'], ['iqn.x'] * 2, [0, 0]),
+                         (info['target_portals'], info['target_iqns'], info['target_luns']))
+
+    def test_a_password_is_not_printed(self):
+        self.assertNotIn('hunter2', repr(grant()))
+        self.assertNotIn('hunter2', str([grant().credential]))

@@ -1,0 +1,120 @@
+"""When a volume may be attached once more: every cell of the table."""
+import itertools
+import unittest
+
+from blockattach import errors
+from blockattach.domain import connection
+from blockattach.domain import multiattach
+from blockattach.domain import volume_lifecycle
+
+RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
+MODES = (None, RW, RO)
+A, B = 'instance-a', 'instance-b'
+STATUSES = [*volume_lifecycle.OwnStatus, 'maintenance', 'error_extending', 'uploading']
+REFUSED = 'refused'
+
+
+def holder(instance=A, mode=RW, slot=0):
+    return multiattach.Holder(instance, mode, slot)
+
+
+def admit(own_status='available', shared=False, holders=(), instance=A, mode=None, shown=None):
+    held = multiattach.Held('the-volume', own_status, shown or own_status, shared,
+                            holders=holders)
+    return multiattach.admit(held, instance, mode)
+
+
+class AdmitTest(unittest.TestCase):
+
+    def test_own_life_in_the_way(self):
+        for own_status, shared, holders in itertools.product(
+                STATUSES, (False, True), ((), (holder(),))):
+            if own_status in ('available', 'downloading'):
+                continue
+            with self.subTest(own_status=own_status, shared=shared):
+                self.assertRaises(errors.InvalidVolume, admit, own_status, shared, holders)
+
+    def test_a_multiattach_volume_has_a_place_for_everybody(self):
+        for count, instance, mode in itertools.product((0, 1, 2, 50), (None, A, B), MODES):
+            holders = [holder(slot=None)] * count
+            with self.subTest(count=count, instance=instance, mode=mode):
+                self.assertEqual(multiattach.Admission(None, mode),
+                                 admit(shared=True, holders=holders, instance=instance,
+                                       mode=mode))
+
+    def test_a_plain_volume_without_holders(self):
+        for own_status, instance, mode in itertools.product(
+                ('available', 'downloading'), (None, A), MODES):
+            self.assertEqual(multiattach.Admission(multiattach.HOLDER_SLOT, mode),
+                             admit(own_status, instance=instance, mode=mode))
+
+    def test_a_plain_volume_with_one_holder(self):
+        # who holds it, who asks: whether it is let in
+        table = {(A, A): True, (A, B): False, (A, None): False, (None, A): False,
+                 (None, None): False}
+        for (first, second), admitted in table.items():
+            for slot, mode, asked in itertools.product((0, 1), MODES, MODES):
+                with self.subTest(first=first, second=second, slot=slot, mode=mode, asked=asked):
+                    holders = [holder(first, mode, slot)]
+                    if not admitted:
+                        self.assertRaises(errors.InvalidVolume, admit, holders=holders,
+                                          instance=second, mode=asked)
+                        continue
+                    self.assertEqual(
+                        multiattach.Admission(1 - slot, asked if mode is None else mode),
+                        admit(holders=holders, instance=second, mode=asked))
+
+    def test_a_plain_volume_with_two_holders(self):
+        holders = [holder(A, RW, 0), holder(A, RW, 1)]
+        for instance in (None, A, B):
+            self.assertRaises(errors.InvalidVolume, admit, holders=holders, instance=instance)
+
+
+class RefusalTest(unittest.TestCase):
+    """What Nova and Tempest read."""
+
+    def message(self, *args, **kwargs):
+        with self.assertRaises(errors.InvalidVolume) as caught:
+            admit(*args, **kwargs)
+        return str(caught.exception)
+
+    def test_a_plain_volume_names_the_status_that_is_shown(self):
+        self.assertEqual(
+            'Invalid volume: Volume the-volume status must be available or downloading to '
+            'reserve, but the current status is in-use.',
+            self.message(holders=[holder()], instance=B, shown='in-use'))
+
+    def test_a_multiattach_volume_may_be_in_use(self):
+        self.assertIn('available or in-use or downloading',
+                      self.message('maintenance', shared=True))
+
+    def test_an_error_is_named(self):
+        for own_status in ('error', 'error_deleting', 'error_extending'):
+            text = self.message(own_status)
+            self.assertIn('error state', text)
+            self.assertIn(own_status, text)
+
+
+class ModeTest(unittest.TestCase):
+
+    def test_every_cell(self):
+        # read-only, one writer, another writes, asked: what the new row gets
+        for readonly, single, another, asked in itertools.product(
+                (False, True), (False, True), (False, True), MODES):
+            held = multiattach.Held('v', 'available', 'available', True, readonly=readonly,
+                                    single_writer=single, another_writes=another)
+            with self.subTest(readonly=readonly, single=single, another=another, asked=asked):
+                if readonly:
+                    expected = RO
+                elif not single:
+                    expected = asked
+                elif not another:
+                    expected = asked or RW
+                else:
+                    expected = REFUSED if asked is RW else RO
+                if expected is REFUSED:
+                    self.assertRaises(errors.InvalidVolume, multiattach.mode_of, held, asked)
+                else:
+                    self.assertIs(expected, multiattach.mode_of(held, asked))
+                    self.assertEqual(multiattach.Admission(None, expected),
+                                     multiattach.admit(held, A, asked))

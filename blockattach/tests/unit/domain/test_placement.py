@@ -1,0 +1,105 @@
+"""Whether a pool will do: a row for every rule of every filter, and the text of refusals."""
+import math
+import unittest
+
+from blockattach.domain import placement
+from blockattach.domain import pools
+from blockattach.tests.unit.scheduler import samples
+
+THIN = {'thin': True, 'total_gb': 10.0, 'limit_gb': 200.0, 'free_gb': 10.0}
+
+ROWS = (
+    # filter, what is asked, the pool, words of the reason (None: it passes)
+    ('alive', {}, {}, None),
+    ('alive', {}, {'up': False}, 'down or disabled'),
+    ('alive', {}, {'capabilities': {'backend_state': 'up'}}, None),
+    ('alive', {}, {'capabilities': {'backend_state': 'down'}}, 'backend is down'),
+    ('tried', {}, {}, None),
+    ('tried', {'tried': ('h@b#other',)}, {}, None),
+    ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'was tried'),
+    ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'gold'}}, None),
+    ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'tin'}},
+     'its tier is tin'),
+    ('availability', {}, {}, None),
+    ('availability', {'availability_zone': 'nova'}, {}, None),
+    ('availability', {'availability_zone': 'north'}, {}, 'zone nova, not north'),
+    ('multiattach', {}, {'multiattach': False}, None),
+    ('multiattach', {'multiattach': True}, {'multiattach': True}, None),
+    ('multiattach', {'multiattach': True}, {'multiattach': False}, 'several hosts'),
+    # Thick: what was given away counts, up to the last GiB.
+    ('capacity', {'size_gb': 100}, {}, None),
+    ('capacity', {'size_gb': 101}, {}, '100 GiB left of 101 GiB'),
+    ('capacity', {'size_gb': 40}, {'allocated_gb': 60}, None),
+    ('capacity', {'size_gb': 41}, {'allocated_gb': 60}, '40 GiB left of 41 GiB'),
+    ('capacity', {'size_gb': 1}, {'allocated_gb': 120}, '0 GiB left'),
+    ('capacity', {'size_gb': 10}, {'limit_gb': 9.5}, '9.5 GiB left'),
+    # No limit known: the backend decides.
+    ('capacity', {'size_gb': 10 ** 6},
+     {'total_gb': math.inf, 'free_gb': math.inf, 'limit_gb': math.inf}, None),
+    # Thin: over-subscribed, counting what strangers provisioned, and never on a full disk.
+    ('capacity', {'size_gb': 200}, THIN, None),
+    ('capacity', {'size_gb': 201}, THIN, '200 GiB left'),
+    ('capacity', {'size_gb': 101}, {**THIN, 'allocated_gb': 100}, '100 GiB left'),
+    ('capacity', {'size_gb': 101}, {**THIN, 'provisioned_gb': 100.0}, '100 GiB left'),
+    ('capacity', {'size_gb': 20}, {**THIN, 'free_gb': 1.0}, None),
+    ('capacity', {'size_gb': 21}, {**THIN, 'free_gb': 1.0}, '1 GiB free on disk'),
+    ('capacity', {'size_gb': 1}, {**THIN, 'free_gb': 0.0}, '0 GiB free on disk'),
+    ('capacity', {'size_gb': 1}, {**THIN, 'limit_gb': 180.0, 'free_gb': 1.0,
+                                  'capabilities': {'reserved_percentage': 10}},
+     '1 GiB free on disk'),
+)
+
+
+class FilterTest(unittest.TestCase):
+    def test_every_row(self):
+        for name, asked, offered, words in ROWS:
+            with self.subTest(filter=name, asked=asked, offered=offered):
+                reason = placement.FILTERS[name](samples.request(**asked),
+                                                 samples.pool(**offered))
+                if words is None:
+                    self.assertIsNone(reason)
+                else:
+                    self.assertIn(words, reason or 'it passed')
+
+    def test_capacity_agrees_with_what_a_report_allows(self):
+        told = {'total_capacity_gb': 100, 'free_capacity_gb': 30, 'provisioned_capacity_gb': 50,
+                'reserved_percentage': 10}
+        room = pools.measure(told)
+        pool = samples.pool(total_gb=room.total_gb, free_gb=room.free_gb, thin=room.thin,
+                            provisioned_gb=room.provisioned_gb, limit_gb=room.limit_gb,
+                            allocated_gb=50, capabilities=told)
+        self.assertIsNone(placement.FILTERS['capacity'](samples.request(size_gb=20), pool))
+        self.assertIn('20 GiB left', str(
+            placement.FILTERS['capacity'](samples.request(size_gb=21), pool)))
+
+
+class RefusalsTest(unittest.TestCase):
+    def refusals(self, asked, *offered):
+        return placement.refusals(samples.request(**asked), offered, placement.FILTERS)
+
+    def test_nothing_is_said_as_soon_as_one_will_do(self):
+        self.assertIsNone(self.refusals({}, samples.pool('h@b#down', up=False), samples.pool()))
+
+    def test_each_pool_has_its_reason(self):
+        self.assertEqual(
+            {'h@b#down': 'its service is down or disabled',
+             'h@b#one': 'it cannot attach one volume to several hosts'},
+            self.refusals({'multiattach': True}, samples.pool('h@b#down', up=False),
+                          samples.pool('h@b#one', multiattach=False)))
+
+    def test_without_pools_nothing_will_do(self):
+        self.assertEqual({}, self.refusals({}))
+
+
+class SummaryTest(unittest.TestCase):
+    def test_each_pool_with_its_reason(self):
+        self.assertEqual('a: no room; b: asleep',
+                         placement.summarise({'a': 'no room', 'b': 'asleep'}))
+
+    def test_nobody_has_reported(self):
+        self.assertEqual('no pool has reported itself', placement.summarise({}))
+
+    def test_many_pools_are_counted_unless_all_are_wanted(self):
+        reasons = {f'p{number:02}': 'no' for number in range(25)}
+        self.assertTrue(placement.summarise(reasons).endswith('p19: no; and 5 more'))
+        self.assertIn('p24: no', placement.summarise(reasons, None))

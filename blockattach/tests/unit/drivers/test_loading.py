@@ -1,0 +1,38 @@
+"""A backend is assembled from names, and reports for both its parts."""
+import dataclasses
+import unittest
+
+from blockattach import errors
+from blockattach.drivers import loading
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.tests.conformance import settings
+
+
+class LoadingTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.settings = dataclasses.replace(settings.settings('/nowhere'), store='fake',
+                                            target='fake', volume_backend_name='fast')
+
+    def test_the_names_lead_to_the_drivers(self) -> None:
+        backend = loading.load_backend(self.settings)
+        self.assertIsInstance(backend.store, fake_store.FakeStore)
+        self.assertIsInstance(backend.target, fake_target.FakeTarget)
+        self.assertEqual('tested', backend.name)
+
+    def test_an_unknown_name_is_told_with_those_that_are_known(self) -> None:
+        for part in ('store', 'target'):
+            with self.assertRaisesRegex(errors.ConfigurationError, f'{part} = tape .*fake'):
+                loading.load_backend(dataclasses.replace(self.settings, **{part: 'tape'}))
+
+    def test_pools_tell_of_store_target_and_backend(self) -> None:
+        [report] = loading.load_backend(self.settings).pools()
+        self.assertEqual(1000.0, report.capabilities['total_capacity_gb'])
+        self.assertEqual('fast', report.capabilities['volume_backend_name'])
+        self.assertIs(True, report.capabilities['multiattach'])
+        self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
+        self.assertEqual(['clone'], report.capabilities['driver_capabilities'])
+
+    def test_capabilities_are_those_of_both(self) -> None:
+        backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
+        self.assertEqual({'clone', 'daemon'}, backend.capabilities())

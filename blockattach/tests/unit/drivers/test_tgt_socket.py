@@ -1,0 +1,147 @@
+"""What tgtd answers is read rightly, and what it cannot take never reaches it."""
+import os
+import socket
+import struct
+import tempfile
+import threading
+import unittest
+
+from blockattach.drivers.targets import tgt_socket
+
+_SHOWN = """Target 7: iqn.2010-10.org.openstack:volume-a
+    System information:
+        Driver: iscsi
+        State: ready
+    I_T nexus information:
+        I_T nexus: 3
+            Initiator: iqn.x:host alias: a host
+            Connection: 0
+                IP Address: 127.0.0.1
+            Connection: 2
+                IP Address: 127.0.0.1
+        I_T nexus: 4
+            Initiator: iqn.x:host alias: none
+            Connection: 1
+                IP Address: ::1
+    LUN information:
+        LUN: 0
+            Type: controller
+            SCSI ID: IET     00070000
+            SCSI SN: beaf70
+            Size: 0 MB, Block size: 1
+            Readonly: No
+            Thin-provisioning: No
+            Backing store path: None
+            Backing store flags:
+        LUN: 1
+            Type: disk
+            SCSI ID: IET     00070001
+            SCSI SN: 0123456789abcdef
+            Size: 1074 MB, Block size: 512
+            Readonly: Yes
+            Thin-provisioning: Yes
+            Backing store path: /srv/volumes of ours/volume-a
+            Backing store flags:
+    Account information:
+        user
+    ACL information:
+        iqn.x:host
+Target 9: iqn.2010-10.org.openstack:bare
+    System information:
+        Driver: iscsi
+        State: offline
+    I_T nexus information:
+    LUN information:
+    Account information:
+    ACL information:
+"""
+
+
+class ParseTest(unittest.TestCase):
+    def test_a_whole_target(self) -> None:
+        found, _ = tgt_socket.parse_targets(_SHOWN)
+        self.assertEqual(tgt_socket.Target(
+            tid=7, name='iqn.2010-10.org.openstack:volume-a', ready=True,
+            initiators=('iqn.x:host',), accounts=('user',),
+            luns=(tgt_socket.Lun(1, True, True, 1074, '0123456789abcdef',
+                                 '/srv/volumes of ours/volume-a'),),
+            sessions=(tgt_socket.Session(3, 'iqn.x:host', (0, 2)),
+                      tgt_socket.Session(4, 'iqn.x:host', (1,)))), found)
+
+    def test_a_bare_target(self) -> None:
+        _, found = tgt_socket.parse_targets(_SHOWN)
+        self.assertEqual(tgt_socket.Target(9, 'iqn.2010-10.org.openstack:bare', False,
+                                           (), (), (), ()), found)
+
+    def test_no_target(self) -> None:
+        self.assertEqual((), tgt_socket.parse_targets(''))
+
+
+class ClientTest(unittest.TestCase):
+    """Against a socket that answers what the test says."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, 'socket.1')
+        self.server = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.server.close)
+        self.heard = b''
+
+    def answer(self, answer: bytes, hang: bool = False) -> tgt_socket.Client:
+        """Serve one request."""
+        self.server.bind(self.path)
+        self.server.listen(1)
+        done = threading.Event()
+
+        def serve() -> None:
+            connected, _ = self.server.accept()
+            with connected:
+                self.heard = connected.recv(65536)
+                connected.sendall(answer)
+                if hang:
+                    done.wait(10)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(done.set)
+        return tgt_socket.Client(self.path, timeout=1.0)
+
+    def test_the_layout_of_a_request(self) -> None:
+        client = self.answer(struct.pack('=II', 0, 8))
+        client.add_account('user', 'secret')
+        self.assertEqual(120 + len(b'user=user,password=secret\0'), len(self.heard))
+        self.assertEqual((7, 0, b'iscsi', len(self.heard)),
+                         struct.unpack_from('=II5s59xI', self.heard))
+        self.assertTrue(self.heard.endswith(b'user=user,password=secret\0'))
+
+    def test_a_refusal_carries_its_number_and_no_secret(self) -> None:
+        client = self.answer(struct.pack('=II', tgt_socket.Code.USER_EXISTS, 8))
+        with self.assertRaises(tgt_socket.Rejected) as caught:
+            client.add_account('user', 'secret')
+        self.assertEqual(tgt_socket.Code.USER_EXISTS, caught.exception.code)
+        self.assertNotIn('secret', str(caught.exception))
+
+    def test_an_answer_cut_short_is_no_answer(self) -> None:
+        for answer in (b'', struct.pack('=I', 0), struct.pack('=II', 0, 80) + b'Portal'):
+            with self.subTest(answer=answer):
+                self.setUp()
+                with self.assertRaises(tgt_socket.Unanswered):
+                    self.answer(answer).portals()
+
+    def test_silence_is_no_answer(self) -> None:
+        with self.assertRaises(tgt_socket.Unanswered):
+            self.answer(b'', hang=True).ping()
+
+    def test_nobody_listening_is_no_answer(self) -> None:
+        with self.assertRaises(tgt_socket.Unanswered):
+            tgt_socket.Client(self.path).ping()
+
+    def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:
+        client = tgt_socket.Client(self.path)
+        for value in ('a,b', 'a\0b', 'a\nb', ''):
+            with self.assertRaises(tgt_socket.Rejected):
+                client.bind_initiator(1, value)
+            with self.assertRaises(tgt_socket.Rejected):
+                client.add_lun(1, 1, value)

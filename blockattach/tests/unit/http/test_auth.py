@@ -1,0 +1,122 @@
+"""From what a request carries to who asks."""
+import unittest
+import uuid
+
+import webob
+from keystoneauth1 import noauth
+from keystoneauth1 import session
+
+from blockattach.http import auth
+from blockattach.http import middleware
+from blockattach.tests.unit.http import tiny
+
+
+def ask(authenticator, headers=None, project_id=None, environ=None):
+    """The context that an authenticator makes of these headers."""
+    seen = []
+
+    def inner(request):
+        seen.append(authenticator(request, project_id))
+        return webob.Response()
+    request = webob.Request.blank('/', headers=headers or {}, environ=environ or {})
+    request.get_response(middleware.Application((middleware.name_request,), inner))
+    return seen[0]
+
+
+class NoAuthenticationTest(unittest.TestCase):
+    """A claim is believed, if it has a form."""
+
+    def setUp(self):
+        self.auth = auth.NoAuthentication(tiny.enforcer_of().is_admin)
+
+    def who(self, token, project_id=None, **headers):
+        if token is not None:
+            headers['X-Auth-Token'] = token
+        context = ask(self.auth, headers, project_id)
+        return context and (context.user_id, context.project_id, context.roles,
+                            context.is_admin)
+
+    def test_tokens(self):
+        for token, wanted in (
+                ('u:p', ('u', 'p', ['admin', 'member', 'reader'], True)),
+                ('u:p:member', ('u', 'p', ['member'], False)),
+                ('u:p:member,reader', ('u', 'p', ['member', 'reader'], False)),
+                ('u:p:admin', ('u', 'p', ['admin'], True))):
+            with self.subTest(token=token):
+                self.assertEqual(wanted, self.who(token))
+
+    def test_malformed_tokens_are_nobody(self):
+        for token in ('x', ':', 'u:', ':p', 'u:p:', 'u:p:r:s', 'u' * 256 + ':p', 'u:p\x1b',
+                      'u\n:p'):
+            with self.subTest(token=token[:10]):
+                self.assertIsNone(self.who(token))
+
+    def test_without_a_token_the_project_is_the_urls_or_the_default(self):
+        for token in (None, '', auth.NO_TOKEN):
+            with self.subTest(token=token):
+                self.assertEqual((auth.DEFAULT_USER_ID, 'p', list(auth.ALL_ROLES), True),
+                                 self.who(token, 'p'))
+                self.assertEqual(auth.DEFAULT_PROJECT_ID, self.who(token)[1])
+
+    def test_the_default_ids_are_uuids(self):
+        for value in (auth.DEFAULT_USER_ID, auth.DEFAULT_PROJECT_ID):
+            self.assertEqual(value, uuid.UUID(value).hex)
+
+    def test_the_token_is_kept_for_who_is_asked_in_the_callers_name(self):
+        for headers, token in (({'X-Auth-Token': 'u:p:member'}, 'u:p:member'), ({}, None)):
+            self.assertEqual(token, ask(self.auth, headers).auth_token)
+
+    def test_keystoneauths_plugin_without_authentication_sends_no_token(self):
+        self.assertEqual(auth.NO_TOKEN, noauth.NoAuth().get_token(session.Session()))
+
+    def test_a_service_token_brings_the_roles_of_a_service(self):
+        for token, roles in (('nova:service', ['service']), ('nova:service:a,b', ['a', 'b'])):
+            with self.subTest(token=token):
+                context = ask(self.auth, {'X-Auth-Token': 'u:p:member', 'X-Service-Token': token})
+                self.assertEqual((roles, ['member']), (context.service_roles, context.roles))
+        self.assertIsNone(self.who('u:p', **{'X-Service-Token': 'x'}))
+
+    def test_the_callers_own_id_of_the_request_goes_along(self):
+        name = 'req-6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
+        for sent, kept in ((name, name), ('req-nonsense\n', None), (None, None)):
+            with self.subTest(sent=sent):
+                headers = {} if sent is None else {'X-OpenStack-Request-ID': sent}
+                context = ask(self.auth, headers)
+                self.assertEqual(kept, context.global_request_id)
+                self.assertRegex(context.request_id, '^req-')
+                self.assertNotEqual(name, context.request_id)
+
+
+class KeystoneAuthenticationTest(unittest.TestCase):
+    """Only what the middleware confirmed counts."""
+
+    CONFIRMED = {
+        'HTTP_X_IDENTITY_STATUS': 'Confirmed', 'HTTP_X_USER_ID': 'u', 'HTTP_X_PROJECT_ID': 'p',
+        'HTTP_X_ROLES': 'admin,member', 'HTTP_X_SERVICE_ROLES': 'service',
+        'HTTP_X_SERVICE_IDENTITY_STATUS': 'Confirmed',
+    }
+
+    def setUp(self):
+        self.auth = auth.KeystoneAuthentication(tiny.enforcer_of().is_admin)
+
+    def ask(self, **changes):
+        return ask(self.auth, environ={**self.CONFIRMED, **changes})
+
+    def test_a_confirmed_identity(self):
+        context = self.ask()
+        self.assertEqual(('u', 'p', ['admin', 'member'], ['service'], True), (
+            context.user_id, context.project_id, context.roles, context.service_roles,
+            context.is_admin))
+
+    def test_anything_else_is_nobody(self):
+        for status in ('Invalid', '', 'confirmed'):
+            with self.subTest(status=status):
+                self.assertIsNone(self.ask(HTTP_X_IDENTITY_STATUS=status))
+        self.assertIsNone(ask(self.auth))
+
+    def test_an_unconfirmed_service_has_no_roles(self):
+        context = self.ask(HTTP_X_SERVICE_IDENTITY_STATUS='Invalid')
+        self.assertEqual([], context.service_roles)
+
+    def test_the_project_of_the_url_is_not_believed(self):
+        self.assertEqual('p', ask(self.auth, environ=self.CONFIRMED, project_id='q').project_id)

@@ -1,0 +1,245 @@
+"""What every operation has in common on the wire, row by row as clients know it."""
+import io
+import re
+import unittest
+
+import webob
+
+from blockattach.http import dispatch
+from blockattach.tests.unit.http import tiny
+
+UUID = '6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
+NOT_FOUND = ('itemNotFound', 404, 'The resource could not be found.')
+GOOD = {'attachment': {'volume_uuid': UUID}}
+
+
+class PathsTest(unittest.TestCase):
+    """With and without the project, at any version."""
+
+    def setUp(self):
+        self.api = tiny.Tiny()
+
+    def test_the_project_may_be_left_out_at_any_version(self):
+        for version in ('volume 3.27', 'volume 3.71'):
+            for path in (f'/v3/{tiny.PROJECT}/attachments/a', '/v3/attachments/a'):
+                with self.subTest(version=version, path=path):
+                    answer = self.api.call('GET', path, version=version)
+                    self.assertEqual((200, 'a'), (answer.status_int,
+                                                  answer.json['attachment']['id']))
+
+    def test_a_project_that_is_not_the_tokens_is_malformed(self):
+        for token in (tiny.MEMBER, tiny.ADMIN):
+            with self.subTest(token=token):
+                answer = self.api.call('GET', '/v3/00000000000000000000000000000aaa/attachments',
+                                       token=token)
+                self.assertEqual(('badRequest', 400, 'Malformed request url'),
+                                 tiny.fault(answer))
+
+    def test_an_unknown_route_and_a_wrong_verb_are_not_found_in_html(self):
+        for method, path in (('GET', '/v3/nothing'), ('GET', f'/v3/{tiny.PROJECT}'),
+                             ('GET', '/v2/'), ('PATCH', '/v3/attachments'),
+                             ('PUT', '/v3/attachments'), ('GET', '/v3//attachments'),
+                             ('GET', '/v3/attachments/'),
+                             ('GET', '/v3/attachments/%FF'), ('GET', '/v3/attachments/a%00'),
+                             ('OPTIONS', '/v3/attachments')):
+            with self.subTest(method=method, path=path):
+                answer = self.api.call(method, path)
+                self.assertEqual((404, 'text/html'), (answer.status_int, answer.content_type))
+                self.assertIn(b'<html>', answer.body)
+
+    def test_head_is_get_without_a_body(self):
+        shown = self.api.call('GET', '/v3/attachments/a')
+        answer = self.api.call('HEAD', '/v3/attachments/a')
+        self.assertEqual((200, b'', shown.content_length),
+                         (answer.status_int, answer.body, answer.content_length))
+
+
+class VersionsTest(unittest.TestCase):
+    """The header in, the headers out."""
+
+    def setUp(self):
+        self.api = tiny.Tiny()
+
+    def test_the_answer_tells_the_version_and_that_it_depends_on_it(self):
+        for asked, told in ((tiny.LATEST, 'volume 3.71'), ('volume 3.27', 'volume 3.27'),
+                            ('compute 2.89, volume 3.30', 'volume 3.30'),
+                            ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0')):
+            with self.subTest(asked=asked):
+                answer = self.api.call('GET', '/v3/attachments/a', version=asked)
+                self.assertEqual((200, told, 'OpenStack-API-Version'), (
+                    answer.status_int, answer.headers['OpenStack-API-Version'],
+                    answer.headers['Vary']))
+
+    def test_without_a_header_it_is_the_base(self):
+        answer = self.api.call('GET', '/v3/old', version=None)
+        self.assertEqual((200, 'volume 3.0'), (
+            answer.status_int, answer.headers['OpenStack-API-Version']))
+
+    def test_an_operation_below_its_version_is_not_found_in_json(self):
+        for method, path, version in (('GET', '/v3/attachments/a', 'volume 3.26'),
+                                      ('GET', '/v3/attachments/a', None),
+                                      ('GET', '/v3/old', 'volume 3.11'),
+                                      ('POST', '/v3/attachments', 'volume 3.26')):
+            with self.subTest(path=path, version=version):
+                answer = self.api.call(method, path, version=version)
+                self.assertEqual(NOT_FOUND, tiny.fault(answer))
+
+    def test_an_action_below_its_version_is_not_found_in_json(self):
+        answer = self.api.call('POST', '/v3/attachments/a/action', json={'os-complete': None},
+                               version='volume 3.43')
+        self.assertEqual(NOT_FOUND, tiny.fault(answer))
+
+    def test_above_the_maximum_is_not_acceptable(self):
+        answer = self.api.call('GET', '/v3/attachments/a', version='volume 3.72')
+        key, code, message = tiny.fault(answer)
+        self.assertEqual((406, 'computeFault', 406), (answer.status_int, key, code))
+        for version in ('3.72', '3.0', '3.71'):
+            self.assertIn(version, message)
+
+    def test_a_malformed_version_is_a_bad_request(self):
+        for version in ('volume 3', 'volume 3.x', 'volume', 'volume -3.1', 'volume 03.1'):
+            with self.subTest(version=version):
+                answer = self.api.call('GET', '/v3/attachments/a', version=version)
+                self.assertEqual(('badRequest', 400), tiny.fault(answer)[:2])
+
+    def test_an_operation_of_the_extension_is_there_only_for_who_asks(self):
+        path = '/v3/attachments/a/more'
+        self.assertEqual(NOT_FOUND, tiny.fault(self.api.call('GET', path)))
+        answer = self.api.call('GET', path, version='volume 3.71, blockattach 1.0')
+        self.assertEqual('1.0', answer.json['attachment']['extension'])
+
+    def test_discovery_does_not_mind_the_header(self):
+        answer = self.api.call('GET', '/', version='volume 9.99')
+        self.assertEqual(200, answer.status_int)
+        self.assertNotIn('OpenStack-API-Version', answer.headers)
+
+
+class RequestIdTest(unittest.TestCase):
+    """Every answer has one."""
+
+    def test_both_headers_have_the_same_new_id(self):
+        api = tiny.Tiny()
+        seen = set()
+        for path in ('/v3/attachments/a', '/v3/attachments/none', '/nothing', '/v3/boom/bug', '/'):
+            with self.subTest(path=path):
+                answer = api.call('GET', path)
+                name = answer.headers['x-openstack-request-id']
+                self.assertEqual(name, answer.headers['x-compute-request-id'])
+                self.assertRegex(name, re.compile('^req-[0-9a-f-]{36}$'))
+                seen.add(name)
+        self.assertEqual(5, len(seen))
+
+
+class BodiesTest(unittest.TestCase):
+    """What is no JSON, or not the JSON that is expected."""
+
+    def setUp(self):
+        self.api = tiny.Tiny()
+
+    def test_a_good_body_gets_to_the_handler(self):
+        for kind in ('application/json', 'application/json; charset=UTF-8',
+                     'application/vnd.openstack.volume+json', None):
+            with self.subTest(kind=kind):
+                answer = self.api.call('POST', '/v3/attachments', json=GOOD, content_type=kind)
+                self.assertEqual((202, GOOD), (answer.status_int, answer.json))
+
+    def test_an_unknown_content_type_is_not_supported(self):
+        for kind in ('text/plain', 'application/xml', 'application/x-www-form-urlencoded'):
+            with self.subTest(kind=kind):
+                answer = self.api.call('POST', '/v3/attachments', json=GOOD, content_type=kind)
+                self.assertEqual(('badMediaType', 415, 'Unsupported Content-Type'),
+                                 tiny.fault(answer))
+
+    def test_what_is_no_json_is_malformed(self):
+        for body in (b'{', b'nothing', b'\xff\xfe', b'{"attachment": NaN}', b'{"a": "\\u0000"}',
+                     b'[' * 100000):
+            with self.subTest(body=body[:20]):
+                answer = self.api.call('POST', '/v3/attachments', body)
+                self.assertEqual(('badRequest', 400, 'Malformed request body'),
+                                 tiny.fault(answer))
+
+    def test_an_empty_body_where_one_is_needed_is_malformed(self):
+        for method, path in (('POST', '/v3/attachments'), ('PUT', '/v3/attachments/a'),
+                             ('POST', '/v3/attachments/a/action')):
+            with self.subTest(path=path):
+                answer = self.api.call(method, path)
+                self.assertEqual(('badRequest', 400, 'Malformed request body'),
+                                 tiny.fault(answer))
+
+    def test_a_body_does_not_matter_where_none_is_promised(self):
+        answer = self.api.call('DELETE', '/v3/attachments/a', b'what?', content_type='text/plain')
+        self.assertEqual((202, b''), (answer.status_int, answer.body))
+
+    def test_a_body_that_is_too_large_is_refused(self):
+        api = tiny.Tiny(limits=dispatch.Limits(max_body_size=100))
+        answer = api.call('POST', '/v3/attachments', b'{' + b' ' * 99 + b'}')
+        self.assertEqual(('overLimit', 413, 'Request is too large.'), tiny.fault(answer))
+
+    def test_so_is_one_that_does_not_say_how_long_it_is(self):
+        api = tiny.Tiny(limits=dispatch.Limits(max_body_size=100))
+        good = b'{"attachment": {"volume_uuid": "%s"}}' % UUID.encode()
+        for body, code in ((good, 202), (good + b' ' * 100, 413)):
+            with self.subTest(code=code):
+                request = webob.Request.blank('/v3/attachments', method='POST', headers={
+                    'X-Auth-Token': tiny.MEMBER, 'OpenStack-API-Version': tiny.LATEST})
+                request.environ.pop('CONTENT_LENGTH', None)
+                request.environ['wsgi.input'] = io.BytesIO(body)
+                request.environ['wsgi.input_terminated'] = True
+                self.assertEqual(code, request.get_response(api.app).status_int)
+
+    def test_a_length_that_is_none_and_a_body_that_breaks_off(self):
+        class Broken(io.BytesIO):
+            def read(self, size=-1):
+                raise ValueError('bad chunk')
+
+        for length in ('-1', '-5', '+3', 'x', '0x3', '\u0663', '9' * 30, '3'):
+            with self.subTest(length=length):
+                request = webob.Request.blank('/v3/attachments', method='POST', headers={
+                    'X-Auth-Token': tiny.MEMBER, 'OpenStack-API-Version': tiny.LATEST})
+                request.environ['CONTENT_LENGTH'] = length
+                request.environ['wsgi.input'] = Broken()
+                self.assertEqual(('badRequest', 400, 'Malformed request body'),
+                                 tiny.fault(request.get_response(self.api.app)))
+
+    def test_a_failure_of_the_schema_says_what_and_why(self):
+        for body, message in (
+                ({}, "'attachment' is a required property"),
+                ([], "[] is not of type 'object'"),
+                ({**GOOD, 'x': 1}, "Additional properties are not allowed ('x' was unexpected)"),
+                ({'attachment': {'volume_uuid': 'a'}},
+                 "Invalid input for field/attribute volume_uuid. Value: a. 'a' is not a 'uuid'")):
+            with self.subTest(body=body):
+                answer = self.api.call('POST', '/v3/attachments', json=body)
+                self.assertEqual(('badRequest', 400, message), tiny.fault(answer))
+
+    def test_the_schema_is_that_of_the_version(self):
+        body = {'attachment': {'volume_uuid': UUID, 'mode': 'ro'}}
+        for version, code in (('volume 3.53', 400), ('volume 3.54', 202), (tiny.LATEST, 202)):
+            with self.subTest(version=version):
+                answer = self.api.call('POST', '/v3/attachments', json=body, version=version)
+                self.assertEqual(code, answer.status_int)
+
+
+class FaultsTest(unittest.TestCase):
+    """The form of a failure."""
+
+    def setUp(self):
+        self.api = tiny.Tiny()
+
+    def test_a_known_failure_is_told(self):
+        for name, wanted in (
+                ('full', ('computeFault', 500,
+                          'Unable to create attachment for volume (no room).')),
+                ('busy', ('conflictingRequest', 409, 'Resource conflict: busy'))):
+            with self.subTest(name=name):
+                answer = self.api.call('GET', f'/v3/boom/{name}')
+                self.assertEqual(wanted, tiny.fault(answer))
+                self.assertEqual((wanted[1], 'application/json'),
+                                 (answer.status_int, answer.content_type))
+
+    def test_what_nobody_expected_is_logged_and_not_told(self):
+        with self.assertLogs('blockattach.http.faults', 'ERROR') as logged:
+            answer = self.api.call('GET', '/v3/boom/bug')
+        self.assertEqual(('computeFault', 500), tiny.fault(answer)[:2])
+        self.assertNotIn('secret', answer.text)
+        self.assertIn('Traceback', logged.output[0])

@@ -1,0 +1,81 @@
+"""Every error has its answer."""
+import unittest
+
+from blockattach import errors
+from blockattach.http import faults
+
+
+def every(root):
+    yield root
+    for child in root.__subclasses__():
+        yield from every(child)
+
+
+class TableTest(unittest.TestCase):
+    """The nearest ancestor that has a row decides."""
+
+    def test_statuses(self):
+        for error, status, key in (
+                (errors.InvalidVolume(reason='x'), 400, 'badRequest'),
+                (errors.VersionInvalid(version='x'), 400, 'badRequest'),
+                (errors.NotAuthenticated(), 401, 'unauthorized'),
+                (errors.NotAuthorized(rule='x'), 403, 'forbidden'),
+                (errors.VolumeNotFound(volume_id='x'), 404, 'itemNotFound'),
+                (errors.RouteNotFound(), 404, 'itemNotFound'),
+                (errors.VersionNotAcceptable(requested='1', minimum='2', maximum='3'), 406,
+                 'computeFault'),
+                (errors.VolumeTypeExists(name='x'), 409, 'conflictingRequest'),
+                (errors.AttachmentInUseByServer(instance_id='x'), 409, 'conflictingRequest'),
+                (errors.MediaTypeNotSupported(), 415, 'badMediaType'),
+                (errors.NovaUnavailable(server_id='x', volume_id='y', reason='z'), 503,
+                 'serviceUnavailable'),
+                (errors.BackendRefused(reason='x'), 500, 'computeFault'),
+                (errors.BackendUncertain(reason='x'), 504, 'computeFault'),
+                (errors.ServiceUnreachable(topic='x', seconds=1), 504, 'computeFault')):
+            with self.subTest(error=type(error).__name__):
+                answer = faults.answer(error)
+                self.assertEqual(status, answer.status_int)
+                self.assertEqual({key: {'code': status, 'message': str(error)}}, answer.json)
+
+    def test_every_error_that_is_the_clients_affair_is_told_below_500(self):
+        for error in every(errors.InvalidInput):
+            self.assertEqual(faults.Fault(400), faults.fault(error('text')), error)
+        for error in every(errors.NotFound):
+            self.assertEqual(faults.Fault(404), faults.fault(error('text')), error)
+        for error in every(errors.Conflict):
+            self.assertEqual(faults.Fault(409), faults.fault(error('text')), error)
+
+    def test_every_child_of_the_root_has_a_row_or_an_ancestor_below_the_root(self):
+        for error in errors.BlockattachError.__subclasses__():
+            with self.subTest(error=error.__name__):
+                self.assertTrue(any(ancestor in faults.TABLE for ancestor in error.__mro__
+                                    if ancestor not in (errors.BlockattachError, Exception)))
+
+    def test_the_inner_affairs_of_the_service_are_told_to_nobody(self):
+        for error in (ValueError('secret'), KeyError('secret'), errors.BlockattachError('secret'),
+                      errors.ConfigurationError('secret'), errors.NoValidPool('secret')):
+            with self.subTest(error=error), self.assertLogs('blockattach.http.faults', 'ERROR'):
+                answer = faults.answer(error)
+            self.assertEqual({'computeFault': {'code': 500, 'message': faults.UNEXPECTED}},
+                             answer.json)
+
+
+class BodyTest(unittest.TestCase):
+    """The key is a matter of the status alone."""
+
+    def test_keys(self):
+        for status, key in ((400, 'badRequest'), (401, 'unauthorized'), (403, 'forbidden'),
+                            (404, 'itemNotFound'), (405, 'badMethod'),
+                            (409, 'conflictingRequest'), (413, 'overLimit'),
+                            (415, 'badMediaType'), (501, 'notImplemented'),
+                            (503, 'serviceUnavailable'), (406, 'computeFault'),
+                            (500, 'computeFault'), (502, 'computeFault')):
+            with self.subTest(status=status):
+                answer = faults.response(status, 'why')
+                self.assertEqual({key: {'code': status, 'message': 'why'}}, answer.json)
+
+    def test_when_a_repeat_may_succeed_is_told_twice(self):
+        answer = faults.response(413, 'why', retry_after='0')
+        self.assertEqual('0', answer.headers['Retry-After'])
+        self.assertEqual({'overLimit': {'code': 413, 'message': 'why', 'retryAfter': '0'}},
+                         answer.json)

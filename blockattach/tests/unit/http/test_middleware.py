@@ -1,0 +1,70 @@
+"""The layers: their order, and the line that each request leaves."""
+import unittest
+
+import webob
+
+from blockattach import clock
+from blockattach.http import middleware
+from blockattach.tests.unit.http import tiny
+
+
+class HeldClock(clock.Clock):
+    """A clock that goes on by a quarter of a second whenever it is looked at."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 0.25
+        return self.now
+
+
+class LayersTest(unittest.TestCase):
+    """Outermost first."""
+
+    def test_the_first_layer_is_the_outermost(self):
+        seen = []
+
+        def layer(name):
+            def around(inner):
+                def handle(request):
+                    seen.append(name)
+                    return inner(request)
+                return handle
+            return around
+        app = middleware.Application((layer('a'), layer('b')), lambda request: webob.Response())
+        webob.Request.blank('/').get_response(app)
+        self.assertEqual(['a', 'b'], seen)
+
+
+class RequestLogTest(unittest.TestCase):
+    """One line a request."""
+
+    def line(self, path, inner):
+        app = middleware.Application(
+            (middleware.log_request(HeldClock()), middleware.answer_faults), inner)
+        with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
+            webob.Request.blank(path).get_response(app)
+        self.assertEqual(1, len(logged.output))
+        return logged.output[0].partition('Request is answered')[2]
+
+    def test_the_fields(self):
+        self.assertEqual(
+            ' method=GET path=/v3/volumes status=200 length=2 seconds=0.2500',
+            self.line('/v3/volumes?name=mine', lambda request: webob.Response(body=b'OK')))
+
+    def test_a_failure_is_logged_with_the_status_that_the_client_gets(self):
+        def fail(request):
+            raise RuntimeError
+        with self.assertLogs('blockattach.http.faults', 'ERROR'):
+            self.assertIn(' status=500 ', self.line('/', fail))
+
+    def test_a_path_cannot_forge_a_line(self):
+        line = self.line('/a%0AERROR%20all%20lost', lambda request: webob.Response())
+        self.assertNotIn('\n', line)
+
+    def test_no_token_is_logged(self):
+        api = tiny.Tiny()
+        with self.assertLogs('blockattach', 'DEBUG') as logged:
+            api.call('GET', '/v3/attachments/a', token=f'ann:{tiny.PROJECT}:member,topsecret')
+        self.assertNotIn('topsecret', ''.join(logged.output))

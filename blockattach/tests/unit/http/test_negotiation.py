@@ -1,0 +1,51 @@
+"""Headers in, versions out."""
+import unittest
+
+from blockattach import errors
+from blockattach.http import negotiation
+from blockattach.http.operation import V
+
+VOLUME = negotiation.Range(V(3, 0), V(3, 71))
+EXTENSION = negotiation.Range(V(1, 0), V(1, 2))
+
+
+class NegotiationTest(unittest.TestCase):
+    def setUp(self):
+        self.both = negotiation.Negotiator(VOLUME, EXTENSION)
+
+    def test_what_is_asked_for_is_given(self):
+        for header, version, extension, told in (
+                (None, V(3, 0), None, 'volume 3.0'),
+                ('', V(3, 0), None, 'volume 3.0'),
+                ('volume 3.27', V(3, 27), None, 'volume 3.27'),
+                ('  volume   3.27  ', V(3, 27), None, 'volume 3.27'),
+                ('volume latest', V(3, 71), None, 'volume 3.71'),
+                ('compute 2.89', V(3, 0), None, 'volume 3.0'),
+                ('compute nonsense,volume 3.9', V(3, 9), None, 'volume 3.9'),
+                ('volume 3.9,volume 3.10', V(3, 9), None, 'volume 3.9'),
+                ('volume 3.71, blockattach 1.1', V(3, 71), V(1, 1),
+                 'volume 3.71, blockattach 1.1'),
+                ('blockattach latest', V(3, 0), V(1, 2), 'volume 3.0, blockattach 1.2')):
+            with self.subTest(header=header):
+                for _ in range(2):  # the second time from what is kept
+                    self.assertEqual((version, extension, told), self.both.negotiate(header))
+
+    def test_malformed(self):
+        for header in ('volume', 'volume ', 'volume 3', 'volume 3.', 'volume .1', 'volume 3.1.1',
+                       'volume 3.01', 'volume 0.1', 'volume three', 'volume 3.1 3.2',
+                       'volume LATEST', 'volume 3.\u0663', 'volume 3.' + '9' * 5000,
+                       'blockattach 1'):
+            with self.subTest(header=header[:30]), self.assertRaises(errors.VersionInvalid):
+                self.both.negotiate(header)
+
+    def test_not_on_offer(self):
+        for header in ('volume 3.72', 'volume 2.0', 'volume 4.0', 'volume 3.999',
+                       'blockattach 1.3', 'blockattach 2.0'):
+            with self.subTest(header=header), self.assertRaises(errors.VersionNotAcceptable):
+                self.both.negotiate(header)
+
+    def test_the_failure_says_what_there_is(self):
+        with self.assertRaises(errors.VersionNotAcceptable) as caught:
+            self.both.negotiate('volume 3.72')
+        self.assertEqual('Version 3.72 is not supported by the API. Minimum is 3.0 and maximum '
+                         'is 3.71.', str(caught.exception))

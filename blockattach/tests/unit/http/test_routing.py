@@ -1,0 +1,109 @@
+"""Paths to operations: the tree against Routes itself, and the rules that it keeps."""
+import os
+import random
+import unittest
+
+from blockattach.http import operation
+from blockattach.http import routing
+from blockattach.http.operation import V
+from blockattach.tests.unit.http import tiny
+
+
+def row(method, path, **more):
+    return operation.Operation(method, path, tiny.index, **more)
+
+
+ROWS = (
+    row('GET', '/volumes'), row('POST', '/volumes'), row('GET', '/volumes/detail'),
+    row('GET', '/volumes/summary'), row('GET', '/volumes/{id}'), row('DELETE', '/volumes/{id}'),
+    row('GET', '/volumes/{id}/metadata'), row('GET', '/volumes/{id}/metadata/{key}'),
+    row('GET', '/types'), row('GET', '/types/default'), row('GET', '/types/{id}'),
+    row('GET', '/types/{type_id}/extra_specs'), row('PUT', '/types/{type_id}/extra_specs/{key}'),
+    row('GET', '/scheduler-stats/get_pools'), row('GET', '/', root=True),
+    row('GET', '/v3', root=True), row('GET', '/v3/', root=True),
+    row('GET', '/healthcheck', root=True),
+)
+
+
+class MatchTest(unittest.TestCase):
+    """What a path means."""
+
+    def setUp(self):
+        self.table = routing.Table(ROWS)
+
+    def meaning(self, method, path):
+        match = self.table.match(method, path)
+        return match and (match.entry.operations[0].path, match.variables, match.project_id)
+
+    def test_both_forms(self):
+        for path, wanted in (
+                ('/v3/volumes', ('/volumes', {}, None)),
+                ('/v3/p/volumes', ('/volumes', {}, 'p')),
+                ('/v3/volumes/detail', ('/volumes/detail', {}, None)),
+                ('/v3/p/volumes/detail', ('/volumes/detail', {}, 'p')),
+                ('/v3/volumes/v', ('/volumes/{id}', {'id': 'v'}, None)),
+                ('/v3/p/volumes/v', ('/volumes/{id}', {'id': 'v'}, 'p')),
+                ('/v3/volumes/v/metadata', ('/volumes/{id}/metadata', {'id': 'v'}, None)),
+                ('/v3/p/volumes/v/metadata/k',
+                 ('/volumes/{id}/metadata/{key}', {'id': 'v', 'key': 'k'}, 'p')),
+                ('/v3/p/types/t/extra_specs',
+                 ('/types/{type_id}/extra_specs', {'type_id': 't'}, 'p')),
+                ('/v3/types/default', ('/types/default', {}, None)),
+                ('/', ('/', {}, None)), ('/v3', ('/v3', {}, None)), ('/v3/', ('/v3/', {}, None)),
+                ('/healthcheck', ('/healthcheck', {}, None)),
+                ('/v3/scheduler-stats/get_pools', ('/scheduler-stats/get_pools', {}, None))):
+            with self.subTest(path=path):
+                self.assertEqual(wanted, self.meaning('GET', path))
+
+    def test_a_literal_without_the_verb_gives_way_to_a_variable(self):
+        self.assertEqual(('/volumes/{id}', {'id': 'detail'}, None),
+                         self.meaning('DELETE', '/v3/volumes/detail'))
+
+    def test_what_is_nothing(self):
+        for method, path in (('GET', '/v3/p'), ('GET', '/v2/'), ('GET', '/v4/'), ('GET', '//'),
+                             ('GET', '/v3//volumes'), ('GET', '/v3/volumes/'),
+                             ('GET', '/v3/volumes//'), ('DELETE', '/v3/volumes/'),
+                             ('PUT', '/v3/volumes'), ('GET', 'v3/volumes'), ('GET', ''),
+                             ('GET', '/v3/p/q/volumes'), ('GET', '/p/volumes')):
+            with self.subTest(path=path):
+                self.assertIsNone(self.table.match(method, path))
+
+    def test_random_paths_mean_what_they_mean_to_routes(self):
+        seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
+        print(f'BLOCKATTACH_TEST_SEED={seed}')  # noqa: T201 - to run the same paths again
+        chooser = random.Random(seed)
+        words = ('v3', 'p', 'volumes', 'detail', 'types', 'default', 'metadata', 'extra_specs',
+                 'k', 'healthcheck', 'summary')
+        self.table.mapper.create_regs([])
+        both = 0
+        for _ in range(3000):
+            path = '/' + '/'.join(chooser.choices(words, k=chooser.randrange(6)))
+            if chooser.random() < 0.7:
+                path = '/v3' + path
+            method = chooser.choice(('GET', 'POST', 'PUT', 'DELETE'))
+            theirs = self.table.mapper.match(path, {'REQUEST_METHOD': method})
+            ours = self.table.match(method, path)
+            self.assertEqual(theirs is None, ours is None, (seed, method, path))
+            both += ours is not None
+        self.assertGreater(both, 100)
+
+
+class TableTest(unittest.TestCase):
+    """What can be told apart, and what cannot."""
+
+    def test_versions_may_share_a_path_if_they_do_not_meet(self):
+        table = routing.Table((row('GET', '/a', until=V(3, 9)), row('GET', '/a', since=V(3, 10))))
+        self.assertEqual(2, len(table.match('GET', '/v3/a').entry.operations))
+
+    def test_actions_share_a_path(self):
+        table = routing.Table((row('POST', '/a', action='x'), row('POST', '/a', action='y')))
+        self.assertEqual(2, len(table.match('POST', '/v3/a').entry.operations))
+
+    def test_what_contradicts_is_refused(self):
+        for rows in ((row('GET', '/a'), row('GET', '/a')),
+                     (row('GET', '/a', until=V(3, 9)), row('GET', '/a', since=V(3, 9))),
+                     (row('POST', '/a', action='x'), row('POST', '/a', action='x')),
+                     (row('POST', '/a', action='x'), row('POST', '/a')),
+                     (row('GET', '/a/{id}'), row('GET', '/a/{name}'))):
+            with self.subTest(rows=[one.name for one in rows]), self.assertRaises(ValueError):
+                routing.Table(rows)

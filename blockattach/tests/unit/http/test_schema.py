@@ -1,0 +1,88 @@
+"""Writing schemas without copies, and the words of a failure."""
+import copy
+import unittest
+
+from blockattach import errors
+from blockattach.http import schema
+
+UUID = '6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
+INNER = schema.obj({'id': schema.UUID, 'connector': schema.obj({}, additional=True,
+                                                               minProperties=1)}, ['id'])
+BODY = schema.wrapped('thing', INNER)
+
+
+class WritingTest(unittest.TestCase):
+    """Each function gives a new schema and leaves the old one."""
+
+    def test_extend_leaves_what_it_extends(self):
+        before = copy.deepcopy(BODY)
+        new = schema.extend(BODY, {'mode': {'type': 'string'}}, ['mode'], at='thing')
+        self.assertEqual(before, BODY)
+        self.assertEqual(['id', 'mode'], new['properties']['thing']['required'])
+        self.assertIn('mode', new['properties']['thing']['properties'])
+
+    def test_extend_shares_what_did_not_change(self):
+        new = schema.extend(BODY, {'mode': {'type': 'string'}}, at='thing')
+        self.assertIs(INNER['properties']['connector'],
+                      new['properties']['thing']['properties']['connector'])
+
+    def test_extend_at_a_deeper_place(self):
+        new = schema.extend(schema.wrapped('outer', BODY), at='outer.thing',
+                            additionalProperties=True)
+        schema.Validator(new).check({'outer': {'thing': {'id': UUID, 'x': 1}}})
+
+    def test_nullable(self):
+        for one in ({'type': 'string'}, {'type': ['string', 'integer']},
+                    {'type': 'string', 'enum': ['a']}):
+            with self.subTest(one=one):
+                schema.Validator(schema.nullable(one)).check(None)
+
+
+class CheckTest(unittest.TestCase):
+    """Clients read these words."""
+
+    def reason(self, value, one=BODY):
+        with self.assertRaises(errors.InvalidInput) as caught:
+            schema.Validator(one).check(value)
+        return str(caught.exception)
+
+    def test_good_values(self):
+        for value in ({'thing': {'id': UUID}}, {'thing': {'id': UUID.replace('-', '').upper()}},
+                      {'thing': {'id': UUID, 'connector': {'host': 'h', 'any': [1]}}}):
+            with self.subTest(value=value):
+                schema.Validator(BODY).check(value)
+
+    def test_the_words(self):
+        for value, words in (
+                ({}, "'thing' is a required property"),
+                ({'thing': {}}, 'Invalid input for field/attribute thing. Value: {}. '
+                                "'id' is a required property"),
+                ({'thing': {'id': 'x'}}, 'Invalid input for field/attribute id. Value: x. '
+                                         "'x' is not a 'uuid'"),
+                ({'thing': {'id': None}}, 'Invalid input for field/attribute id. Value: None. '
+                                          "None is not of type 'string'"),
+                ({'thing': {'id': UUID}, 'x': 1},
+                 "Additional properties are not allowed ('x' was unexpected)"),
+                ({'thing': {'id': UUID, 'connector': {}}},
+                 'Invalid input for field/attribute connector. Value: {}. '
+                 '{} should be non-empty')):
+            with self.subTest(value=value):
+                self.assertEqual(words, self.reason(value))
+
+    def test_items_of_a_list_are_extended_and_the_original_is_not(self):
+        plain = schema.wrapped('things', schema.array(schema.obj({'id': schema.UUID}, ['id'])))
+        more = schema.extend_items(plain, 'things', {'n': {'type': 'integer'}})
+        value = {'things': [{'id': UUID, 'n': 1}]}
+        schema.Validator(more).check(value)
+        self.assertIn("'n' was unexpected", self.reason(value, plain))
+        self.assertIn("'n' is a required property", self.reason({'things': [{'id': UUID}]}, more))
+
+    def test_a_uuid_is_one_only_as_a_whole(self):
+        for value in (UUID[:-1], UUID + '0', f'{{{UUID}}}', f'urn:uuid:{UUID}', '', ' ' + UUID):
+            with self.subTest(value=value):
+                self.assertIn('uuid', self.reason(value, schema.UUID))
+
+    def test_defaults_are_not_put_into_what_a_client_sent(self):
+        value = {}
+        schema.Validator(schema.obj({'a': {'type': 'string', 'default': 'x'}})).check(value)
+        self.assertEqual({}, value)

@@ -1,0 +1,93 @@
+"""The built-in server: nobody's request is taken for a part of another one, or without end."""
+import contextlib
+import socket
+import unittest
+
+from blockattach import errors
+from blockattach.http import server
+
+SECONDS = 5
+HOST = b'Host: x\r\n'
+PIECES = b'Transfer-Encoding: chunked\r\n'
+
+
+class ServerTest(unittest.TestCase):
+    """The application answers with the method and what it was sent."""
+
+    def setUp(self):
+        super().setUp()
+        self.seen = []
+        self.server = server.Server(self.application, '127.0.0.1', 0, 2, max_body_size=1000)
+        self.server.bind()
+        self.server.start()
+        self.addCleanup(self.server.stop)
+
+    def application(self, environ, start_response):
+        self.seen.append(f'{environ["REQUEST_METHOD"]} {environ["PATH_INFO"]}')
+        start_response('200 OK', [('Content-Length', '2')])
+        return [b'ok']
+
+    def talk(self, sent):
+        """All that is answered until the server closes, or has nothing more to say."""
+        with socket.create_connection(('127.0.0.1', self.server.port), SECONDS) as client:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            parts = []
+            while part := client.recv(65536):
+                parts.append(part)
+        return b''.join(parts)
+
+    def post(self, headers, body=b''):
+        return self.talk(b'POST /a HTTP/1.1\r\n' + HOST + headers + b'\r\n' + body)
+
+    def assert_refused(self, status, headers, body=b''):
+        with self.subTest(headers=headers[:60]):
+            answer = self.post(headers, body)
+            self.assertTrue(answer.startswith(b'HTTP/1.1 %d ' % status), answer)
+            self.assertEqual(1, answer.count(b'HTTP/1.1 '), answer)
+            self.assertEqual([], self.seen)
+
+    def test_what_is_in_order_is_served(self):
+        hidden = b'GET /b HTTP/1.1\r\n' + HOST + b'\r\n'
+        answer = self.post(b'Content-Length: 3\r\n', b'abc' + hidden)
+        self.assertEqual(2, answer.count(b' 200 OK'), answer)
+        self.assertEqual(['POST /a', 'GET /b'], self.seen)
+
+    def test_a_length_that_two_programs_read_differently_is_refused(self):
+        for length in (b'-1', b'-5', b'+3', b'0_3', b'0x3', b'3, 3', b'\xd9\xa3', b'x',
+                       b'9' * 5000):
+            self.assert_refused(400, b'Content-Length: ' + length + b'\r\n', b'abc')
+        self.assert_refused(400, b'Content-Length: 3\r\nContent-Length: 4\r\n', b'abc')
+        self.assert_refused(400, b'Content-Length: 3\r\n 4\r\n', b'abc')
+        self.assert_refused(400, b'Content-Length : 3\r\n', b'abc')
+        self.assert_refused(400, PIECES + b'Content-Length: 3\r\n', b'3\r\nabc\r\n0\r\n\r\n')
+
+    def test_headers_that_are_none(self):
+        self.assert_refused(400, b'nothing\r\n')
+        answer = self.talk(b'GET /a HTTP/1.1\r\n of nothing\r\n\r\n')
+        self.assertTrue(answer.startswith(b'HTTP/1.1 400 '), answer)
+        self.assertEqual([], self.seen)
+
+    def test_behind_a_body_in_pieces_the_connection_ends(self):
+        """The application reads none of it here; what is left must not be taken for a request."""
+        hidden = b'GET /hidden HTTP/1.1\r\n' + HOST + b'\r\n'
+        answer = self.post(PIECES, b'%x\r\n%s\r\n0\r\n\r\n' % (len(hidden), hidden))
+        self.assertEqual(1, answer.count(b'HTTP/1.1 '), answer)
+        self.assertEqual(['POST /a'], self.seen)
+
+    def test_what_has_no_end_is_cut(self):
+        """Not read to its end, so that the answer may be lost together with what was not read."""
+        self.assert_refused(413, b'Content-Length: 99999999999\r\n')
+        long = b'x' * 100000
+        for request in (b'GET /a HTTP/1.1\r\n' + HOST + b'X-Long: ' + long + b'\r\n\r\n',
+                        b'GET /' + long + b' HTTP/1.1\r\n\r\n'):
+            with contextlib.suppress(OSError):
+                self.assertRegex(self.talk(request), b'^HTTP/1.1 41[34] ')
+            self.assertEqual([], self.seen)
+
+    def test_an_address_that_is_taken(self):
+        other = server.Server(self.application, '127.0.0.1', self.server.port, 1)
+        self.addCleanup(other.stop)
+        with self.assertRaisesRegex(errors.ConfigurationError,
+                                    f'cannot listen on 127.0.0.1:{self.server.port}'):
+            other.bind()

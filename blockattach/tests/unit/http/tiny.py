@@ -1,0 +1,174 @@
+"""A tiny API on the real machinery: literal operations, served without a server."""
+import dataclasses
+
+import webob
+from oslo_config import cfg
+
+from blockattach import clock
+from blockattach import errors
+from blockattach.http import auth
+from blockattach.http import dispatch
+from blockattach.http import middleware
+from blockattach.http import negotiation
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import V
+from blockattach.policy import attachments as policies
+from blockattach.policy import enforcer
+
+PROJECT = '9d1f3c3ae2b54b0a8a2f1c1f1f1f1f1f'
+OTHER = '00000000000000000000000000000bad'
+MEMBER = f'ann:{PROJECT}:member,reader'
+READER = f'ann:{PROJECT}:reader'
+NOBODY = f'ann:{PROJECT}:guest'
+STRANGER = f'eve:{OTHER}:member,reader'
+ADMIN = f'root:{OTHER}:admin'
+
+LATEST = 'volume latest'
+
+
+@dataclasses.dataclass(frozen=True)
+class Thing:
+    """What the tiny API is about."""
+
+    id: str
+    project_id: str = PROJECT
+
+
+class Services:
+    """What the handlers get; ``log`` is the order in which they were asked."""
+
+    def __init__(self):
+        self.log = []
+
+    def load(self, call):
+        self.log.append('target')
+        if call.path['id'] in ('none', 'action'):
+            raise errors.AttachmentNotFound(attachment_id=call.path['id'])
+        return Thing(call.path['id'])
+
+    def answer(self, call, value):
+        self.log.append('handler')
+        return value
+
+
+def load(services, call):
+    return services.load(call)
+
+
+def show(services, call):
+    return services.answer(call, {'attachment': {
+        'id': call.target.id, 'extension': call.extension and str(call.extension),
+        'self': call.link(f'/attachments/{call.target.id}'),
+        'bookmark': call.bookmark(f'/attachments/{call.target.id}')}})
+
+
+def create(services, call):
+    return services.answer(call, {'attachment': call.body['attachment']})
+
+
+def index(services, call):
+    return services.answer(call, {'attachments': [], 'next': call.next_link('m')})
+
+
+def complete(services, call):
+    services.answer(call, None)
+
+
+def boom(services, call):
+    raise call_error(call)
+
+
+def call_error(call):
+    return {'bug': RuntimeError('the secret is 42'),
+            'full': errors.BackendRefused('Unable to create attachment for volume (no room).'),
+            'busy': errors.Conflict(reason='busy')}[call.path['id']]
+
+
+CREATE = schema.wrapped('attachment', schema.obj(
+    {'volume_uuid': schema.UUID, 'connector': {'type': ['object', 'null']}}, ['volume_uuid']))
+CREATE_54 = schema.extend(
+    CREATE, {'mode': {'type': 'string', 'enum': ['rw', 'ro']}}, at='attachment')
+LIMIT = schema.obj({'limit': {'type': 'string', 'pattern': '^[0-9]+$'}}, additional=True)
+
+OPERATIONS = (
+    operation.Operation('GET', '/attachments', index, since=V(3, 27), policy=policies.GET_ALL,
+                        query={V(3, 27): LIMIT}),
+    operation.Operation('GET', '/attachments/detail', index, since=V(3, 27),
+                        policy=policies.GET_ALL),
+    operation.Operation('GET', '/attachments/{id}', show, since=V(3, 27), target=load,
+                        policy=policies.GET,
+                        refusal=lambda call: errors.AttachmentNotFound(
+                            attachment_id=call.path['id'])),
+    operation.Operation('POST', '/attachments', create, since=V(3, 27),
+                        policy=policies.CREATE, status=202,
+                        body={V(3, 27): CREATE, V(3, 54): CREATE_54}),
+    operation.Operation('PUT', '/attachments/{id}', create, since=V(3, 27), target=load,
+                        policy=policies.UPDATE, body={V(3, 27): CREATE}),
+    operation.Operation('DELETE', '/attachments/{id}', complete, since=V(3, 27), target=load,
+                        policy=policies.DELETE, status=202),
+    operation.Operation('POST', '/attachments/{id}/action', complete, since=V(3, 44),
+                        target=load, policy=policies.COMPLETE, action='os-complete', status=204),
+    operation.Operation('POST', '/attachments/{id}/action', complete, since=V(3, 27),
+                        target=load, policy=policies.DELETE, action='os-wipe', status=202,
+                        body={V(3, 27): schema.wrapped('os-wipe', schema.obj())}),
+    operation.Operation('GET', '/attachments/{id}/more', show, since=V(3, 27), target=load,
+                        policy=policies.GET, extension=V(1, 0)),
+    operation.Operation('GET', '/old', index, until=V(3, 10)),
+    operation.Operation('GET', '/boom/{id}', boom),
+    operation.Operation('GET', '/', index, public=True, root=True),
+)
+
+
+def enforcer_of(**overrides):
+    """An enforcer without any file of the operator's."""
+    conf = cfg.ConfigOpts()
+    enforcer.register(conf)
+    conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+    conf.set_override('policy_dirs', [], group='oslo_policy')
+    conf.set_override('policy_file', 'no-such-policy.yaml', group='oslo_policy')
+    for name, value in overrides.items():
+        conf.set_override(name, value, group='oslo_policy')
+    return enforcer.Enforcer(conf)
+
+
+class Tiny:
+    """The tiny API, and calls to it."""
+
+    def __init__(self, operations=OPERATIONS, limits=None, check_answers=False,
+                 authenticate=None):
+        self.services = Services()
+        rules = enforcer_of()
+        dispatcher = dispatch.Dispatcher(
+            operations, self.services, policy=rules,
+            authenticate=authenticate or auth.NoAuthentication(rules.is_admin),
+            negotiator=negotiation.Negotiator(
+                negotiation.Range(V(3, 0), V(3, 71)), negotiation.Range(V(1, 0), V(1, 0))),
+            limits=limits, check_answers=check_answers)
+        layers = (middleware.name_request, middleware.log_request(clock.Clock()),
+                  middleware.version_header, middleware.answer_faults)
+        self.app = middleware.Application(layers, dispatcher)
+
+    def call(self, method, path, body=None, *, token=MEMBER, version=LATEST, headers=None,
+             json=None, content_type='application/json'):
+        """Ask, as this persona at this version."""
+        request = webob.Request.blank(path, method=method, headers=headers or {})
+        if token is not None:
+            request.headers['X-Auth-Token'] = token
+        if version is not None:
+            request.headers['OpenStack-API-Version'] = version
+        if json is not None:
+            request.json = json
+        if body is not None:
+            request.body = body
+        if content_type is None:
+            request.environ.pop('CONTENT_TYPE', None)
+        elif body is not None or json is not None:
+            request.headers['Content-Type'] = content_type
+        return request.get_response(self.app)
+
+
+def fault(response):
+    """Key, code and message of a failure."""
+    (key, inner), = response.json.items()
+    return key, inner['code'], inner['message']

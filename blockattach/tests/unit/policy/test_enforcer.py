@@ -1,0 +1,188 @@
+"""Who may: our defaults, an operator's file, and that keeping decisions changes none."""
+import itertools
+import os
+import tempfile
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import context
+from blockattach import errors
+from blockattach.policy import attachments
+from blockattach.policy import enforcer
+from blockattach.policy import rules
+from blockattach.policy import services
+from blockattach.policy import volumes
+
+MINE = 'p'
+THEIRS = 'q'
+
+
+def caller(*roles, project_id=MINE, user_id='u', **more):
+    made = context.RequestContext(user_id=user_id, project_id=project_id, roles=list(roles),
+                                  overwrite=False, **more)
+    made.is_admin = 'admin' in roles
+    return made
+
+
+def config(folder):
+    conf = cfg.ConfigOpts()
+    enforcer.register(conf)
+    conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+    conf.set_override('policy_file', os.path.join(folder, 'policy.yaml'), group='oslo_policy')
+    conf.set_override('policy_dirs', [], group='oslo_policy')
+    return conf
+
+
+class Case(unittest.TestCase):
+    """A folder for the operator's file, and an enforcer that reads it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = os.path.join(folder.name, 'policy.yaml')
+        self.conf = config(folder.name)
+
+    def write(self, text):
+        with open(self.file, 'w', encoding='utf-8') as file:
+            file.write(text)
+
+    def made(self):
+        return enforcer.Enforcer(self.conf)
+
+
+class DefaultsTest(Case):
+    """Persona, rule, whose thing: may or not."""
+
+    def test_personas(self):
+        rules_of = self.made()
+        table = (
+            #  rule                    roles                 own    other
+            (attachments.CREATE,       ('member',),          True,  False),
+            (attachments.CREATE,       ('reader',),          False, False),
+            (attachments.CREATE,       ('admin',),           True,  True),
+            (attachments.CREATE,       ('Member',),          True,  False),
+            (attachments.CREATE,       (),                   False, False),
+            (attachments.GET,          ('reader',),          True,  False),
+            (attachments.GET,          ('member',),          False, False),
+            (attachments.GET,          ('admin',),           True,  True),
+            (attachments.SECRETS,      ('reader',),          False, False),
+            (attachments.SECRETS,      ('member',),          True,  False),
+            (attachments.SECRETS,      ('service',),         True,  True),
+            (attachments.DELETE,       ('service',),         False, False),
+            (volumes.FORCE_DELETE,     ('member',),          False, False),
+            (volumes.FORCE_DELETE,     ('admin',),           True,  True),
+            (services.GET_ALL,         ('member', 'reader'), False, False),
+        )
+        for rule, roles, own, other in table:
+            with self.subTest(rule=rule, roles=roles):
+                for _ in range(2):  # the second time from what is kept
+                    self.assertEqual((own, other), (
+                        rules_of.allowed(caller(*roles), rule, MINE),
+                        rules_of.allowed(caller(*roles), rule, THEIRS)))
+
+    def test_a_service_that_stands_beside_a_user_sees_secrets(self):
+        beside = caller('reader', service_roles=['service'])
+        self.assertTrue(self.made().allowed(beside, attachments.SECRETS, MINE))
+
+    def test_without_a_target_the_callers_own_project_counts(self):
+        self.assertTrue(self.made().allowed(caller('member'), attachments.CREATE))
+
+    def test_a_refusal_names_the_rule(self):
+        with self.assertRaisesRegex(errors.NotAuthorized, "^Policy doesn't allow "
+                                                          'volume:create to be performed.$'):
+            self.made().authorize(caller('reader'), volumes.CREATE)
+        self.made().authorize(caller('member'), volumes.CREATE)
+
+    def test_who_is_an_administrator_is_a_rule(self):
+        self.write('context_is_admin: role:boss\n')
+        rules_of = self.made()
+        self.assertEqual((True, False), (rules_of.is_admin(caller('boss')),
+                                         rules_of.is_admin(caller('admin'))))
+
+    def test_an_unknown_rule_is_a_mistake_of_ours(self):
+        rules_of = self.made()
+        self.assertFalse(rules_of.knows('volume:no_such'))
+        with self.assertRaises(KeyError):
+            rules_of.allowed(caller('admin'), 'volume:no_such')
+
+    def test_keeping_decisions_changes_none(self):
+        kept = self.made()
+        personas = [caller(*roles, project_id=project, service_roles=service)
+                    for roles in ((), ('reader',), ('member',), ('admin',), ('member', 'reader'))
+                    for project in (MINE, THEIRS) for service in ([], ['service'])]
+        for one, rule, target in itertools.product(
+                personas, [rule.name for rule in rules.list_rules()], (MINE, THEIRS)):
+            kept.allowed(one, rule, target)
+        for one, rule in itertools.product(personas[::3], [attachments.SECRETS, volumes.GET,
+                                                           services.GET_ALL]):
+            with self.subTest(roles=one.roles, rule=rule):
+                self.assertEqual(self.made().allowed(one, rule, MINE),
+                                 kept.allowed(one, rule, MINE))
+
+
+class FileTest(Case):
+    """The operator's word."""
+
+    def test_a_file_stands_above_the_defaults(self):
+        self.write('"volume:create": "role:maker"\n')
+        rules_of = self.made()
+        self.assertEqual((True, False), (rules_of.allowed(caller('maker'), volumes.CREATE),
+                                         rules_of.allowed(caller('member'), volumes.CREATE)))
+
+    def test_a_change_counts_after_reload_and_not_before(self):
+        rules_of = self.made()
+        maker = caller('maker')
+        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
+        self.write('"volume:create": "role:maker"\n')
+        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
+        # a decision that was never made does not look at the file either
+        self.assertFalse(rules_of.allowed(maker, volumes.CREATE, THEIRS))
+        rules_of.reload()
+        self.assertTrue(rules_of.allowed(maker, volumes.CREATE))
+        os.remove(self.file)
+        rules_of.reload()
+        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
+
+    def test_a_broken_file_leaves_the_former_rules(self):
+        self.write('"volume:create": "role:maker"\n')
+        rules_of = self.made()
+        self.write('"volume:create": [unclosed\n')
+        with self.assertLogs('blockattach.policy.enforcer', 'ERROR'):
+            rules_of.reload()
+        self.assertTrue(rules_of.allowed(caller('maker'), volumes.CREATE))
+
+    def test_a_broken_file_at_start_is_a_configuration_error(self):
+        self.write('"volume:create": [unclosed\n')
+        with self.assertRaises(errors.ConfigurationError):
+            self.made()
+
+    def test_a_rule_that_asks_for_more_is_decided_for_each_caller(self):
+        self.write('"chosen": "user_id:ann"\n"volume:create": "rule:chosen and role:member"\n')
+        rules_of = self.made()
+        for _ in range(2):
+            for user, wanted in (('ann', True), ('bob', False)):
+                with self.subTest(user=user):
+                    self.assertEqual(wanted, rules_of.allowed(caller('member', user_id=user),
+                                                              volumes.CREATE))
+
+    def test_decisions_of_endless_roles_are_not_kept_for_ever(self):
+        rules_of = self.made()
+        for number in range(25000):
+            self.assertFalse(rules_of.allowed(caller(f'role{number}'), volumes.CREATE))
+        self.assertLessEqual(rules_of.kept_decisions, 10000)
+
+
+class FactsTest(unittest.TestCase):
+    """Which rules can be kept under roles and ownership alone."""
+
+    def test_what_a_rule_asks(self):
+        texts = {
+            'roles': '(role:admin or (role:member and project_id:%(project_id)s))',
+            'chain': 'rule:roles', 'loop': '(rule:loop or role:a)',
+            'user': 'user_id:%(user_id)s', 'far': '(role:a or rule:user)',
+            'web': 'http://auth.example.org/%(project_id)s', 'fixed': 'project_id:p',
+            'role_of_target': 'role:%(wanted)s', 'literal': "'a':%(project_id)s", 'all': '@',
+        }
+        little = {name for name in texts if enforcer.asks_little(name, texts)}
+        self.assertEqual({'roles', 'chain', 'loop', 'all'}, little)

@@ -1,0 +1,172 @@
+"""How interfaces are written down, and that what was released never changes."""
+import abc
+import itertools
+import unittest
+from typing import Any
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import rpc as rpc_conf
+from blockattach.objects import base
+from blockattach.objects import notifications
+from blockattach.objects import placement
+from blockattach.rpc import contract
+from blockattach.rpc import history
+from blockattach.rpc import scheduler
+from blockattach.rpc import transport
+from blockattach.rpc import volume
+from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import probe
+
+INTERFACES = (scheduler.SchedulerInterface, volume.VolumeInterface)
+# Their objects are known once they are imported.
+MODULES = (notifications, placement)
+
+# One line per version that was ever made; a line is added, never changed. A red test here means
+# that a released method has changed: leave it as it was, add another with a new ``since``, and add
+# a row to blockattach/rpc/history.py.
+FINGERPRINTS = {
+    ('scheduler', '1.0'): 'cc758e9ccbe03f30',
+    ('volume', '1.0'): 'c2a5f368927ba0f6',
+}
+
+
+class ReleasedInterfacesTest(unittest.TestCase):
+    """The interfaces of the service against their history."""
+
+    def test_no_released_method_has_changed(self) -> None:
+        self.assertEqual(FINGERPRINTS, {
+            (interface.TOPIC, version): contract.fingerprint(interface, version)
+            for interface in INTERFACES for version in contract.versions(interface)})
+
+    def test_the_newest_release_is_the_code(self) -> None:
+        newest = history.RELEASES[-1]
+        self.assertEqual(newest.interfaces, {
+            interface.TOPIC: contract.version(interface) for interface in INTERFACES})
+        self.assertEqual(newest.objects, {
+            name: cls.VERSION for name, cls in base.registered().items()})
+        self.assertEqual({module.__name__ for module in MODULES},
+                         {cls.__module__ for cls in base.registered().values()})
+
+    def test_versions_only_grow(self) -> None:
+        for older, newer in itertools.pairwise(history.RELEASES):
+            for before, after in ((older.interfaces, newer.interfaces),
+                                  (older.objects, newer.objects)):
+                for name in before.keys() & after.keys():
+                    with self.subTest(release=newer.name, name=name):
+                        self.assertLessEqual(contract.parsed(before[name]),
+                                             contract.parsed(after[name]))
+
+    def test_clients_and_interfaces_have_the_same_methods(self) -> None:
+        for client, interface in ((scheduler.SchedulerClient, scheduler.SchedulerInterface),
+                                  (volume.VolumeClient, volume.VolumeInterface)):
+            for name in contract.methods(interface):
+                with self.subTest(interface=interface.TOPIC, name=name):
+                    self.assertIn(name, vars(client))
+
+
+class ContractTest(unittest.TestCase):
+    """Marks, versions and fingerprints."""
+
+    def test_methods_are_found_with_what_was_said_of_them(self) -> None:
+        methods = contract.methods(probe.ProbeInterface)
+        self.assertEqual({'echo', 'fail', 'meet', 'hurry', 'note', 'tell'}, set(methods))
+        self.assertIs(contract.Kind.CALL, methods['echo'].kind)
+        self.assertIs(contract.Kind.CAST, methods['note'].kind)
+        self.assertIs(contract.Kind.FANOUT, methods['tell'].kind)
+        self.assertIs(contract.Patience.SHORT, methods['hurry'].patience)
+        self.assertEqual(methods, contract.methods(probe.ProbeEndpoint))
+
+    def test_the_version_is_that_of_the_newest_method(self) -> None:
+        self.assertEqual('1.0', contract.version(probe.ProbeInterface))
+        self.assertEqual(('1.0', '1.1'), contract.versions(probe.YoungInterface))
+        self.assertEqual('1.1', contract.version(probe.YoungInterface))
+
+    def test_versions_are_compared_as_numbers(self) -> None:
+        class Interface(contract.Interface):
+            TOPIC = 'old'
+
+            @contract.call(since='1.9')
+            def ninth(self) -> None:
+                """Before the tenth."""
+
+            @contract.call(since='1.10')
+            def tenth(self) -> None:
+                """After the ninth."""
+
+        self.assertEqual('1.10', contract.version(Interface))
+
+    def test_a_newer_method_leaves_the_older_fingerprint(self) -> None:
+        self.assertEqual(contract.fingerprint(probe.ProbeInterface, '1.0'),
+                         contract.fingerprint(probe.YoungInterface, '1.0'))
+        self.assertNotEqual(contract.fingerprint(probe.YoungInterface, '1.0'),
+                            contract.fingerprint(probe.YoungInterface, '1.1'))
+
+    def test_a_fingerprint_shows_every_change(self) -> None:
+        def made(mark: Any, function: Any) -> str:
+            interface = type('Interface', (contract.Interface,),
+                             {'TOPIC': 'x', 'act': mark(function)})
+            return contract.fingerprint(interface, '1.1')
+
+        def act(self: Any, ctxt: Any, one: str) -> None: ...
+        first = made(contract.call(since='1.0'), act)
+
+        def act(self: Any, ctxt: Any, one: int) -> None: ...  # type: ignore[no-redef]  # noqa
+        other_type = made(contract.call(since='1.0'), act)
+
+        def act(self: Any, ctxt: Any, other: str) -> None: ...  # type: ignore[no-redef]  # noqa
+        other_name = made(contract.call(since='1.0'), act)
+
+        def act(self: Any, ctxt: Any, one: str) -> None: ...  # type: ignore[no-redef]  # noqa
+        as_cast = made(contract.cast(since='1.0'), act)
+        later = made(contract.call(since='1.1'), act)
+        self.assertEqual(first, made(contract.call(since='1.0'), act))
+        self.assertEqual(5, len({first, other_type, other_name, as_cast, later}))
+
+    def test_an_endpoint_must_have_every_method(self) -> None:
+        class Half(probe.ProbeInterface):
+            def echo(self, ctxt: context.RequestContext, value: Any) -> Any:
+                """The only one."""
+
+        with self.assertRaises(TypeError):
+            Half()  # type: ignore[abstract]
+
+
+class PinTest(unittest.TestCase):
+    """What ``[rpc] release_pin`` does."""
+
+    RELEASES = (history.Release('1', {'volume': '1.0'}, {'Thing': '1.0'}),
+                history.Release('2', {'volume': '1.1'}, {'Thing': '1.1'}))
+
+    def test_without_a_pin_the_newest_is_spoken(self) -> None:
+        self.assertEqual('2', history.pinned('', self.RELEASES).name)
+
+    def test_a_pin_names_a_release(self) -> None:
+        self.assertEqual('1', history.pinned('1', self.RELEASES).name)
+
+    def test_an_unknown_pin_names_the_known(self) -> None:
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            history.pinned('3', self.RELEASES)
+        self.assertIn('1, 2', str(caught.exception))
+
+    def test_a_bus_refuses_an_unknown_pin(self) -> None:
+        channel = transport.build_transport(bus_contract.private_conf(), 'inproc://pin/')
+        self.addCleanup(channel.cleanup)
+        with self.assertRaises(errors.ConfigurationError):
+            transport.Bus(channel, rpc_conf.RpcSettings(release_pin='never'))
+
+    def test_a_pinned_client_sends_nothing_newer(self) -> None:
+        class Newer(contract.Interface):
+            TOPIC = 'volume'
+
+            @contract.cast(since='1.99')
+            @abc.abstractmethod
+            def later(self, ctxt: context.RequestContext) -> None:
+                """Of a release to come."""
+
+        channel = transport.build_transport(bus_contract.private_conf(), 'inproc://pin/')
+        self.addCleanup(channel.cleanup)
+        bus = transport.Bus(channel, rpc_conf.RpcSettings(release_pin='0.1'))
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            bus.client(Newer)(context.admin_context(), 'later')
+        self.assertIn('release_pin', str(caught.exception))

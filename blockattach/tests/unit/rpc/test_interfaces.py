@@ -1,0 +1,176 @@
+"""The clients of the service's interfaces, against endpoints that keep what they get."""
+import unittest
+import uuid
+from typing import Any
+
+import oslo_messaging
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import rpc as rpc_conf
+from blockattach.domain import pools
+from blockattach.objects import placement
+from blockattach.rpc import scheduler
+from blockattach.rpc import transport
+from blockattach.rpc import volume
+from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import probe
+
+
+class VolumeEndpoint(volume.VolumeInterface):
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.answer = True
+
+    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
+                      generation: int) -> bool:
+        self.asked.append(('create_volume', volume_id, generation))
+        return self.answer
+
+    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
+                      generation: int) -> None:
+        self.asked.append(('delete_volume', volume_id, generation))
+
+    def connect(self, ctxt: context.RequestContext, attachment_id: str, generation: int) -> None:
+        self.asked.append(('connect', attachment_id, generation))
+
+    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
+                   generation: int) -> None:
+        self.asked.append(('disconnect', attachment_id, generation))
+
+    def ping(self, ctxt: context.RequestContext) -> bool:
+        return True
+
+
+class SchedulerEndpoint(scheduler.SchedulerInterface, probe.ProbeEndpoint):
+    """Keeps what it is sent."""
+
+    TOPIC = 'scheduler'
+
+    def create_volume(self, ctxt: context.RequestContext,
+                      request: placement.VolumeRequest) -> None:
+        self.heard.put(request)
+
+    def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
+        self.heard.put(report)
+
+
+class UnknownError(Exception):
+    """An error of a server that is not made by `transport.Bus`."""
+
+
+class ForeignEndpoint:
+    """What somebody else answers on our topic."""
+
+    def ping(self, ctxt: dict[str, Any]) -> bool:
+        raise UnknownError('hunter2')
+
+
+class InterfacesTest(unittest.TestCase):
+    """Each method arrives as it was sent."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ctxt = context.admin_context()
+        self.channel = transport.build_transport(bus_contract.private_conf(),
+                                                 f'inproc://{uuid.uuid4().hex}/')
+        self.bus = transport.Bus(self.channel, rpc_conf.RpcSettings())
+        self.addCleanup(self.bus.close)
+
+    def serve(self, endpoint: Any, host: str) -> None:
+        server = self.bus.server(endpoint, host)
+        server.start()
+        self.addCleanup(server.stop)
+
+    def test_a_volume_manager_is_asked_by_name(self) -> None:
+        one, other = VolumeEndpoint(), VolumeEndpoint()
+        self.serve(one, 'host@one')
+        self.serve(other, 'host@other')
+        client = volume.VolumeClients(self.bus).on('host@one')
+        self.assertTrue(client.ping(self.ctxt))
+        self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
+        one.answer = False
+        self.assertFalse(client.create_volume(self.ctxt, 'v', 2))
+        client.connect(self.ctxt, 'a', 3)
+        client.disconnect(self.ctxt, 'a', 4)
+        client.delete_volume(self.ctxt, 'v', 5)
+        client.ping(self.ctxt)
+        self.bus.close()
+        self.assertEqual([('create_volume', 'v', 1), ('create_volume', 'v', 2),
+                          ('connect', 'a', 3), ('disconnect', 'a', 4)], one.asked[:4])
+        self.assertEqual([], other.asked)
+
+    def test_a_volume_delete_arrives(self) -> None:
+        endpoint = VolumeEndpoint()
+        server = self.bus.server(endpoint, 'host@one')
+        server.start()
+        volume.VolumeClients(self.bus).on('host@one').delete_volume(self.ctxt, 'v', 5)
+        server.stop()
+        self.assertEqual([('delete_volume', 'v', 5)], endpoint.asked)
+
+    def test_a_request_reaches_a_scheduler_whole(self) -> None:
+        endpoint = SchedulerEndpoint()
+        self.serve(endpoint, 'host')
+        request = pools.VolumeRequest(
+            volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone=None,
+            extra_specs={'multiattach': '<is> True'}, tried=('h@b#p',))
+        scheduler.SchedulerClient(self.bus).create_volume(
+            self.ctxt, placement.VolumeRequest.from_domain(request))
+        heard = endpoint.heard.get(timeout=probe.PATIENCE)
+        self.assertEqual(request, heard.to_domain())
+
+    def test_a_report_reaches_every_scheduler(self) -> None:
+        endpoints = [SchedulerEndpoint() for _ in range(2)]
+        for number, endpoint in enumerate(endpoints):
+            self.serve(endpoint, f'host{number}')
+        scheduler.SchedulerClient(self.bus).report_pools(
+            self.ctxt, placement.PoolsReport.from_capabilities(
+                'h@b', {'p': {'free_capacity_gb': 1.5}}))
+        for endpoint in endpoints:
+            report = endpoint.heard.get(timeout=probe.PATIENCE)
+            self.assertEqual('h@b', report.host)
+            self.assertEqual({'p': {'free_capacity_gb': 1.5}}, report.capabilities())
+
+    def test_an_error_of_a_class_unknown_to_us_is_uncertain(self) -> None:
+        server = oslo_messaging.get_rpc_server(
+            self.channel, oslo_messaging.Target(topic='blockattach-volume', server='h@b'),
+            [ForeignEndpoint()])
+        server.start()
+        self.addCleanup(server.stop)
+        with (self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
+              self.assertRaises(errors.BackendUncertain) as caught):
+            volume.VolumeClients(self.bus).on('h@b').ping(self.ctxt)
+        self.assertIn('UnknownError', str(caught.exception))
+        self.assertNotIn('hunter2', str(caught.exception))
+
+
+class AbsentBrokerTest(unittest.TestCase):
+    """RabbitMQ is away from the start: whoever sends is told, and does not hang."""
+
+    def test_neither_a_call_nor_a_cast_hangs(self) -> None:
+        # Nobody listens at port 1.
+        bus = transport.Bus(
+            transport.build_transport(bus_contract.private_conf(),
+                                      'rabbit://guest:guest@127.0.0.1:1/'),
+            rpc_conf.RpcSettings(send_retries=0))
+        client = volume.VolumeClients(bus).on('h@b')
+        ctxt = context.admin_context()
+        for act in (lambda: client.delete_volume(ctxt, 'v', 1), lambda: client.ping(ctxt)):
+            with self.assertRaises(errors.ServiceUnreachable):
+                act()
+
+
+class SettingsTest(unittest.TestCase):
+    """[rpc]"""
+
+    def test_the_settings_are_the_options(self) -> None:
+        conf = bus_contract.private_conf()
+        rpc_conf.register(conf)
+        self.assertEqual(rpc_conf.RpcSettings(), rpc_conf.settings(conf))
+        conf.set_override('topic_prefix', 'other', group='rpc')
+        self.assertEqual('other', rpc_conf.settings(conf).topic_prefix)
+        listed = dict(rpc_conf.list_opts())[rpc_conf.GROUP]
+        self.assertEqual({option.name for option in listed},
+                         set(rpc_conf.RpcSettings.__slots__))

@@ -1,0 +1,241 @@
+"""What is told to the world, and that telling never does harm."""
+import queue
+import unittest
+import uuid
+from typing import Any
+
+import jsonschema
+import oslo_messaging
+
+from blockattach import context
+from blockattach import errors
+from blockattach.domain import records
+from blockattach.rpc import notifications
+from blockattach.rpc import transport
+from blockattach.tests.unit import samples
+from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import probe
+
+TEXT = {'type': 'string'}
+TEXT_OR_NULL = {'type': ['string', 'null']}
+TIME = {'type': 'string', 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$'}
+TIME_OR_NULL = {**TIME, 'type': ['string', 'null']}
+TEXTS = {'type': 'object', 'additionalProperties': TEXT}
+
+
+def whole(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+    """An object of ours with exactly these fields."""
+    properties = {'blockattach_object.name': {'const': name},
+                  'blockattach_object.version': {'const': '1.0'}, **properties}
+    return {'type': 'object', 'properties': properties, 'required': list(properties),
+            'additionalProperties': False}
+
+
+ATTACHMENT = whole('AttachmentPayload', {
+    'id': TEXT, 'volume_id': TEXT, 'instance_uuid': TEXT_OR_NULL, 'attached_host': TEXT_OR_NULL,
+    'mountpoint': TEXT_OR_NULL, 'attach_mode': {'enum': ['rw', 'ro', None]},
+    'attach_status': TEXT, 'attach_time': TIME_OR_NULL, 'detach_time': TIME_OR_NULL,
+    'created_at': TIME, 'updated_at': TIME_OR_NULL})
+PAYLOAD = whole('VolumeAttachmentPayload', {
+    'attachment': ATTACHMENT, 'volume_attachment': {'type': 'array', 'items': ATTACHMENT},
+    'tenant_id': TEXT, 'host': TEXT_OR_NULL, 'user_id': TEXT, 'availability_zone': TEXT,
+    'volume_id': TEXT, 'volume_type': TEXT, 'display_name': TEXT_OR_NULL,
+    'launched_at': TIME_OR_NULL, 'created_at': TIME, 'status': TEXT, 'snapshot_id': TEXT_OR_NULL,
+    'size': {'type': 'integer'}, 'replication_status': TEXT_OR_NULL,
+    'replication_extended_status': TEXT_OR_NULL, 'replication_driver_data': TEXT_OR_NULL,
+    'metadata': TEXTS, 'glance_metadata': TEXTS})
+
+
+class Listener:
+    """Keeps what it hears; asks for each message as often as it is told."""
+
+    def __init__(self, again: int = 0) -> None:
+        self.heard: queue.Queue[tuple[Any, ...]] = queue.Queue()
+        self.again = again
+
+    def info(self, ctxt: dict[str, Any], publisher_id: str, event_type: str,
+             payload: dict[str, Any], metadata: dict[str, Any]) -> Any:
+        self.heard.put((ctxt, publisher_id, event_type, payload))
+        self.again -= 1
+        return (oslo_messaging.NotificationResult.REQUEUE if self.again >= 0
+                else oslo_messaging.NotificationResult.HANDLED)
+
+
+class NotificationsTest(unittest.TestCase):
+    """Over the driver for one process."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = f'inproc://{uuid.uuid4().hex}/'
+        self.conf = bus_contract.private_conf()
+        transport.register_options(self.conf)
+        self.ctxt = context.RequestContext(auth_token='hunter2', project_id='p', overwrite=False)
+
+    def told(self) -> notifications.Notifications:
+        self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
+        return notifications.build(self.conf, 'volume.h@b', self.url)
+
+    def listen(self, endpoint: Listener, pool: str | None = None) -> None:
+        channel = oslo_messaging.get_notification_transport(self.conf, url=self.url)
+        self.addCleanup(channel.cleanup)
+        server = oslo_messaging.get_notification_listener(
+            channel, [oslo_messaging.Target(topic='notifications')], [endpoint],
+            executor='threading', allow_requeue=True, pool=pool)
+        server.start()
+        self.addCleanup(server.stop)
+
+    def test_an_event_is_heard_without_the_token(self) -> None:
+        listener = Listener()
+        told = self.told()
+        told.emit(self.ctxt, 'volume.attach.end', {'volume_id': 'v'})
+        self.listen(listener)
+        ctxt, publisher, event_type, payload = listener.heard.get(timeout=probe.PATIENCE)
+        self.assertEqual(('volume.h@b', 'volume.attach.end', {'volume_id': 'v'}),
+                         (publisher, event_type, payload))
+        self.assertEqual('p', ctxt['project_id'])
+        self.assertNotIn('hunter2', str(ctxt))
+
+    def test_each_pool_hears_it(self) -> None:
+        listeners = {'audit': Listener(), 'billing': Listener()}
+        for pool, listener in listeners.items():
+            self.listen(listener, pool)
+        self.told().emit(self.ctxt, 'volume.attach.end', {})
+        for listener in listeners.values():
+            self.assertEqual('volume.attach.end', listener.heard.get(timeout=probe.PATIENCE)[2])
+            self.assertTrue(listener.heard.empty())
+
+    def test_an_event_put_back_comes_again(self) -> None:
+        listener = Listener(again=1)
+        self.listen(listener)
+        self.told().emit(self.ctxt, 'volume.attach.end', {'n': 1})
+        first, second = (listener.heard.get(timeout=probe.PATIENCE) for _ in range(2))
+        self.assertEqual(first[3], second[3])
+
+    def test_nothing_is_told_unless_configured(self) -> None:
+        listener = Listener()
+        silent = notifications.build(self.conf, 'volume.h@b', self.url)
+        silent.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
+        self.told().emit(self.ctxt, 'volume.detach.end', {})
+        self.listen(listener)
+        self.assertEqual('volume.detach.end', listener.heard.get(timeout=probe.PATIENCE)[2])
+        self.assertTrue(listener.heard.empty())
+
+    def test_what_cannot_be_told_does_no_harm(self) -> None:
+        with self.assertLogs(level='WARNING'):
+            self.told().emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
+
+    def test_whoever_tells_may_have_a_name_of_its_own(self) -> None:
+        listener = Listener()
+        self.told().emit(self.ctxt, 'volume.attach.end', {}, 'volume.other@b')
+        self.listen(listener)
+        self.assertEqual('volume.other@b', listener.heard.get(timeout=probe.PATIENCE)[1])
+
+    def test_nobody_is_told_after_the_end(self) -> None:
+        told = self.told()
+        told.close()
+        told.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
+        self.assertFalse(told.enabled)
+
+
+class AttachmentNotificationsTest(unittest.TestCase):
+    """What is told of an attachment, over the bus."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = f'inproc://{uuid.uuid4().hex}/'
+        self.conf = bus_contract.private_conf()
+        transport.register_options(self.conf)
+        self.ctxt = context.RequestContext(auth_token=samples.SECRET, user_id='u',
+                                           project_id='p', overwrite=False)
+        self.volume = samples.volume()
+        self.rows = [samples.attachment(id='first'), samples.attachment()]
+        self.reads = 0
+
+    def read_volume(self, volume_id: str) -> records.Volume:
+        self.assertEqual(samples.VOLUME, volume_id)
+        self.reads += 1
+        return self.volume
+
+    def attachments(self, driver: tuple[str, ...] = ('messagingv2',)
+                    ) -> notifications.AttachmentNotifications:
+        self.conf.set_override('driver', list(driver), group='oslo_messaging_notifications')
+        told = notifications.build(self.conf, 'volume.h', self.url)
+        self.addCleanup(told.close)
+        return notifications.AttachmentNotifications(told, self.read_volume,
+                                                     lambda volume_id: self.rows)
+
+    def heard(self, count: int) -> list[tuple[Any, ...]]:
+        """The first messages, as any listener gets them: one that knows nothing of us."""
+        listener = Listener()
+        channel = oslo_messaging.get_notification_transport(self.conf, url=self.url)
+        self.addCleanup(channel.cleanup)
+        server = oslo_messaging.get_notification_listener(
+            channel, [oslo_messaging.Target(topic='notifications')], [listener],
+            executor='threading')
+        server.start()
+        self.addCleanup(server.stop)
+        found = [listener.heard.get(timeout=probe.PATIENCE) for _ in range(count)]
+        self.assertTrue(listener.heard.empty())
+        return found
+
+    def test_each_event_has_its_name_and_its_publisher(self) -> None:
+        told = self.attachments()
+        for tell in (told.attach_start, told.attach_end, told.detach_start, told.detach_forced,
+                     told.detach_end):
+            tell(self.ctxt, self.rows[1])
+        self.assertEqual(
+            [('volume.h@b', f'volume.{event}') for event in (
+                'attach.start', 'attach.end', 'detach.start', 'detach.force', 'detach.end')],
+            [(publisher, event_type) for _, publisher, event_type, _ in self.heard(5)])
+
+    def test_the_payload_is_cinders_with_the_attachment_and_without_a_secret(self) -> None:
+        self.attachments().detach_end(self.ctxt, samples.attachment(detached_at=samples.NOW))
+        ctxt, _, _, payload = self.heard(1)[0]
+        jsonschema.validate(payload, PAYLOAD)
+        self.assertNotIn(samples.SECRET, str(payload))
+        self.assertNotIn(samples.SECRET, str(ctxt))
+        self.assertEqual(
+            {'id': samples.ATTACHMENT, 'instance_uuid': samples.SERVER, 'attach_mode': 'ro',
+             'attach_status': 'detached', 'attached_host': 'compute-1',
+             'mountpoint': '/dev/vdb', 'detach_time': '2030-01-02T03:04:05Z'},
+            {name: payload['attachment'][name] for name in (
+                'id', 'instance_uuid', 'attach_mode', 'attach_status', 'attached_host',
+                'mountpoint', 'detach_time')})
+        self.assertEqual(['first', samples.ATTACHMENT],
+                         [row['id'] for row in payload['volume_attachment']])
+        self.assertEqual(
+            {'tenant_id': samples.PROJECT, 'user_id': 'user', 'volume_id': samples.VOLUME,
+             'host': 'h@b#p', 'status': 'in-use', 'size': 2, 'volume_type': 'type',
+             'display_name': 'data', 'metadata': {'key': 'value'}},
+            {name: payload[name] for name in (
+                'tenant_id', 'user_id', 'volume_id', 'host', 'status', 'size', 'volume_type',
+                'display_name', 'metadata')})
+
+    def test_what_nobody_has_said_is_null(self) -> None:
+        self.volume = samples.volume(name=None, pool=None, metadata={})
+        self.rows = []
+        self.attachments().attach_start(self.ctxt, samples.attachment(
+            instance_uuid=None, mode=None, host=None, mountpoint=None, attached_at=None))
+        _, publisher, _, payload = self.heard(1)[0]
+        jsonschema.validate(payload, PAYLOAD)
+        self.assertEqual('volume.h', publisher)
+
+    def test_nothing_is_read_unless_somebody_is_told(self) -> None:
+        self.attachments(driver=()).attach_end(self.ctxt, self.rows[0])
+        self.assertEqual(0, self.reads)
+        self.attachments().attach_end(self.ctxt, self.rows[0])
+        self.assertEqual(1, self.reads)
+
+    def test_of_what_only_holds_a_volume_nothing_is_told(self) -> None:
+        told = self.attachments()
+        for tell in (told.attach_start, told.attach_end, told.detach_start, told.detach_end):
+            tell(self.ctxt, samples.attachment(hidden=True))
+        self.assertEqual(0, self.reads)
+
+    def test_a_volume_that_is_gone_does_no_harm(self) -> None:
+        def gone(volume_id: str) -> records.Volume:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        self.read_volume = gone  # type: ignore[method-assign]
+        with self.assertLogs('blockattach.rpc.notifications', 'WARNING') as logged:
+            self.attachments().detach_end(self.ctxt, self.rows[0])
+        self.assertIn('volume.detach.end', logged.output[0])

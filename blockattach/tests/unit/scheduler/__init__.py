@@ -1,0 +1,1 @@
+"""The scheduler: filters, weighers, the choice, the flow."""

@@ -1,0 +1,46 @@
+"""What an operator writes into [scheduler] and [service] is what the code gets."""
+import tempfile
+import unittest
+
+from oslo_config import cfg
+
+from blockattach.conf import scheduler
+from blockattach.conf import service
+from blockattach.domain import placement
+from blockattach.scheduler import filters
+from blockattach.scheduler import weighers
+
+
+class SettingsTest(unittest.TestCase):
+    def read(self, group, text=''):
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+            file.write(text)
+            file.flush()
+            conf = cfg.ConfigOpts()
+            group.register(conf)
+            conf([], project='blockattach', default_config_files=[file.name])
+            return group.settings(conf)
+
+    def test_defaults_are_those_of_the_dataclass_and_can_be_loaded(self):
+        found = self.read(scheduler)
+        self.assertEqual(scheduler.SchedulerSettings(), found)
+        self.assertEqual(list(placement.FILTERS), list(filters.load(found.filters)))
+        self.assertEqual([1.0], [one.multiplier for one in weighers.load(found.weighers)])
+
+    def test_filters_keep_their_order_and_weighers_their_multipliers(self):
+        found = self.read(scheduler, '[scheduler]\n'
+                          'scheduler_default_filters = capacity, alive\n'
+                          'scheduler_default_weighers = free_space:0.5,allocated:-2\n'
+                          'scheduler_max_attempts = 5\n')
+        self.assertEqual((('capacity', 'alive'), {'free_space': 0.5, 'allocated': -2.0}, 5),
+                         (found.filters, dict(found.weighers), found.max_attempts))
+
+    def test_a_host_has_a_name(self):
+        self.assertTrue(self.read(service).host)
+        found = self.read(service, '[service]\nhost = my_host\nreport_interval = 3\n')
+        self.assertEqual(('my_host', 3, 60),
+                         (found.host, found.report_interval, found.service_down_time))
+
+    def test_a_host_name_that_would_not_parse_is_refused(self):
+        with self.assertRaises(cfg.ConfigFileValueError):
+            self.read(service, '[service]\nhost = a@b\n')

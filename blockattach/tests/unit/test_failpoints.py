@@ -1,0 +1,54 @@
+"""Named points where a test may make something fail."""
+import unittest
+
+from blockattach import failpoints
+
+
+class FailpointsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.passed = []
+        self.addCleanup(failpoints.disarm, 'a.b.c')
+        self.addCleanup(failpoints.disarm, 'a.b.d')
+
+    def test_a_point_that_nobody_armed_is_silent(self):
+        failpoints.point('a.b.c')
+        failpoints.arm('a.b.d', lambda: self.passed.append('d'))
+        failpoints.point('a.b.c')
+        self.assertEqual([], self.passed)
+
+    def test_an_armed_point_acts_each_time(self):
+        failpoints.arm('a.b.c', lambda: self.passed.append('c'))
+        failpoints.point('a.b.c')
+        failpoints.point('a.b.c')
+        self.assertEqual(['c', 'c'], self.passed)
+
+    def test_what_the_action_raises_comes_out_at_the_point(self):
+        def fail():
+            raise OSError('pulled the plug')
+
+        failpoints.arm('a.b.c', fail)
+        self.assertRaises(OSError, failpoints.point, 'a.b.c')
+
+    def test_the_last_action_counts(self):
+        failpoints.arm('a.b.c', lambda: self.passed.append('old'))
+        failpoints.arm('a.b.c', lambda: self.passed.append('new'))
+        failpoints.point('a.b.c')
+        self.assertEqual(['new'], self.passed)
+
+    def test_disarmed_it_is_silent_again_and_may_be_disarmed_twice(self):
+        failpoints.arm('a.b.c', lambda: self.passed.append('c'))
+        failpoints.disarm('a.b.c')
+        failpoints.disarm('a.b.c')
+        failpoints.point('a.b.c')
+        self.assertEqual([], self.passed)
+
+    def test_an_action_may_disarm_itself(self):
+        def once():
+            failpoints.disarm('a.b.c')
+            self.passed.append('once')
+
+        failpoints.arm('a.b.c', once)
+        failpoints.point('a.b.c')
+        failpoints.point('a.b.c')
+        self.assertEqual(['once'], self.passed)

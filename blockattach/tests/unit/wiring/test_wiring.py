@@ -1,0 +1,139 @@
+"""What an operator writes down is what is put together."""
+import logging
+import queue
+import tempfile
+import unittest
+import uuid
+
+import oslo_messaging
+from oslo_config import cfg
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import options
+from blockattach.policy import enforcer
+from blockattach.rpc import transport
+from blockattach.testing import make
+from blockattach.testing import nova
+from blockattach.wiring import api
+from blockattach.wiring import foundation
+
+PATIENCE = 10
+"""Seconds after which a test gives up on what should come at once."""
+
+
+class WiringTestCase(unittest.TestCase):
+    """A foundation on a database of its own and a bus in this process."""
+
+    def setUp(self):
+        super().setUp()
+        silent = logging.NullHandler()
+        logging.getLogger('blockattach').addHandler(silent)
+        self.addCleanup(logging.getLogger('blockattach').removeHandler, silent)
+        self.conf = cfg.ConfigOpts()
+        options.register(self.conf)
+        transport.register_options(self.conf)
+        enforcer.register(self.conf)
+        self.conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.conf.set_override('state_path', folder.name)
+        self.conf.set_override('transport_url', f'inproc://{uuid.uuid4().hex}/')
+
+    def base(self):
+        built = foundation.build_foundation(self.conf, upgrade=True)
+        self.addCleanup(built.close)
+        return built
+
+
+class DetachRuleTest(WiringTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+
+    def attached(self, base):
+        made = make.attachment(base.database)
+        self.nova.use(made.instance_uuid, made.volume_id, made.id)
+        return made
+
+    def caller(self, *service_roles):
+        return context.RequestContext(project_id=make.PROJECT, service_roles=list(service_roles),
+                                      overwrite=False)
+
+    def test_without_a_nova_the_rule_rests(self):
+        base = self.base()
+        api.build_detach_rule(base).check(self.caller(), self.attached(base))
+
+    def test_with_a_nova_it_holds(self):
+        self.conf.set_override('endpoint_override', self.nova.url, group='nova')
+        base = self.base()
+        rule, attachment = api.build_detach_rule(base), self.attached(base)
+        rule.check(self.caller('service'), attachment)
+        with self.assertRaises(errors.AttachmentInUseByServer):
+            rule.check(self.caller(), attachment)
+        other = make.attachment(base.database)
+        with self.assertRaisesRegex(errors.InvalidInput, 'Mismatched'):
+            rule.check_volume(self.caller(), attachment.volume_id, [attachment], other.id)
+
+    def test_with_keystone_it_holds_and_says_what_is_missing(self):
+        self.conf.set_override('auth_strategy', 'keystone', group='api')
+        base = self.base()
+        with self.assertRaisesRegex(errors.ConfigurationError, 'keystone_authtoken'):
+            api.build_detach_rule(base)
+        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['services'])],
+                                group='keystone_authtoken')
+        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
+            rule = api.build_detach_rule(base)
+        attachment = self.attached(base)
+        rule.check(self.caller('services'), attachment)
+        with self.assertRaises(errors.NovaUnavailable):
+            rule.check(self.caller('service'), attachment)
+
+    def test_off_is_off_and_said(self):
+        self.conf.set_override('auth_strategy', 'keystone', group='api')
+        self.conf.set_override('detach_rule', 'off', group='nova')
+        self.conf.set_override('endpoint_override', self.nova.url, group='nova')
+        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['service'])],
+                                group='keystone_authtoken')
+        base = self.base()
+        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
+            rule = api.build_detach_rule(base)
+        rule.check(self.caller(), self.attached(base))
+        self.assertEqual([], self.nova.requests)
+
+
+class NotificationsTest(WiringTestCase):
+
+    def test_they_follow_the_configuration(self):
+        self.assertFalse(self.base().notifier.enabled)
+        self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
+        self.assertTrue(self.base().notifier.enabled)
+
+    def test_the_rows_are_those_of_the_database(self):
+        self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
+        base, listener = self.base(), Listener()
+        made = make.attachment(base.database)
+        base.attachment_notifications.attach_end(context.admin_context(), made)
+        channel = oslo_messaging.get_notification_transport(self.conf)
+        self.addCleanup(channel.cleanup)
+        server = oslo_messaging.get_notification_listener(
+            channel, [oslo_messaging.Target(topic='notifications')], [listener],
+            executor='threading')
+        server.start()
+        self.addCleanup(server.stop)
+        publisher, event_type, payload = listener.heard.get(timeout=PATIENCE)
+        self.assertEqual(('volume.storage-1@file', 'volume.attach.end', 'in-use', [made.id]),
+                         (publisher, event_type, payload['status'],
+                          [row['id'] for row in payload['volume_attachment']]))
+
+
+class Listener:
+    """Keeps what it hears."""
+
+    def __init__(self):
+        self.heard = queue.SimpleQueue()
+
+    def info(self, ctxt, publisher_id, event_type, payload, metadata):
+        self.heard.put((publisher_id, event_type, payload))

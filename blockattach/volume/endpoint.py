@@ -1,0 +1,47 @@
+"""What other processes may ask of a volume service: three lines a method."""
+from collections.abc import Callable
+
+from blockattach import context
+from blockattach.rpc import volume as volume_rpc
+from blockattach.volume import attachments
+from blockattach.volume import volumes
+
+
+class VolumeEndpoint(volume_rpc.VolumeInterface):
+    """Answers for one backend. Long work is handed to ``later`` and goes on after the answer."""
+
+    def __init__(self, keeper: volumes.VolumeKeeper,
+                 attachment_keeper: attachments.AttachmentKeeper,
+                 own: Callable[[str, int], bool],
+                 later: Callable[..., None]) -> None:
+        self._keeper = keeper
+        self._attachments = attachment_keeper
+        self._own = own
+        self._later = later
+
+    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
+                      generation: int) -> bool:
+        """Take a volume on; False when it has gone elsewhere meanwhile."""
+        if not self._own(volume_id, generation):
+            return False
+        self._later(self._keeper.create, ctxt, volume_id, generation)
+        return True
+
+    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
+                      generation: int) -> None:
+        """Remove a volume."""
+        self._later(self._keeper.delete, ctxt, volume_id, generation)
+
+    def connect(self, ctxt: context.RequestContext, attachment_id: str,
+                generation: int) -> None:
+        """Let an attachment's host in."""
+        self._attachments.connect(attachment_id, generation)
+
+    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
+                   generation: int) -> None:
+        """Shut an attachment's host out."""
+        self._attachments.disconnect(attachment_id, generation)
+
+    def ping(self, ctxt: context.RequestContext) -> bool:
+        """Whether somebody is there."""
+        return True

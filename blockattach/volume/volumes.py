@@ -1,0 +1,110 @@
+"""Make and remove volumes on one backend."""
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import volume_queries
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+from blockattach.volume import backends
+from blockattach.volume import exports
+from blockattach.volume import outcomes
+
+LOG = oslo_log.getLogger(__name__)
+
+_Own = volume_lifecycle.OwnStatus
+
+
+class VolumeKeeper:
+    """The volumes of one backend, ``host@backend``."""
+
+    def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,
+                 outcome: outcomes.VolumeOutcomes) -> None:
+        self.backend = backend
+        self.host = host
+        self._database = database
+        self._outcome = outcome
+        self.exports = exports.Exports(database, backend)
+
+    def create(self, caller: context.RequestContext, volume_id: str, generation: int) -> None:
+        """Make a volume that this service has taken on. Never raises: it is recorded instead."""
+        with self.exports.alone(volume_id):
+            volume = self._current(volume_id, generation, _Own.CREATING)
+            if volume is not None:
+                self._create(caller, volume)
+
+    def delete(self, caller: context.RequestContext, volume_id: str, generation: int) -> None:
+        """Remove a volume that was told to go. Never raises: it is recorded instead."""
+        with self.exports.alone(volume_id):
+            volume = self._current(volume_id, generation, _Own.DELETING)
+            if volume is not None:
+                self._delete(caller, volume)
+
+    def _create(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        failpoints.point('volume.volumes.before_create')
+        try:
+            self.backend.create(volume)
+        except Exception as exc:
+            LOG.exception('Cannot make a volume%s', self._fields(volume))
+            if self._current(volume.id, volume.generation, _Own.CREATING) is None:
+                self._remove_if_elsewhere(volume)
+                return
+            refused = isinstance(exc, errors.BackendRefused)
+            if not refused and not self._remove(volume):
+                # Half of it may be here: it is made again when its deadline has passed.
+                return
+            self._outcome.not_created(caller, volume, f'Pool {volume.pool}: {exc}')
+            return
+        failpoints.point('volume.volumes.after_create')
+        if not self._outcome.created(volume):
+            self._remove_if_elsewhere(volume)
+
+    def _delete(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        try:
+            self.backend.target.unexport(volume.id)
+            failpoints.point('volume.volumes.after_unexport')
+            self.backend.delete(volume)
+        except errors.BackendRefused as exc:
+            self._outcome.not_deleted(caller, volume, str(exc))
+            return
+        except Exception:
+            LOG.exception('Cannot tell whether a volume was removed; it is tried again%s',
+                          self._fields(volume))
+            return
+        failpoints.point('volume.volumes.after_delete')
+        self._outcome.deleted(volume)
+
+    def _remove_if_elsewhere(self, volume: records.Volume) -> None:
+        """Whoever has lost a volume removes what it made, unless it was given back to it."""
+        try:
+            now = volume_queries.get(self._database, volume.id)
+        except errors.VolumeNotFound:
+            now = None
+        if now is None or now.pool != volume.pool or now.own_status == _Own.DELETING:
+            self._remove(volume)
+
+    def _remove(self, volume: records.Volume) -> bool:
+        """Whether nothing is left of it."""
+        try:
+            self.backend.delete(volume)
+        except Exception:
+            LOG.exception('Cannot remove the rest of a volume%s', self._fields(volume))
+            return False
+        return True
+
+    def _current(self, volume_id: str, generation: int,
+                 own_status: volume_lifecycle.OwnStatus) -> records.Volume | None:
+        try:
+            volume = volume_queries.get(self._database, volume_id)
+        except errors.VolumeNotFound:
+            return None
+        if volume.generation != generation or volume.own_status != own_status:
+            LOG.info('Message is late: the volume has moved on%s', self._fields(volume))
+            return None
+        return volume
+
+    def _fields(self, volume: records.Volume) -> log.Fields:
+        return log.fields(volume_id=volume.id, pool=volume.pool, host=self.host)

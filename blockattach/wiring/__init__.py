@@ -1,0 +1,1 @@
+"""The object graph: one builder a module. Nothing here decides; it only puts together."""

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Draw the life of an attachment, from the table in the code: a picture (SVG) and a page."""
+import argparse
+import html
+import sys
+from typing import NamedTuple
+
+import rst
+from blockattach.domain import attachment_lifecycle as lifecycle
+
+STEP = 168
+MARGIN = 100
+BOX_WIDTH = 124
+BOX_HEIGHT = 40
+RISE = 34
+LINE = 14
+
+COLOURS = {lifecycle.Writer.CONTROL: '#1f5fa8', lifecycle.Writer.VOLUME: '#b3541e'}
+
+STYLE = """\
+text { font: 12px sans-serif; text-anchor: middle; }
+.state { font-weight: bold; }
+.box { fill: #f4f4f4; stroke: #444; }
+.busy { fill: #fff3d6; }
+.move { fill: none; stroke-width: 1.4; }
+.label { paint-order: stroke; stroke: white; stroke-width: 4px; }
+"""
+
+
+class Move(NamedTuple):
+    """An arrow: every event that leads from one state to another by the same writer."""
+
+    source: lifecycle.State
+    target: lifecycle.State
+    writer: lifecycle.Writer
+    events: tuple[str, ...]
+
+
+def moves() -> list[Move]:
+    """The arrows of the picture. Refusals lead back along another arrow and are not drawn."""
+    found: dict[tuple[lifecycle.State, lifecycle.State, lifecycle.Writer], list[str]] = {}
+    for row in lifecycle.TRANSITIONS:
+        if row.target is not None:
+            found.setdefault((row.source, row.target, row.writer), []).append(row.event.value)
+    return [Move(*key, tuple(events)) for key, events in found.items()]
+
+
+def picture() -> str:
+    """States in a line, moves forward above it, moves back below."""
+    states = list(lifecycle.State)
+    places = {state: MARGIN + STEP * number for number, state in enumerate(states)}
+    arrows = moves()
+    spans = [(places[move.target] - places[move.source]) // STEP for move in arrows]
+    above = RISE * max(0, *spans) + 2 * LINE + BOX_HEIGHT
+    below = RISE * -min(0, *spans) + 3 * LINE + BOX_HEIGHT
+    width = 2 * MARGIN + STEP * (len(states) - 1)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {above + below}" '
+             f'role="img" aria-label="The life of an attachment">',
+             f'<style>\n{STYLE}</style>', _markers()]
+    parts += [_arrow(move, places, above) for move in arrows]
+    parts += [_box(state, places[state], above) for state in states]
+    return '\n'.join([*parts, _legend(above + below), '</svg>', ''])
+
+
+def _markers() -> str:
+    heads = [f'<marker id="{writer.value}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+             f'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{colour}"/>'
+             '</marker>'
+             for writer, colour in COLOURS.items()]
+    return f'<defs>{"".join(heads)}</defs>'
+
+
+def _box(state: lifecycle.State, middle: int, line: int) -> str:
+    kind = 'box busy' if state in lifecycle.TRANSITIONAL else 'box'
+    return (f'<rect class="{kind}" x="{middle - BOX_WIDTH // 2}" y="{line - BOX_HEIGHT // 2}" '
+            f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6"/>'
+            f'<text class="state" x="{middle}" y="{line + 4}">{state.value}</text>')
+
+
+def _arrow(move: Move, places: dict[lifecycle.State, int], line: int) -> str:
+    begin, end = places[move.source], places[move.target]
+    span = (end - begin) // STEP
+    edge, sign = BOX_HEIGHT // 2, -1 if span > 0 else 1
+    label = html.escape(', '.join(move.events))
+    colour = COLOURS[move.writer]
+    if span == 0:
+        top = line + edge
+        path = (f'M{begin - 18} {top} C{begin - 26} {top + 34} {begin + 26} {top + 34} '
+                f'{begin + 18} {top}')
+        middle, height = begin, top + 34 + LINE // 2
+    else:
+        # The middle of a cubic curve lies three quarters of the way to its handles.
+        reach = edge + RISE * abs(span)
+        handle = edge + RISE * abs(span) * 4 // 3
+        shift = 22 if span > 0 else -22
+        path = (f'M{begin + shift} {line + sign * edge} '
+                f'C{begin + shift} {line + sign * handle} {end - shift} {line + sign * handle} '
+                f'{end - shift} {line + sign * edge}')
+        middle, height = (begin + end) // 2, line + sign * reach + 4
+    return (f'<path class="move" stroke="{colour}" marker-end="url(#{move.writer.value})" '
+            f'd="{path}"/><text class="label" fill="{colour}" x="{middle}" y="{height}">'
+            f'{label}</text>')
+
+
+def _legend(bottom: int) -> str:
+    parts = [f'<text x="{MARGIN + STEP * number}" y="{bottom - LINE}" fill="{colour}">written by '
+             f'{writer.value}</text>' for number, (writer, colour) in enumerate(COLOURS.items())]
+    return ''.join(parts)
+
+
+def document() -> str:
+    """The page: picture, states, moves."""
+    states = [[rst.literal(state.value), rst.literal(lifecycle.WIRE_STATUS[state]),
+               str(lifecycle.RANKS.get(state, '')),
+               'yes' if state in lifecycle.TRANSITIONAL else '',
+               'yes' if state in lifecycle.GRANTED else ''] for state in lifecycle.State]
+    table = [[rst.literal(row.source.value), rst.literal(row.event.value),
+              rst.literal(row.target.value) if row.target else 'where it came from',
+              row.writer.value] for row in lifecycle.TRANSITIONS]
+    return ''.join((
+        rst.NOTICE, rst.heading('The life of an attachment'), _INTRODUCTION,
+        '\n.. image:: lifecycle.svg\n   :alt: states in a line, moves as arrows between them\n',
+        rst.heading('States', '-'),
+        rst.table(('state', 'attach_status', 'rank', 'at work', 'let in'), states,
+                  (20, 20, 8, 10, 10)),
+        rst.heading('Moves', '-'),
+        rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12))))
+
+
+_INTRODUCTION = """
+``blockattach/domain/attachment_lifecycle.py`` holds the one table of moves, and says of each state
+what is true while in it. ``blockattach/db/attachments.py`` is the only mover.
+
+In a state *at work* the service itself is acting: the row has an owner and a deadline. In a state
+*let in* the target shall admit the row's initiator. The lowest *rank* among the rows of a volume
+gives the volume its status. A refusal leads back to where the row came from, and is not drawn.
+"""
+
+
+def main() -> int:
+    """Print the picture or the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('what', choices=('picture', 'document'))
+    sys.stdout.write({'picture': picture, 'document': document}[parser.parse_args().what]())
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Print every error as a table: its code, its text, what it proves, and how HTTP answers it."""
+import sys
+from collections.abc import Iterator
+
+import rst
+from blockattach import errors
+from blockattach.http import faults
+
+_INTRODUCTION = """
+Each error has a stable code, which programs may rely on; its text may change. *Final* means that
+nothing happened, so that a repeat is a new request. *Uncertain* means that the act may have
+happened: the service finds out and finishes it by itself, and a repeat is safe.
+"""
+
+
+def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.BlockattachError]]:
+    """A class and everything below it, as the tree is drawn."""
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__ == root.__module__:
+            yield from classes(child)
+
+
+def row(error: type[errors.BlockattachError]) -> list[str]:
+    """One line of the table."""
+    blank = error.__new__(error)
+    status = faults.fault(blank)
+    text = ' '.join(error.text.split())
+    return [rst.literal(error.code), error.__name__, rst.literal(text),
+            'final' if error.final else 'uncertain', str(status.status)]
+
+
+def document() -> str:
+    """The page."""
+    rows = [row(error) for error in classes(errors.BlockattachError)]
+    return ''.join((rst.NOTICE, rst.heading('Errors'), _INTRODUCTION,
+                    rst.table(('code', 'class', 'text', 'proves', 'HTTP'), rows,
+                              (22, 20, 40, 10, 6))))
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())

@@ -1,0 +1,190 @@
+"""`tools/quickstart`, once everything is installed: serve, play the story, keep serving."""
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+
+import quickstart_story
+from blockattach import clock
+from blockattach.conf import core
+from blockattach.testing import stack
+
+PORT = 8776
+PORTS_TRIED = 100
+ADDRESS = '127.0.0.1'
+LOOK_SECONDS = 1.0
+
+# How blockattach-all says that it cannot run, and that another does.
+REFUSES = 'blockattach-all: '
+IN_USE = 'another blockattach-all uses the state directory'
+
+PROGRAMS = {'tgtd': 'tgt', 'qemu-io': 'qemu-utils and qemu-block-extra'}
+# Debian keeps daemons where the search path of ordinary users does not look.
+SEARCH = os.pathsep.join((os.environ.get('PATH', os.defpath), '/usr/local/sbin', '/usr/sbin'))
+
+HOW_TO_GO_ON = """
+blockattach serves at {endpoint}
+  state in  {state_dir}
+  log in    {log_path}
+
+From another terminal:
+
+  . {venv}/bin/activate
+  export OS_AUTH_TYPE=none OS_ENDPOINT={endpoint}
+  openstack volume create --type multiattach --size 1 v1
+  openstack volume list
+  openstack --os-volume-api-version 3.71 volume attachment list
+
+Ctrl-C stops the service and its tgtd. What is stored stays for the next start."""
+
+
+class CannotStart(Exception):
+    """One line that says why, and what to do."""
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog='tools/quickstart')
+    parser.add_argument('--state-dir', default=core.default_state_path())
+    parser.add_argument('--port', type=int)
+    parser.add_argument('--exit', action='store_true')
+    return parser.parse_args(arguments)
+
+
+def check_programs() -> None:
+    """See what the story needs before it begins.
+
+    :raises CannotStart: something is not installed
+    """
+    missing = [f'{program} (Debian: {packages})' for program, packages in PROGRAMS.items()
+               if shutil.which(program, path=SEARCH) is None]
+    if missing:
+        raise CannotStart(f'not installed: {", ".join(missing)}')
+
+
+def free_port() -> int:
+    """The usual port, or the first one after it that nobody listens on.
+
+    :raises CannotStart: all are taken
+    """
+    for port in range(PORT, PORT + PORTS_TRIED):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            # As the server does: an address whose last connections are still dying is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((ADDRESS, port))
+            return port
+    raise CannotStart(f'no port is free from {PORT} on; name one: --port')
+
+
+def make_stack(options: argparse.Namespace) -> stack.Stack:
+    """The service, not yet started.
+
+    :raises CannotStart: the state directory cannot be used
+    """
+    state_dir = os.path.abspath(options.state_dir)
+    log_path = os.path.join(state_dir, 'blockattach-all.log')
+    try:
+        os.makedirs(state_dir, mode=0o700, exist_ok=True)
+        with open(log_path, 'a', encoding='utf-8'):
+            pass
+    except OSError as exc:
+        raise CannotStart(f'cannot use {state_dir}: {exc.strerror}; name another folder: '
+                          f'--state-dir') from exc
+    return stack.Stack('file', state_dir=state_dir, log_path=log_path,
+                       port=free_port() if options.port is None else options.port)
+
+
+def start(service: stack.Stack, options: argparse.Namespace) -> None:
+    """Start the service and say where it is.
+
+    :raises CannotStart: it does not start
+    """
+    say('Starting blockattach-all')
+    try:
+        service.start()
+    except stack.StackRefused as exc:
+        raise CannotStart(refusal(exc.words, service.log_path)) from exc
+    port = int(service.url.rpartition(':')[2])
+    if options.port is None and port != PORT:
+        say(f'Port {PORT} is in use; taking {port}')
+
+
+def refusal(words: str, log_path: str) -> str:
+    """Why the service did not start, and what to do about it."""
+    own = [line.removeprefix(REFUSES) for line in words.splitlines() if line.startswith(REFUSES)]
+    reason = (own or words.splitlines() or ['it has not said why'])[-1]
+    reason = reason.removeprefix('cannot start: ')
+    if IN_USE in reason:
+        return f'{reason}\nUse that one, stop it, or name another folder: --state-dir'
+    return f'{reason}\nAll that it said is in {log_path}'
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Play, and unless told otherwise serve until somebody says stop; the exit status."""
+    service = make_stack(options)
+    try:
+        start(service, options)
+        begin = clock.Clock().monotonic()
+        shown = quickstart_story.play(quickstart_story.Story(service.endpoint), say)
+        say('')
+        for line in quickstart_story.table(shown):
+            say(line)
+        say(f'\nThe story took {clock.Clock().monotonic() - begin:.1f} s.')
+        if options.exit:
+            return 0
+        return wait(service)
+    finally:
+        # Whoever presses Ctrl-C twice must not leave half of it behind.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        service.stop()
+        service.remove()
+
+
+def wait(service: stack.Stack) -> int:
+    """Say how to go on, and wait for the end."""
+    say(HOW_TO_GO_ON.format(endpoint=service.endpoint, state_dir=service.state_dir,
+                            log_path=service.log_path, venv=os.path.relpath(sys.prefix)))
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: over.set())
+    while not clock.Clock().wait(over, LOOK_SECONDS):
+        if not service.running():
+            print(f'Cannot go on: blockattach-all has ended. Its log is {service.log_path}',
+                  file=sys.stderr)
+            return 1
+    say('\nStopping blockattach-all and its tgtd')
+    return 0
+
+
+def say(text: str) -> None:
+    """One line for a person, at once."""
+    print(text, flush=True)
+
+
+def main() -> int:
+    """Run; 0, or 1 with the reason, or 130 if it was interrupted before the end of the story."""
+    options = parse(sys.argv[1:])
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    # The service is on loopback: no proxy of the caller's knows the way.
+    os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'), ADDRESS)))
+    try:
+        check_programs()
+        return serve(options)
+    except CannotStart as exc:
+        print(f'Cannot start: {exc}', file=sys.stderr)
+    except quickstart_story.StoryFailed as exc:
+        print(f'The story failed at: {exc}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print('Interrupted', file=sys.stderr)
+        return 130
+    return 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""The story that `tools/quickstart` plays: one volume, three hosts, each with its own mode.
+
+Played with stock openstacksdk for the API and QEMU's user-space iSCSI initiator for the bytes, on
+a real `blockattach-all`: what it shows is what a consumer sees.
+"""
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+from typing import NamedTuple
+
+import openstack
+from keystoneauth1 import exceptions as keystone_exceptions
+from openstack import exceptions as openstack_exceptions
+
+from blockattach import clock
+from blockattach.testing import initiator
+
+TYPE = 'multiattach'
+KIB = 1024
+MIB = 1024 * KIB
+
+# What A writes before the others come, and what it writes on and on.
+FIRST = (0, 4 * MIB, 0xa1)
+ONGOING_AT = 64 * MIB
+ONGOING_PIECE = 64 * KIB
+ONGOING_PIECES = 256
+ONGOING_PATTERN = 0x5a
+
+# Bounds of what is waited for; the service answers far earlier.
+API_SECONDS = 30
+STATUS_SECONDS = 30
+GOES_ON_SECONDS = 20
+POLL_SECONDS = 0.1
+
+
+class StoryFailed(Exception):
+    """A step showed something else than it should."""
+
+
+class Shown(NamedTuple):
+    """What one step showed."""
+
+    title: str
+    text: str
+    seconds: float
+
+
+class Host:
+    """One host: its name, its initiator, and what it holds at the moment."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.initiator = initiator.Initiator(f'iqn.2026-01.org.example:{name}')
+        self.attachment: Any = None
+        self._session: initiator.Session | None = None
+
+    def connector(self) -> dict[str, Any]:
+        """What a host tells of itself when it wants to attach."""
+        return {'initiator': self.initiator.name, 'host': self.name, 'ip': '127.0.0.1',
+                'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
+
+    def log_in(self, read_only: bool = False) -> initiator.Session:
+        """Open the volume as the attachment says."""
+        self._session = self.initiator.open(self.attachment.connection_info, read_only=read_only)
+        return self._session
+
+    @property
+    def session(self) -> initiator.Session:
+        """The open one."""
+        assert self._session is not None
+        return self._session
+
+    def log_out(self) -> None:
+        """Close it; none is fine."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.close()
+
+
+class GoesOn:
+    """An act that is repeated in the background, until the end of a ``with``."""
+
+    def __init__(self, act: Callable[[int], object]) -> None:
+        self.count = 0
+        self._act = act
+        self._failure: Exception | None = None
+        self._over = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def __enter__(self) -> 'GoesOn':
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._over = True
+        self._thread.join(GOES_ON_SECONDS)
+
+    def further(self, times: int = 3) -> None:
+        """Wait until it was done so many times more.
+
+        :raises StoryFailed: it met an error, or does not go on
+        """
+        with self._changed:
+            wanted = self.count + times
+            self._changed.wait_for(lambda: self.count >= wanted or self._failure is not None,
+                                   GOES_ON_SECONDS)
+            if self._failure is not None:
+                raise StoryFailed(f'it met an error: {self._failure}')
+            if self.count < wanted:
+                raise StoryFailed(f'it stands still after {self.count} times')
+
+    def _repeat(self) -> None:
+        while not self._over:
+            try:
+                self._act(self.count)
+            except Exception as exc:
+                self._failure = exc
+            with self._changed:
+                self.count += self._failure is None
+                self._changed.notify_all()
+            if self._failure is not None:
+                return
+
+
+class Story:
+    """Steps that build on each other, and a way back from wherever one of them failed."""
+
+    def __init__(self, endpoint: str) -> None:
+        cloud = openstack.connect(
+            load_yaml_config=False, load_envvars=False, auth_type='none',
+            auth={'endpoint': endpoint}, api_timeout=API_SECONDS)
+        self._storage: Any = cloud.block_storage
+        self._volume: Any = None
+        self._a, self._b, self._c = Host('host-a'), Host('host-b'), Host('host-c')
+        self.steps: tuple[tuple[str, Callable[[], str]], ...] = (
+            ('Create a volume that hosts may share', self._create),
+            ('Attach host A to write and host B to read', self._attach),
+            ('A writes over iSCSI', self._write),
+            ('B reads what A wrote', self._read),
+            ('B tries to write', self._try_to_write),
+            ('Host C joins while A writes on', self._join),
+            ('A is detached while B reads on', self._leave),
+            ('Detach all', self._detach_all),
+            ('Delete the volume', self._delete),
+        )
+
+    def clean(self) -> None:
+        """Remove what a story that did not come to its end has left; as much as can be."""
+        for host in (self._a, self._b, self._c):
+            with contextlib.suppress(Exception):
+                host.log_out()
+        if self._volume is None:
+            return
+        with contextlib.suppress(Exception):
+            for attachment in self._storage.attachments(volume_id=self._volume.id):
+                self._storage.delete_attachment(attachment)
+        with contextlib.suppress(Exception):
+            self._delete()
+
+    def _create(self) -> str:
+        self._volume = self._storage.create_volume(
+            name='quickstart', size=1, volume_type=TYPE)
+        self._volume = self._storage.wait_for_status(
+            self._volume, 'available', interval=POLL_SECONDS, wait=STATUS_SECONDS)
+        _expect(self._volume.is_multiattach, 'the volume is not multiattach')
+        return f'{self._volume.size} GiB of type {self._volume.volume_type}, available'
+
+    def _attach(self) -> str:
+        modes = (self._attach_host(self._a, 'rw'), self._attach_host(self._b, 'ro'))
+        status = self._storage.get_volume(self._volume.id).status
+        _expect(status == 'in-use', f'the volume is {status}')
+        return f'A is let in {modes[0]}, B {modes[1]}; the volume is {status}'
+
+    def _attach_host(self, host: Host, mode: str) -> str:
+        host.attachment = self._storage.create_attachment(
+            self._volume.id, connector=host.connector(), attach_mode=mode,
+            instance=str(uuid.uuid4()))
+        self._storage.complete_attachment(host.attachment)
+        seen = self._storage.get_attachment(host.attachment.id)
+        _expect(seen.status == 'attached', f'the attachment of {host.name} is {seen.status}')
+        access = str(seen.connection_info['access_mode'])
+        _expect(access == mode, f'the access mode of {host.name} is {access}')
+        return access
+
+    def _write(self) -> str:
+        self._a.log_in().write(*FIRST)
+        return f'{FIRST[1] // MIB} MiB written'
+
+    def _read(self) -> str:
+        _expect(self._b.log_in(read_only=True).read(*FIRST), 'B reads something else')
+        return f'{FIRST[1] // MIB} MiB read, the same bytes'
+
+    def _try_to_write(self) -> str:
+        """With a session of its own that does not even claim to be read-only."""
+        self._b.log_out()
+        try:
+            self._b.log_in().write(FIRST[0], FIRST[1], 0xb2)
+        except initiator.WriteRefused:
+            pass
+        else:
+            raise StoryFailed('B has written')
+        finally:
+            self._b.log_out()
+        _expect(self._b.log_in(read_only=True).read(*FIRST), 'the bytes of A have changed')
+        return 'refused by the target; the bytes of A are as they were'
+
+    def _join(self) -> str:
+        writer = self._a.session
+        with GoesOn(lambda number: writer.write(*_ongoing(number))) as writing:
+            writing.further()
+            self._attach_host(self._c, 'rw')
+            session = self._c.log_in()
+            _expect(session.read(*FIRST), 'C reads something else than A wrote before')
+            _expect(session.read(*_ongoing(0)), 'C reads something else than A writes')
+            writing.further()
+        return f'C reads the same bytes; A wrote {writing.count} times without an error'
+
+    def _leave(self) -> str:
+        reader, old = self._b.session, self._a.attachment
+        with GoesOn(lambda number: _expect(
+                reader.read(*_ongoing(0)), 'B reads something else')) as reading:
+            reading.further()
+            self._storage.delete_attachment(old.id, ignore_missing=False)
+            self._a.log_out()
+            try:
+                self._a.log_in()
+            except initiator.LoginRefused:
+                pass
+            else:
+                raise StoryFailed('A has logged in after it was detached')
+            reading.further()
+        self._a.attachment = None
+        return f'A cannot log in any more; B read {reading.count} times without an error'
+
+    def _detach_all(self) -> str:
+        for host in (self._b, self._c):
+            host.log_out()
+            self._storage.delete_attachment(host.attachment.id, ignore_missing=False)
+            host.attachment = None
+        status = self._storage.get_volume(self._volume.id).status
+        _expect(status == 'available', f'the volume is {status}')
+        return f'the volume is {status}'
+
+    def _delete(self) -> str:
+        self._storage.delete_volume(self._volume)
+        self._storage.wait_for_delete(self._volume, interval=POLL_SECONDS, wait=STATUS_SECONDS)
+        self._volume = None
+        return 'gone'
+
+
+def play(story: Story, say: Callable[[str], None]) -> list[Shown]:
+    """Play to the end.
+
+    :raises StoryFailed: the text names the step and what went wrong; what it made is removed
+    """
+    time = clock.Clock()
+    shown: list[Shown] = []
+    for number, (title, act) in enumerate(story.steps, 1):
+        say(f'[{number}/{len(story.steps)}] {title}')
+        begin = time.monotonic()
+        try:
+            text = act()
+        except (StoryFailed, initiator.InitiatorError, openstack_exceptions.SDKException,
+                keystone_exceptions.ClientException) as exc:
+            story.clean()
+            raise StoryFailed(f'{title}: {exc}') from exc
+        except BaseException:
+            story.clean()
+            raise
+        shown.append(Shown(title, text, time.monotonic() - begin))
+        say(f'      {text}')
+    return shown
+
+
+def table(shown: list[Shown]) -> Iterator[str]:
+    """The story in a few lines."""
+    first = max(len(row.title) for row in shown)
+    second = max(len(row.text) for row in shown)
+    rule = f'{"-" * first}  {"-" * second}  {"-" * 7}'
+    yield from (f'{"step":<{first}}  {"what it showed":<{second}}  seconds', rule)
+    for row in shown:
+        yield f'{row.title:<{first}}  {row.text:<{second}}  {row.seconds:7.2f}'
+    yield rule
+    yield f'{"":<{first}}  {"":<{second}}  {sum(row.seconds for row in shown):7.2f}'
+
+
+def _expect(fact: bool, otherwise: str) -> None:
+    if not fact:
+        raise StoryFailed(otherwise)
+
+
+def _ongoing(number: int) -> tuple[int, int, int]:
+    return (ONGOING_AT + number % ONGOING_PIECES * ONGOING_PIECE, ONGOING_PIECE, ONGOING_PATTERN)
