@@ -75,11 +75,6 @@ class Server(abc.ABC):
     def url(self) -> str:
         """How clients find it, with an account that may do everything."""
 
-    @property
-    def pid(self) -> int | None:
-        """The leader of its process group; None: it does not run."""
-        return self._process.pid if self._process else None
-
     @abc.abstractmethod
     def _prepare(self) -> None:
         """Make what it needs before its first start."""
