@@ -55,7 +55,7 @@ USER = make.USER
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
 LATEST = '3.71'
-_DOWN_AFTER = 60.0
+_SERVICE = service_conf.ServiceSettings(service_down_time=in_process.DOWN_AFTER)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ class ApiFixture:
             volumes=volumes.VolumeControl(volume_parts.VolumeParts(
                 self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
                     self.database, scheduler_conf.SchedulerSettings().filters,
-                    api_settings.check_capabilities, service_conf.ServiceSettings(), time),
+                    api_settings.check_capabilities, _SERVICE, time),
                 named)),
             settings=api_settings, check_database=lambda: True,
             default_volume_type=self.control.default_volume_type,
-            availability_zone=self.control.availability_zone, service_down_time=_DOWN_AFTER,
-            clock=time)
+            availability_zone=self.control.availability_zone,
+            service_down_time=_SERVICE.service_down_time, clock=time)
         self._app = app.build_app(self.services, check_answers=True)
         self.as_admin = Persona(self, 'admin,member,reader')
         self.as_member = Persona(self, 'member,reader')
