@@ -36,6 +36,7 @@ from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
+from blockattach.control import reservations
 from blockattach.control import reset
 from blockattach.control import volume_parts
 from blockattach.control import volumes
@@ -156,16 +157,20 @@ class ApiFixture:
             database=self.database, policy=_policy(rules or {}), attachments=attaching,
             legacy=legacy.LegacyControl(self.database, attaching),
             reset=reset.ResetControl(self.database, attaching),
+            reservations=reservations.ReservationControl(self.database, self.managers,
+                                                         in_process.DOWN_AFTER),
             volumes=volumes.VolumeControl(volume_parts.VolumeParts(
                 self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
                     self.database, scheduler_conf.SchedulerSettings().filters,
-                    api_settings.check_capabilities, _SERVICE, time),
-                named)),
-            settings=api_settings, check_database=lambda: True,
+                    api_settings.check_capabilities, _SERVICE, time), named)),
+            settings=api_settings, check_database=lambda: True, clock=time,
             default_volume_type=self.control.default_volume_type,
             availability_zone=self.control.availability_zone,
-            service_down_time=_SERVICE.service_down_time, clock=time)
+            service_down_time=in_process.DOWN_AFTER)
         self._app = app.build_app(self.services, check_answers=True)
+        self._personas()
+
+    def _personas(self) -> None:
         self.as_admin = Persona(self, 'admin,member,reader')
         self.as_member = Persona(self, 'member,reader')
         self.as_reader = Persona(self, 'reader')
