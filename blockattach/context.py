@@ -8,11 +8,18 @@ from oslo_context import context as oslo_context
 class RequestContext(oslo_context.RequestContext):
     """The caller as policies see him.
 
-    ``is_admin`` is decided once, where the request comes in, and travels with the message.
+    ``is_admin`` is decided once, where the request comes in, and travels with the message, as
+    ``service_roles`` do. ``deadline`` is when whoever asked stops to wait, on this process's
+    monotonic clock (None: nobody has said); what travels is what is left of it. ``traceparent`` is
+    the trace that came with a message.
     """
+
+    FROM_DICT_EXTRA_KEYS = ['service_roles']
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
+        self.deadline: float | None = None
+        self.traceparent: str | None = None
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:

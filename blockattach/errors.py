@@ -32,6 +32,11 @@
     │   │   └── BackendFull          no room
     │   └── BackendUncertain         it may have happened: never guessed, always reconciled
     ├── ServiceUnreachable           no answer over the bus (uncertain)
+    ├── ServiceSilent                counts as down, and was not asked
+    ├── DeadlinePassed               whoever asked no longer waits: it was not begun
+    ├── IdentityUnavailable          Keystone does not tell who asks: nothing was begun
+    ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
+    ├── OutcomeUnknown               lost the database while it committed (uncertain)
     ├── NovaUnavailable              who uses an attachment cannot be found out: it stays
     ├── NoValidPool                  every pool was refused; carries the reasons
     └── ConfigurationError           the operator must change something before we start
@@ -268,6 +273,48 @@ class ServiceUnreachable(BlockattachError):
 
     code = 'bus.unreachable'
     text = 'cannot hear from %(topic)s: no answer within %(seconds)s seconds'
+    final = False
+
+
+class ServiceSilent(BlockattachError):
+    """Nobody was asked: it has given no sign of life for so long that it counts as down."""
+
+    code = 'service.silent'
+    text = ('Service %(binary)s on host %(host)s has given no sign of life for %(seconds)s '
+            'seconds')
+
+
+class DeadlinePassed(BlockattachError):
+    """Final: a message that came too late, or would have, was not acted upon."""
+
+    code = 'bus.deadline_passed'
+    text = ('cannot %(method)s in time: whoever asked no longer waits. Nothing was changed by '
+            'this request; repeat it later.')
+
+
+class IdentityUnavailable(BlockattachError):
+    """Keystone was asked whose token it is, and did not tell. The token may well be good."""
+
+    code = 'auth.unavailable'
+    text = ('cannot find out who asks: the identity service does not tell. Repeat the request '
+            'later.')
+
+
+class DatabaseUnavailable(BlockattachError):
+    """Uncertain: this statement has done nothing, what was asked for may have been begun before."""
+
+    code = 'database.unavailable'
+    text = 'cannot reach the database. Repeat the request later.'
+    final = False
+    retry_after = '1'
+
+
+class OutcomeUnknown(BlockattachError):
+    """The database was lost while it committed, and did not come back in time to be asked."""
+
+    code = 'database.outcome_unknown'
+    text = ('cannot tell whether the change is stored: the database went away meanwhile. Look '
+            'whether it is there before you repeat the request.')
     final = False
 
 

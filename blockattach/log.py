@@ -1,12 +1,69 @@
 """Set-up of logging, and the names of the fields that we log by.
 
 A log line is a constant sentence with identifiers behind it, so that it can be searched for:
-``Attachment has moved attachment_id=... volume_id=...``.
+``Attachment has moved attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers
+stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has one name.
+
+Which request a line belongs to, and whose it is, is put before the sentence by oslo.log (as JSON:
+under ``context``), from the context of the thread that logs.
 """
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import formatters
 from oslo_log import log as oslo_log
+from oslo_serialization import jsonutils
+
+FIELDS: Mapping[str, str] = {
+    'attachment_id': 'id of an attachment',
+    'binary': 'name of a service, as ``os-services`` shows it',
+    'check': 'something that the process depends on, as in its health',
+    'code': 'code of an error (:doc:`../user/errors`)',
+    'disabled': 'whether a service is disabled',
+    'event': 'what happened to an attachment (:doc:`../contributor/lifecycle`)',
+    'event_type': 'type of a notification (:doc:`notifications`)',
+    'flow': 'a chain of steps that are undone together',
+    'generation': 'how often a row has moved',
+    'host': '``host@backend`` of a volume manager, or host of another service',
+    'initiator': 'name of an initiator (IQN); several are separated by commas',
+    'instance_uuid': 'id of the server that an attachment is for',
+    'key': 'key of an extra spec',
+    'keys': 'keys of extra specs',
+    'length': 'bytes of an answer',
+    'method': 'method of a request, or of an interface on the bus',
+    'mode': '``rw`` or ``ro``',
+    'name': 'name of a volume type',
+    'new': 'state or version after a change',
+    'old': 'state or version before a change',
+    'own_status': 'what a volume is in by itself, whatever its attachments',
+    'path': 'path of a request, or of a file',
+    'pid': 'id of a process',
+    'pool': '``host@backend#pool``',
+    'port': 'port that is listened on',
+    'portal': 'address and port of an iSCSI target',
+    'project_id': 'id of a project, where it is not that of the request',
+    'reading': 'something that is measured when somebody asks',
+    'reason': 'what went wrong, in words',
+    'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
+    'seconds': 'how long it took',
+    'server_id': 'id of a server, as asked of Nova',
+    'size_gb': 'size in GiB',
+    'source_volume_id': 'id of the volume that another is made from',
+    'state': 'state of an attachment, or of a step',
+    'status': 'status of an answer',
+    'step': 'a step of a flow',
+    'target': 'name of an iSCSI target (IQN)',
+    'task': 'work that comes round',
+    'topic': 'topic of the bus',
+    'url': 'address that is served',
+    'user': 'name of an account',
+    'volume_id': 'id of a volume',
+    'volume_status': 'status of a volume, after its attachment has moved',
+    'volume_type_id': 'id of a volume type',
+}
+"""What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
 
 class Fields:
@@ -20,6 +77,39 @@ class Fields:
     def __str__(self) -> str:
         return ''.join(f' {name}={_one_line(str(value))}' for name, value in self._values.items())
 
+    def as_json(self) -> dict[str, Any]:
+        """Numbers, truth values and None as they are, everything else as text."""
+        return {name: value if isinstance(value, str | int | float | None) else str(value)
+                for name, value in self._values.items()}
+
+
+class _NoFields(Fields):
+    """Stands in the sentence in place of fields that are told apart from it."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+
+class JsonFormatter(formatters.JSONFormatter):
+    """oslo.log's line, with ``fields`` by name and a ``message`` that holds none."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON."""
+        told: dict[str, Any] = {}
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        if any(isinstance(argument, Fields) for argument in arguments):
+            for argument in arguments:
+                if isinstance(argument, Fields):
+                    told |= argument.as_json()
+            # Other handlers get the record as it was.
+            record = logging.makeLogRecord(record.__dict__)
+            record.args = tuple(_NoFields() if isinstance(argument, Fields) else argument
+                                for argument in arguments)
+        line = jsonutils.loads(super().format(record))
+        # The message says it already.
+        del line['args']
+        return jsonutils.dumps({**line, 'fields': told})
+
 
 def _one_line(text: str) -> str:
     """Text from outside may hold a line break, and behind it what looks like a line of ours."""
@@ -32,17 +122,27 @@ def fields(**identifiers: Any) -> Fields:
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.log's options known; before the command line is read."""
+    """Make oslo.log's options known, with our defaults; before the command line is read.
+
+    Libraries that chatter are held to warnings.
+    """
+    oslo_log.set_defaults(default_log_levels=[
+        'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
+        # It warns of what arrives while a connection is closed, at each stop.
+        'amqp=ERROR',
+        'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
+        # It tells a malformed rule with a trace; what reads the file says it in a line.
+        'oslo_policy._parser=CRITICAL',
+        # It tells each error with a trace, and raises it: who asked tells it again.
+        'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
     # oslo.log's own default is standard output, where a command says what it has to say.
     conf.set_default('use_stderr', True)
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as configured; libraries that chatter are held to warnings."""
-    oslo_log.set_defaults(default_log_levels=[
-        'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
-        'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
-        # It tells each error with a trace, and raises it: who asked tells it again.
-        'oslo_db.sqlalchemy.exc_filters=CRITICAL'])
+    """Start logging as configured."""
     oslo_log.setup(conf, 'blockattach')
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, formatters.JSONFormatter):
+            handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))

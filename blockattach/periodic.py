@@ -31,10 +31,20 @@ class Periodic:
         """Call it now rather than when its time comes."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """End it after the call that is running."""
+    def every(self, seconds: float) -> None:
+        """Call it in these intervals from now on."""
+        if seconds != self._seconds:
+            self._seconds = seconds
+            self.poke()
+
+    def leave(self) -> None:
+        """End it after the call that is running, which is not waited for."""
         self._ended = True
         self._wake.set()
+
+    def stop(self) -> None:
+        """End it after the call that is running."""
+        self.leave()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -1,6 +1,6 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
-from blockattach.api.resources import health
+from blockattach.api.resources import capabilities
 from blockattach.api.resources import limits
 from blockattach.api.resources import messages
 from blockattach.api.resources import scheduler_stats
@@ -12,7 +12,6 @@ from blockattach.http import operation
 
 FAMILIES = (
     versions.OPERATIONS,
-    health.OPERATIONS,
     volume_types.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,
@@ -20,6 +19,7 @@ FAMILIES = (
     limits.OPERATIONS,
     services.OPERATIONS,
     scheduler_stats.OPERATIONS,
+    capabilities.OPERATIONS,
 )
 
 

@@ -1,6 +1,5 @@
 """What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
 import dataclasses
-from collections.abc import Callable
 
 from blockattach import clock
 from blockattach.conf import api as api_conf
@@ -23,7 +22,6 @@ class ApiServices:
     legacy: legacy.LegacyControl
     reset: reset.ResetControl
     settings: api_conf.ApiSettings
-    check_database: Callable[[], bool]
     default_volume_type: str
     availability_zone: str
     service_down_time: float

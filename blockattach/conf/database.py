@@ -14,13 +14,18 @@ class DatabaseSettings:
     max_overflow: int = 50
     pool_timeout: int = 30
     connection_recycle_time: int = 3600
-    max_retries: int = 10
+    max_retries: int = 0
     retry_interval: int = 10
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
+    """Make the group known.
+
+    A process that cannot reach its database says so and ends: whoever supervises it starts it
+    again.
+    """
     conf.register_opts(db_options.database_opts, group='database')
+    conf.set_default('max_retries', 0, group='database')
 
 
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:

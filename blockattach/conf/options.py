@@ -9,13 +9,16 @@ from blockattach.conf import backend
 from blockattach.conf import control
 from blockattach.conf import core
 from blockattach.conf import database
+from blockattach.conf import health
 from blockattach.conf import nova
 from blockattach.conf import rpc
 from blockattach.conf import scheduler
 from blockattach.conf import service
+from blockattach.conf import telemetry
 from blockattach.conf import volume
 
-GROUPS = (core, service, api, control, scheduler, volume, nova, rpc, database)
+GROUPS = (core, service, api, control, scheduler, volume, nova, rpc, database, health,
+          telemetry)
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -21,9 +21,9 @@ RPC_OPTS = (
                     'it, before the sender is told.'),
     cfg.IntOpt('threads', default=64, min=1,
                help='How many requests one server of this process works on at the same time.'),
-    cfg.StrOpt('release_pin', default='',
+    cfg.StrOpt('release', default='auto',
                help='While processes of two releases run side by side: the older release, whose '
-                    'interfaces and objects are then spoken. Empty: the newest.'),
+                    'interfaces and objects are then spoken. auto, or empty: the newest.'),
 )
 
 
@@ -37,7 +37,7 @@ class RpcSettings:
     long_call_timeout: float = 600
     send_retries: int = 3
     threads: int = 64
-    release_pin: str = ''
+    release: str = 'auto'
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -55,7 +55,7 @@ def settings(conf: cfg.ConfigOpts) -> RpcSettings:
         long_call_timeout=group.long_call_timeout,
         send_retries=group.send_retries,
         threads=group.threads,
-        release_pin=group.release_pin,
+        release=group.release,
     )
 
 

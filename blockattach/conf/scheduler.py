@@ -22,7 +22,7 @@ SCHEDULER_OPTS = (
     cfg.IntOpt('placing_seconds', default=60, min=1,
                help='How long one step of placing a volume may take before the volume counts as '
                     'interrupted and is placed anew. More than [rpc] short_call_timeout.'),
-    cfg.IntOpt('waiting_interval', default=10, min=1,
+    cfg.IntOpt('waiting_interval', default=10, min=1, mutable=True,
                help='Seconds between two looks for volumes whose placing was interrupted.'),
 )
 

@@ -5,7 +5,7 @@ import socket
 from oslo_config import cfg
 
 SERVICE_OPTS = (
-    cfg.IntOpt('report_interval', default=10, min=1,
+    cfg.IntOpt('report_interval', default=10, min=1, mutable=True,
                help='Seconds between two signs of life of a service.'),
     cfg.IntOpt('service_down_time', default=60, min=1,
                help='A service that gave no sign of life for so many seconds counts as down; '

@@ -30,6 +30,7 @@ class AttachmentControl:
         self._backend = parts.backend
         self._repeats = parts.repeats
         self._notifications = parts.notifications
+        self._telemetry = parts.telemetry
         self.rule = parts.rule
 
     def create(self, caller: context.RequestContext, volume: records.Volume,
@@ -42,13 +43,15 @@ class AttachmentControl:
         :raises ConnectorUnusable: nothing was kept
         :raises BackendError: nothing was kept, or (uncertain) it is being removed
         """
-        return self._repeats.once(
-            request, lambda within: self._create(caller, volume, wish, within),
-            self._repeats.attachment)
+        with self._telemetry.verb('attachments.create'):
+            return self._repeats.once(
+                request, lambda within: self._create(caller, volume, wish, within),
+                self._repeats.attachment)
 
     def _create(self, caller: context.RequestContext, volume: records.Volume,
                 wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
-        made = attachments.reserve(self._database, wish, self._backend.seconds, within)
+        with self._telemetry.attaching('reserve'):
+            made = attachments.reserve(self._database, wish, self._backend.seconds, within)
         failpoints.point('control.attachments.after_reserve')
         if wish.connector is None:
             return made
@@ -71,6 +74,11 @@ class AttachmentControl:
         :raises ConnectorUnusable: nothing was changed
         :raises BackendError: back to where it came from, or (uncertain) still connecting
         """
+        with self._telemetry.verb('attachments.update'):
+            return self._update(caller, attachment, connector)
+
+    def _update(self, caller: context.RequestContext, attachment: records.Attachment,
+                connector: Mapping[str, Any]) -> records.Attachment:
         volume = volume_queries.get(self._database, attachment.volume_id)
         if 'error' in volume.own_status:
             raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
@@ -84,9 +92,10 @@ class AttachmentControl:
                attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
         """Connect a row, whatever it was before; raises as `update`."""
-        moved = attachments.move(
-            self._database, volume.id, attachment.id, _Event.CONNECT,
-            attachments.Facts(connector=connector, lease=self._backend.lease(volume)))
+        with self._telemetry.attaching('intent'):
+            moved = attachments.move(
+                self._database, volume.id, attachment.id, _Event.CONNECT,
+                attachments.Facts(connector=connector, lease=self._backend.lease(volume)))
         failpoints.point('control.attachments.after_connect_intent')
         self._notifications.attach_start(caller, moved.new)
         self._backend.connect(caller, moved.new, 'Unable to update attachment')
@@ -98,8 +107,9 @@ class AttachmentControl:
 
         :raises InvalidTransition: the service itself is still at work on it
         """
-        done = attachments.move(self._database, attachment.volume_id, attachment.id,
-                                _Event.COMPLETE).new
+        with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
+            done = attachments.move(self._database, attachment.volume_id, attachment.id,
+                                    _Event.COMPLETE).new
         self._notifications.attach_end(caller, done)
         return done
 
@@ -112,10 +122,11 @@ class AttachmentControl:
         :raises AttachmentInUseByServer: nothing was changed
         :raises BackendError: it is as it was, or (uncertain) on its way out
         """
-        if not force:
-            self.rule.check(caller, attachment)
-        self.remove(caller, attachment, force)
-        return attachment_queries.of_volume(self._database, attachment.volume_id)
+        with self._telemetry.verb('attachments.delete'):
+            if not force:
+                self.rule.check(caller, attachment)
+            self.remove(caller, attachment, force)
+            return attachment_queries.of_volume(self._database, attachment.volume_id)
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> None:
@@ -137,13 +148,15 @@ class AttachmentControl:
                     force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
-            attachments.move(self._database, attachment.volume_id, attachment.id,
-                             _Event.RELEASE, generation=attachment.generation)
+            with self._telemetry.detaching('intent'):
+                attachments.move(self._database, attachment.volume_id, attachment.id,
+                                 _Event.RELEASE, generation=attachment.generation)
             self._notifications.detach_start(caller, attachment)
             return
         volume = volume_queries.get(self._database, attachment.volume_id)
-        moved = attachments.move(self._database, volume.id, attachment.id, _Event.DISCONNECT,
-                                 attachments.Facts(lease=self._backend.lease(volume)))
+        with self._telemetry.detaching('intent'):
+            moved = attachments.move(self._database, volume.id, attachment.id, _Event.DISCONNECT,
+                                     attachments.Facts(lease=self._backend.lease(volume)))
         failpoints.point('control.attachments.after_disconnect_intent')
         self._notifications.detach_start(caller, moved.new)
         act = self._backend.disconnect_or_forget if force else self._backend.disconnect

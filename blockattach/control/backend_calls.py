@@ -13,6 +13,7 @@ from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
+from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -23,10 +24,11 @@ class BackendCalls:
     """The two acts on a backend, on account of one row."""
 
     def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
-                 seconds: float) -> None:
+                 seconds: float, telemetry: acts.Telemetry | None = None) -> None:
         """
         :param seconds: how long a backend may take, by the database's clock
         """
+        self._telemetry = telemetry or acts.Telemetry()
         self._database = database
         self._volume_services = volume_services
         self.seconds = seconds
@@ -42,7 +44,8 @@ class BackendCalls:
         :param sentence: how a client is told of a failure
         """
         try:
-            self._volume_services.on(_served_by(row)).connect(caller, row.id, row.generation)
+            with self._telemetry.attaching('call'):
+                self._volume_services.on(_served_by(row)).connect(caller, row.id, row.generation)
         except errors.BlockattachError as exc:
             self._undo(row, exc)
             raise _told(sentence, exc) from exc
@@ -50,7 +53,7 @@ class BackendCalls:
     def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         """Shut the row's initiator out, and end the row."""
         try:
-            self._volume_services.on(_served_by(row)).disconnect(caller, row.id, row.generation)
+            self._call_disconnect(caller, row)
         except errors.AttachmentNotFound:
             # Whoever else was told to remove it has ended the work.
             return
@@ -65,7 +68,7 @@ class BackendCalls:
         What the backend could not be told is found by the next comparison of target and rows.
         """
         try:
-            self._volume_services.on(_served_by(row)).disconnect(caller, row.id, row.generation)
+            self._call_disconnect(caller, row)
         except errors.AttachmentNotFound:
             return
         except errors.BlockattachError as exc:
@@ -85,6 +88,10 @@ class BackendCalls:
             return
         LOG.warning('Attachment is withdrawn after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
+
+    def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
+        with self._telemetry.detaching('call'):
+            self._volume_services.on(_served_by(row)).disconnect(caller, row.id, row.generation)
 
     def _end(self, row: records.Attachment) -> None:
         facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
@@ -114,7 +121,8 @@ def _served_by(row: records.Attachment) -> str:
 
 def _told(sentence: str, exc: errors.BlockattachError) -> errors.BlockattachError:
     """The failure in the words that clients know; its kind stays."""
-    if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict):
+    if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict
+                  | errors.DeadlinePassed):
         return exc
     kind = errors.BackendRefused if exc.final else errors.BackendUncertain
     detail = f' ({exc}).' if isinstance(exc, errors.BackendError) else '.'

@@ -26,6 +26,7 @@ class VolumeControl:
         self._settings = parts.settings
         self._check = parts.check
         self._repeats = parts.repeats
+        self._telemetry = parts.telemetry
 
     def create(self, caller: context.RequestContext, name: str | None, description: str | None,
                size_gb: int, kind: records.VolumeType, availability_zone: str | None,
@@ -43,9 +44,10 @@ class VolumeControl:
             single_writer=volume_type.is_single_writer(kind.extra_specs),
             availability_zone=availability_zone or self._settings.availability_zone,
             metadata=metadata)
-        return self._repeats.once(
-            request, lambda within: self._create(caller, draft, kind, within),
-            functools.partial(volume_queries.get, self._database))
+        with self._telemetry.verb('volumes.create'):
+            return self._repeats.once(
+                request, lambda within: self._create(caller, draft, kind, within),
+                functools.partial(volume_queries.get, self._database))
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 kind: records.VolumeType, within: repeats.Within | None) -> records.Volume:
@@ -71,6 +73,11 @@ class VolumeControl:
         :param force: whatever its own status is; live attachments hold it all the same
         :raises InvalidVolume: its status or its attachments do not allow it
         """
+        with self._telemetry.verb('volumes.delete'):
+            self._delete(caller, volume, force)
+
+    def _delete(self, caller: context.RequestContext, volume: records.Volume,
+                force: bool) -> None:
         told = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
                                     force)
         failpoints.point('control.volumes.after_delete')

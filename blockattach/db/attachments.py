@@ -103,7 +103,8 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     state = _birth(wish)
     instance_uuid = wish.attached.instance_uuid if wish.attached else wish.instance_uuid
     values: dict[str, Any] = {'id': str(uuid.uuid4()), 'created_at': database.clock.utcnow()}
-    with database.writer() as connection:
+    with database.writer(lambda again: _holds(
+            again, wish.volume_id, {'id': values['id']})) as connection:
         volume = volume_rows.lock(connection, wish.volume_id)
         admission = multiattach.admit(_held(connection, volume, instance_uuid), instance_uuid,
                                       wish.attached.mode if wish.attached else wish.mode)
@@ -141,7 +142,8 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
     :raises StaleGeneration: it has moved since; nothing was changed
     :raises InvalidTransition: not from where it is; nothing was changed
     """
-    with database.writer() as connection:
+    with database.writer(lambda again: _holds(again, volume_id, {
+            **values, 'id': attachment_id})) as connection:
         volume, old = _lock(connection, volume_id, attachment_id)
         if generation is not None and generation != old.generation:
             raise errors.StaleGeneration(noun='attachment', id=attachment_id,
@@ -325,6 +327,12 @@ def _lock(connection: sa.Connection, volume_id: str,
     if row is None or row.deleted or row.volume_id != volume_id:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
     return volume, rows.attachment(row)
+
+
+def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
+    """Whether a row is as its writer, who heard no answer, wanted it."""
+    volume_rows.await_others(connection, volume_id)
+    return rows.holds(_select_one(connection, values['id']), values)
 
 
 def _select_one(connection: sa.Connection, attachment_id: str) -> Any:

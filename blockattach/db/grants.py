@@ -39,12 +39,12 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
             sa.select(_grants.c.alias).where(of_volume).limit(1)).one_or_none() is not None:
         taken.add(aliases[0])
     credential = secrets.new_credential()
+    sealed = database.sealer.seal(credential.password)
     connection.execute(_grants.insert().values(
         volume_id=volume_id, initiator=initiator,
         alias=next(alias for alias in aliases if alias not in taken),
-        username=credential.username,
-        sealed_password=database.sealer.seal(credential.password),
-        created_at=database.clock.utcnow()))
+        username=credential.username, sealed_password=sealed,
+        key_id=database.sealer.key_of(sealed), created_at=database.clock.utcnow()))
 
 
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:
@@ -87,20 +87,6 @@ def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
     return {(row.volume_id, row.initiator): connections.Credential(
                 row.username, database.sealer.unseal(row.sealed_password))
             for row in rows if (row.volume_id, row.initiator) in wanted}
-
-
-def check_sealed(database: engine.Database) -> None:
-    """Make sure that credentials can be opened: the oldest, which a key that was rotated out may
-    have sealed, and the newest.
-
-    :raises ConfigurationError: they were sealed with a key that we do not have
-    """
-    with database.reader() as connection:
-        for order in (_grants.c.created_at, _grants.c.created_at.desc()):
-            sealed = connection.execute(
-                sa.select(_grants.c.sealed_password).order_by(order).limit(1)).scalar()
-            if sealed is not None:
-                database.sealer.unseal(sealed)
 
 
 def wanted(database: engine.Database, volume_id: str,

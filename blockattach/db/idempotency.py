@@ -14,6 +14,8 @@ from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db.models import idempotency
 
+LONGEST_KEY = 255
+
 _keys = idempotency.idempotency_keys
 
 
@@ -27,7 +29,13 @@ class Request:
 
 def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
-    """A request under its name; the same name means nothing elsewhere or from somebody else."""
+    """A request under its name; the same name means nothing elsewhere or from somebody else.
+
+    :raises InvalidInput: a key that is empty or too long
+    """
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise errors.InvalidInput(
+            reason=f'Idempotency-Key must have 1 to {LONGEST_KEY} characters.')
     text = '\n'.join((project_id, user_id, method, path, key))
     return Request(hashlib.sha256(text.encode()).hexdigest(), body_digest)
 

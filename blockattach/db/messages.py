@@ -31,9 +31,11 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
 
     :param detail: what went wrong in this case, behind the constant sentence
     """
-    with database.writer() as connection:
-        _insert(connection, database, str(uuid.uuid4()), project_id, request_id, text,
-                resource_id, detail)
+    message_id = str(uuid.uuid4())
+    with database.writer(lambda again: again.execute(sa.select(_rows.c.id).where(
+            _rows.c.id == message_id).with_for_update()).first() is not None) as connection:
+        _insert(connection, database, message_id, project_id, request_id, text, resource_id,
+                detail)
 
 
 @engine.retried

@@ -47,6 +47,13 @@ def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Ma
         _forget(connection, given.keys() - reported.keys())
 
 
+@engine.retried
+def forget(database: engine.Database, host: str) -> None:
+    """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
+    with database.writer() as connection:
+        _forget(connection, _given_away(connection, host))
+
+
 def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
     """Every pool by name. ``up``: its report is recent, its service lives and is not disabled.
 
@@ -153,7 +160,8 @@ def _record(row: sa.Row[Any]) -> pools.Pool:
         total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
         provisioned_gb=row.provisioned_gb, allocated_gb=row.allocated_gb,
         limit_gb=_or_endless(row.limit_gb), thin=row.thin, multiattach=row.multiattach,
-        capabilities=rows.from_json(row.capabilities), up=bool(row.up))
+        capabilities=rows.from_json(row.capabilities), up=bool(row.up),
+        reported_at=row.reported_at)
 
 
 def _or_endless(value: float | None) -> float:

@@ -24,6 +24,13 @@ def from_json(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
+def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
+    """Whether a row has these values; what the database was to compute is not compared."""
+    return row is not None and all(
+        getattr(row, name) == value for name, value in values.items()
+        if not isinstance(value, sa.ClauseElement))
+
+
 def attachment(row: sa.Row[Any]) -> records.Attachment:
     """One row of ``attachments``."""
     return records.Attachment(

@@ -20,14 +20,15 @@ _services = service.services
 
 @engine.retried
 def register(database: engine.Database, binary: str, host: str, availability_zone: str,
-             incarnation: str) -> records.Service:
+             incarnation: str, release: str | None = None) -> records.Service:
     """Say that a service lives, under its name; it keeps its uuid and whether it is disabled.
 
     :param incarnation: names this life of the process
+    :param release: as `blockattach.rpc.history` calls it
     """
     now = database.clock.utcnow()
     told = {'availability_zone': availability_zone, 'incarnation': incarnation,
-            'reported_at': clock.now()}
+            'release': release, 'reported_at': clock.now()}
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **told)
     with database.writer() as connection:
         if connection.execute(update).rowcount == 0:
@@ -114,6 +115,24 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
              log.fields(binary=binary, host=host, disabled=disabled))
 
 
+@engine.retried
+def remove(database: engine.Database, binary: str, host: str, down_after: float) -> None:
+    """Forget a service that will not come back.
+
+    :raises ServiceNotFound: there is none
+    :raises Conflict: it lives, and would be back at its next sign of life
+    """
+    with database.writer() as connection:
+        row = connection.execute(_with_up(down_after).where(*_named(binary, host))
+                                 .with_for_update()).one_or_none()
+        if row is None:
+            raise errors.ServiceNotFound(binary=binary, host=host)
+        if row.up:
+            raise errors.Conflict(reason=f'{binary} on {host} gives signs of life: stop it first')
+        connection.execute(_services.delete().where(_services.c.id == row.id))
+    LOG.info('Service is removed%s', log.fields(binary=binary, host=host))
+
+
 def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
     return _services.c.binary == binary, _services.c.host == host
 
@@ -133,7 +152,8 @@ class Presence:
     """A running service's own row: written at its start, and again at each sign of life."""
 
     def __init__(self, database: engine.Database, binary: str, host: str,
-                 availability_zone: str) -> None:
+                 availability_zone: str, release: str | None = None) -> None:
+        self._release = release
         self._database = database
         self._binary = binary
         self._host = host
@@ -146,4 +166,5 @@ class Presence:
         """Give a sign of life; a service that was removed registers anew."""
         if self._service_id is None or not heartbeat(self._database, self._service_id):
             self._service_id = register(self._database, self._binary, self._host,
-                                        self._availability_zone, self.incarnation).id
+                                        self._availability_zone, self.incarnation,
+                                        self._release).id

@@ -33,6 +33,15 @@ def lock(connection: sa.Connection, volume_id: str) -> sa.Row[Any]:
     return row
 
 
+def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
+    """The row, live or not, once whoever holds its lock has ended; None: there has never been one.
+
+    For verbs that lost the connection that held it.
+    """
+    return connection.execute(
+        _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
+
+
 def store_rank(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
                lowest_rank: int | None,
                announced: int | None = None) -> volume_lifecycle.Derived:

@@ -43,7 +43,8 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
     """
     type_id = str(uuid.uuid4())
     try:
-        with database.writer() as connection:
+        with database.writer(lambda again: again.execute(sa.select(_types.c.id).where(
+                _types.c.id == type_id).with_for_update()).first() is not None) as connection:
             connection.execute(_types.insert().values(
                 id=type_id, name=name, live_name=name, description=description,
                 is_public=is_public, created_at=database.clock.utcnow()))

@@ -57,7 +57,8 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     values = dataclasses.asdict(draft)
     metadata = values.pop('metadata')
     derived = volume_lifecycle.derive_status(_Own.CREATING, None)
-    with database.writer() as connection:
+    with database.writer(lambda again: _is_there(
+            again, draft.volume_type_id, volume_id)) as connection:
         connection.execute(_volumes.insert().values(
             id=volume_id, own_status=_Own.CREATING.value, status=derived.status,
             attach_status=derived.attach_status, generation=1,
@@ -81,7 +82,8 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
-    with database.writer() as connection:
+    with database.writer(_stepped(
+            volume_id, generation, _Own.CREATING, pool=pool_name)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         if row.pool is not None:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
@@ -107,7 +109,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int,
     :returns: the volume's new generation
     :raises StaleGeneration: somebody else has gone on with it
     """
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.CREATING, pool=None)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         tried = [*rows.from_json(row.tried), *filter(None, (row.pool,))]
@@ -139,7 +141,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
 
     :raises StaleGeneration: somebody else went on with it; what was made must be removed
     """
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.AVAILABLE)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         if row.pool is None:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
@@ -151,7 +153,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
 @engine.retried
 def failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """No pool could make it: it ends in error, its room is given back."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.ERROR)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         volume_rows.store_own_status(connection, database, row, _Own.ERROR, pool=None,
@@ -167,7 +169,8 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     :param force: whatever its own status is; live attachments hold it all the same
     :raises InvalidVolume: its status does not allow it, or it has live attachments
     """
-    with database.writer() as connection:
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, told.own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
@@ -190,7 +193,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
 @engine.retried
 def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
     """The backend has removed it: the row becomes history, its room is free."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.GONE)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         _give_back(connection, row)
         _remove(connection, database, row)
@@ -200,11 +203,30 @@ def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
 @engine.retried
 def delete_failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """The backend refused for good to remove it."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING, owner=None,
                                      deadline=None)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
+    """Whoever makes a volume holds a share of its type's row until it is there."""
+    types = volume.volume_types
+    connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
+                       .with_for_update())
+    return connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id)).one_or_none() is not None
+
+
+def _stepped(volume_id: str, generation: int, own_status: str,
+             **values: Any) -> engine.Happened:
+    """Whether the volume has gone from a generation to the next one, in this way."""
+    def happened(connection: sa.Connection) -> bool:
+        return rows.holds(
+            volume_rows.await_others(connection, volume_id),
+            {'generation': generation + 1, 'own_status': own_status, **values})
+    return happened
 
 
 def _lock(connection: sa.Connection, volume_id: str, generation: int,

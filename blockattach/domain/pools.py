@@ -4,6 +4,7 @@ Capacities are normalised once, at intake: GiB as floats, ``inf`` for a backend 
 "infinite" or "unknown"; everything after that may calculate.
 """
 import dataclasses
+import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +24,7 @@ class Pool:
 
     ``allocated_gb`` is what the database has given away there, claims included. ``capabilities``
     is the report as it came, for filters on extra specs and for the API. ``up`` is judged in
-    database time.
+    database time, in which ``reported_at`` is too.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Pool:
     multiattach: bool
     capabilities: Mapping[str, Any]
     up: bool = True
+    reported_at: datetime.datetime | None = None
 
     @property
     def host(self) -> str:

@@ -27,6 +27,7 @@ JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+js
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
 TOO_LARGE = 'Request is too large.'
+NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
 
 _Validators = Mapping[operation.V, schema.Validator]
@@ -120,6 +121,7 @@ class Dispatcher:
             row, body, has_body = self._select(request, match, spoken)
         except _TooLarge:
             return faults.response(413, TOO_LARGE)
+        middleware.name_operation(request, row.name)
         call = operation.Call(
             context=context, version=spoken.version, extension=spoken.extension,
             path=match.variables, query=operation.Query.parse(request.query_string),
@@ -146,13 +148,17 @@ class Dispatcher:
         """Whom the request comes from; what its URL says must agree."""
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
+        public = all(row.public for row in match.entry.operations)
         context = self._authenticate(request, match.project_id)
         if context is None:
-            if all(row.public for row in match.entry.operations):
+            if public:
                 return auth.anonymous(request)
             raise errors.NotAuthenticated()
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
+        # Where an administrator sees all projects, nobody else may come without one of his own.
+        if not (context.project_id or context.is_admin or public):
+            raise errors.NotAuthorized(NO_PROJECT)
         return context
 
     def _negotiate(self, request: webob.Request, match: routing.Match) -> negotiation.Negotiated:

@@ -40,6 +40,11 @@ TABLE: dict[type[Exception], Fault] = {
     # It may have happened: whoever repeats the request meets or ends what was begun.
     errors.BackendUncertain: Fault(504),
     errors.ServiceUnreachable: Fault(504),
+    errors.ServiceSilent: Fault(502),
+    errors.DeadlinePassed: Fault(503),
+    errors.IdentityUnavailable: Fault(503),
+    errors.DatabaseUnavailable: Fault(503),
+    errors.OutcomeUnknown: Fault(504),
     errors.NovaUnavailable: Fault(503),
     errors.NoValidPool: Fault(500, told=False),
     errors.ConfigurationError: Fault(500, told=False),

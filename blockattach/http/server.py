@@ -3,6 +3,7 @@
 Where a request ends is never left to guess: behind a proxy that guesses otherwise, the rest of one
 client's request would be taken for the next request of another one (RFC 9112, 6.3 and 11.2).
 """
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,11 @@ from cheroot import server as cheroot
 from cheroot import wsgi
 
 from blockattach import errors
+from blockattach.http import tls
+from blockattach.telemetry import readings
 
 _THREADS = 16
-_SHUTDOWN_SECONDS = 10
+_SHUTDOWN_SECONDS = 60
 _BACKLOG = 128
 _MOST_HEADER_BYTES = 65536
 _MOST_BODY_BYTES = 114688
@@ -74,16 +77,33 @@ class _Request(cheroot.HTTPRequest):
 
 class _Connection(cheroot.HTTPConnection):
     RequestHandlerClass = _Request
+    _agreed = False
+
+    def communicate(self) -> bool:
+        """Serve what has come; whether more may follow."""
+        if not self._agreed and isinstance(self.socket, ssl.SSLSocket):
+            if not tls.shake_hands(self.socket):
+                return False
+            self._agreed = True
+        return bool(super().communicate())
 
 
 class Server:
     """Serves one WSGI application on one address."""
 
     def __init__(self, application: Callable[..., Any], host: str, port: int,
-                 threads: int = _THREADS, max_body_size: int = _MOST_BODY_BYTES) -> None:
+                 threads: int = _THREADS, max_body_size: int = _MOST_BODY_BYTES,
+                 shutdown_seconds: int = _SHUTDOWN_SECONDS,
+                 secured: tls.Adapter | None = None) -> None:
+        """
+        :param shutdown_seconds: how long requests may go on when it stops; 0: any time
+        :param secured: what makes it speak HTTPS
+        """
+        self._threads = threads
         self._server = wsgi.Server((host, port), application, numthreads=threads,
                                    request_queue_size=_BACKLOG,
-                                   shutdown_timeout=_SHUTDOWN_SECONDS)
+                                   shutdown_timeout=shutdown_seconds or int(threading.TIMEOUT_MAX))
+        self._server.ssl_adapter = secured
         # The version of the server is nobody's business.
         self._server.server_name = 'blockattach'
         self._server.ConnectionClass = _Connection
@@ -108,6 +128,12 @@ class Server:
         except OSError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot listen on {self._address}: {exc.strerror or exc}') from exc
+
+    def use(self) -> readings.ThreadUse:
+        """How the threads that answer are used."""
+        pool = self._server.requests
+        busy = self._threads - pool.idle if self._thread.is_alive() else 0
+        return readings.ThreadUse(self._threads, busy, pool.qsize)
 
     def start(self) -> None:
         """Answer requests, in threads of its own."""

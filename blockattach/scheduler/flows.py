@@ -49,6 +49,7 @@ class PlacingFlows:
     def __init__(self, database: engine.Database, chooser: scheduler_pools.PoolChooser,
                  managers: volume_rpc.VolumeClients,
                  settings: scheduler_conf.SchedulerSettings) -> None:
+        self.telemetry = chooser.telemetry
         self._database = database
         self._chooser = chooser
         self._managers = managers
@@ -141,6 +142,7 @@ class _TakeRoom(task.Task):
                 self._chooser.service_uuid(pool), self._lease_seconds)
             if generation is not None:
                 return _Claim(pool, generation)
+            self._chooser.telemetry.scheduler_retry('room_taken')
             reasons[pool.name] = 'its last room was taken meanwhile'
         raise pipeline.no_valid_pool(request, reasons)
 
@@ -154,6 +156,7 @@ class _TakeRoom(task.Task):
                                          self._lease_seconds)
         except (errors.StaleGeneration, errors.VolumeNotFound):
             return
+        self._chooser.telemetry.scheduler_retry('not_taken_on')
         self._waiting.returned(result.pool, generation)
 
 

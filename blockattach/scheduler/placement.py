@@ -35,7 +35,8 @@ class Placement:
         deadline, and it is placed anew when that has passed.
         """
         try:
-            runner.run(self._placing.build(caller, request), {})
+            with self._placing.telemetry.placing():
+                runner.run(self._placing.build(caller, request), {})
             # The API may have said too early that there is none.
             messages.withdraw(self._database, domain_messages.NO_VALID_POOL, request.volume_id)
         except errors.NoValidPool as error:

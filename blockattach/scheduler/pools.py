@@ -15,6 +15,7 @@ from blockattach.domain import binaries
 from blockattach.domain import placement
 from blockattach.domain import pools
 from blockattach.scheduler import pipeline
+from blockattach.telemetry import acts
 
 
 class PoolChooser:
@@ -22,7 +23,8 @@ class PoolChooser:
 
     def __init__(self, database: engine.Database, filters: Mapping[str, placement.Filter],
                  weighers: Sequence[pipeline.Weighing], down_after: float,
-                 clock: clock.Clock) -> None:
+                 clock: clock.Clock, telemetry: acts.Telemetry | None = None) -> None:
+        self.telemetry = telemetry or acts.Telemetry(clock)
         self._database = database
         self._filters = filters
         self._weighers = weighers
@@ -32,8 +34,12 @@ class PoolChooser:
 
     def choose(self, request: pools.VolumeRequest) -> pipeline.Choice:
         """Every pool with its score or the reason against it."""
-        return pipeline.choose(request, stored_pools.list_all(self._database, self._down_after),
-                               self._filters, self._weighers)
+        choice = pipeline.choose(request, stored_pools.list_all(self._database, self._down_after),
+                                 self._filters, self._weighers)
+        for verdict in choice.verdicts:
+            if verdict.refused_by is not None:
+                self.telemetry.pool_refused(verdict.refused_by)
+        return choice
 
     def heard_all(self) -> bool:
         """Whether a refusal may be believed.

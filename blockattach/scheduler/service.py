@@ -27,13 +27,15 @@ class SchedulerService:
         self._server = server
         self._host = service_settings.host
         self._presence = presence
+        self._heartbeat = periodic.Periodic('scheduler-heartbeat', presence.beat,
+                                            service_settings.report_interval, clock)
+        self._waiting = periodic.Periodic('scheduler-waiting', waiting.look,
+                                          scheduler_settings.waiting_interval, clock)
         self._tasks = (
-            periodic.Periodic('scheduler-heartbeat', presence.beat,
-                              service_settings.report_interval, clock),
+            self._heartbeat,
             periodic.Periodic('scheduler-housekeeping', housekeeping.clean,
                               _HOUSEKEEPING_SECONDS, clock),
-            periodic.Periodic('scheduler-waiting', waiting.look,
-                              scheduler_settings.waiting_interval, clock))
+            self._waiting)
 
     def start(self) -> None:
         """Register, then serve. Not before a fork: threads and connections begin here."""
@@ -42,6 +44,12 @@ class SchedulerService:
         for task in self._tasks:
             task.start()
         LOG.info('Scheduler serves%s', log.fields(host=self._host))
+
+    def adjust(self, service_settings: service_conf.ServiceSettings,
+               scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
+        """Take over periods that have changed."""
+        self._heartbeat.every(service_settings.report_interval)
+        self._waiting.every(scheduler_settings.waiting_interval)
 
     def stop(self) -> None:
         """Take nothing new; returns when what was begun has ended."""

@@ -40,6 +40,7 @@ from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db import attachment_queries
 from blockattach.db import volume_queries
+from blockattach.http import auth
 from blockattach.nova import client as nova_client
 from blockattach.policy import enforcer
 from blockattach.rpc import notifications
@@ -156,11 +157,13 @@ class ApiFixture:
                 self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
                     self.database, scheduler_conf.SchedulerSettings().filters,
                     told.check_capabilities, service_conf.ServiceSettings(), time), named)),
-            settings=told, check_database=lambda: True,
+            settings=told,
             default_volume_type=self.control.default_volume_type,
             availability_zone=self.control.availability_zone, service_down_time=_DOWN_AFTER,
             clock=time)
-        self._app = app.build_app(self.services, check_answers=True)
+        self._app = app.build_app(
+            self.services, auth.Entrance(auth.NoAuthentication(self.services.policy.is_admin)),
+            check_answers=True)
         self.as_admin = Persona(self, 'admin,member,reader')
         self.as_member = Persona(self, 'member,reader')
         self.as_reader = Persona(self, 'reader')

@@ -33,6 +33,7 @@ class AttachmentKeeper:
                  pair_locks: locks.NamedLocks) -> None:
         self._database = database
         self._keeper = keeper
+        self._telemetry = keeper.backend.telemetry
         self._pair_locks = pair_locks
 
     def connect(self, attachment_id: str, generation: int) -> None:
@@ -54,9 +55,10 @@ class AttachmentKeeper:
                 if made is None:
                     raise errors.StaleGeneration(noun='attachment', id=row.id,
                                                  generation=generation)
-                moved = attachments.move(
-                    self._database, row.volume_id, row.id, _Event.CONNECTED,
-                    attachments.Facts(connection=made.to_dict()), generation)
+                with self._telemetry.attaching('record'):
+                    moved = attachments.move(
+                        self._database, row.volume_id, row.id, _Event.CONNECTED,
+                        attachments.Facts(connection=made.to_dict()), generation)
             except (errors.StaleGeneration, errors.AttachmentNotFound):
                 self._put_right(volume, row.initiator)
                 raise
@@ -84,8 +86,9 @@ class AttachmentKeeper:
                     self._act(row, volume, initiator)
             failpoints.point('volume.attachments.after_revoke')
             try:
-                attachments.move(self._database, row.volume_id, row.id, _Event.DISCONNECTED,
-                                 generation=row.generation)
+                with self._telemetry.detaching('record'):
+                    attachments.move(self._database, row.volume_id, row.id, _Event.DISCONNECTED,
+                                     generation=row.generation)
                 return
             except errors.StaleGeneration:
                 row = self._leaving(attachment_id, row.generation)

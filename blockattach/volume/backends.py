@@ -1,18 +1,37 @@
 """A backend as the keeper uses it: volumes by their records instead of by the drivers' values."""
+import abc
+import functools
+from collections.abc import Callable
+from typing import Any
+
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.drivers import base
+from blockattach.drivers import capabilities
 from blockattach.drivers import loading
+from blockattach.telemetry import acts
 
 
 class KeptBackend:
     """One store and one target, joined."""
 
-    def __init__(self, backend: loading.Backend) -> None:
+    def __init__(self, backend: loading.Backend,
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param telemetry: what is told of each verb of a driver
+        """
         self.name = backend.name
-        self.store = backend.store
-        self.target = backend.target
-        self.pools = backend.pools
+        self.telemetry = telemetry or acts.Telemetry()
+        self.store: base.VolumeStore = _watched(
+            base.VolumeStore, backend.store, self.telemetry, backend.name, 'store')
+        self.target: base.ExportTarget = _watched(
+            base.ExportTarget, backend.target, self.telemetry, backend.name, 'target')
+        self._pools = backend.pools
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        """The pools, with what they offer now; raises as `base.VolumeStore.pools`."""
+        with self.telemetry.backend(self.name, 'store', 'pools'):
+            return self._pools()
 
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; raises as `base.VolumeStore.create`."""
@@ -33,3 +52,23 @@ def _stored(volume: records.Volume) -> base.StoredVolume:
     """A volume is called on its backend as Cinder calls it."""
     return base.StoredVolume(volume.id, f'volume-{volume.id}', volume.size_gb,
                              (volume.pool or '').partition('#')[2])
+
+
+def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
+             part: str) -> Any:
+    """The same driver, with the same capabilities, each of whose verbs is told of."""
+    verbs = set(contract.__abstractmethods__)
+    for name in capabilities.declared(driver):
+        verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])
+                     if not verb.startswith('_'))
+
+    def watch(verb: str) -> Callable[..., Any]:
+        act = getattr(driver, verb)
+
+        @functools.wraps(act)
+        def told(_self: object, *arguments: Any, **more: Any) -> Any:
+            with telemetry.backend(backend, part, verb):
+                return act(*arguments, **more)
+        return told
+
+    return type(type(driver).__name__, (contract,), {verb: watch(verb) for verb in verbs})()

@@ -17,6 +17,10 @@ class Exports:
         self._backend = backend
         self._locks = locks.SharedLocks()
 
+    def locked(self) -> list[str]:
+        """The volumes that somebody works on now."""
+        return self._locks.names()
+
     def alone(self, volume_id: str) -> contextlib.AbstractContextManager[None]:
         """While what concerns a volume as a whole is done; nobody is let in or shut out then."""
         return self._locks.alone(volume_id)
@@ -28,9 +32,14 @@ class Exports:
         """
         with self._locks.shared(volume.id):
             wanted = grants.wanted(self._database, volume.id, initiator)
+            telemetry = self._backend.telemetry
             if wanted:
-                return self._backend.target.grant(self._backend.export_of(volume), wanted[0])
-            self._backend.target.revoke(volume.id, initiator)
+                with telemetry.attaching('export'):
+                    export = self._backend.export_of(volume)
+                with telemetry.attaching('grant'):
+                    return self._backend.target.grant(export, wanted[0])
+            with telemetry.detaching('revoke'):
+                self._backend.target.revoke(volume.id, initiator)
             return None
 
     def unexport_unused(self, volume_id: str) -> None:

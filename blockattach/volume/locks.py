@@ -22,6 +22,11 @@ class NamedLocks:
         with self._guard:
             return name in self._locks
 
+    def names(self) -> list[str]:
+        """All that somebody holds now, or waits for."""
+        with self._guard:
+            return [_shown(name) for name in self._locks]
+
     @contextlib.contextmanager
     def holding(self, name: Hashable) -> Iterator[None]:
         """Hold the lock of one name."""
@@ -47,6 +52,12 @@ class SharedLocks:
         self._changed = threading.Condition()
         self._sharing: dict[Hashable, int] = {}
         self._alone: set[Hashable] = set()
+
+    def names(self) -> list[str]:
+        """All that are held now, and how."""
+        with self._changed:
+            return [*(f'{_shown(name)} alone' for name in self._alone),
+                    *(f'{_shown(name)} by {users}' for name, users in self._sharing.items())]
 
     @contextlib.contextmanager
     def shared(self, name: Hashable) -> Iterator[None]:
@@ -76,3 +87,7 @@ class SharedLocks:
             with self._changed:
                 self._alone.remove(name)
                 self._changed.notify_all()
+
+
+def _shown(name: Hashable) -> str:
+    return ' '.join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -55,8 +55,10 @@ class Reconciler:
             volume_queries.interrupted(self._database, self._keeper.host),
             attachment_queries.interrupted(self._database, self._keeper.host))
         self._orphans = None
-        mended = self._menders.each(self._finish_volume, [(volume,) for volume in found])
-        return mended + self._menders.each(self._finish_attachment, [(row,) for row in rows])
+        mended = self._menders.each('volume', self._finish_volume,
+                                    [(volume,) for volume in found])
+        return mended + self._menders.each('attachment', self._finish_attachment,
+                                           [(row,) for row in rows])
 
     def _finish_volume(self, volume: records.Volume) -> None:
         LOG.warning('Volume was left half done and is gone on with%s', log.fields(

@@ -1,7 +1,6 @@
 """One backend's service: start, serve, stop. It serves first and verifies in the background."""
 import contextlib
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any
 
 from oslo_log import log as oslo_log
@@ -13,6 +12,8 @@ from blockattach import periodic
 from blockattach.conf import volume as volume_conf
 from blockattach.drivers import capabilities
 from blockattach.rpc import transport
+from blockattach.telemetry import acts
+from blockattach.telemetry import threads as counted_threads
 from blockattach.volume import backends
 from blockattach.volume import mending
 from blockattach.volume import stats
@@ -25,8 +26,14 @@ _WATCH_SECONDS = 1.0
 class Workers:
     """Threads for what goes on after the answer: volumes made and removed, then a fresh report."""
 
-    def __init__(self, threads: int, afterwards: Callable[[], None]) -> None:
-        self._pool = futures.ThreadPoolExecutor(threads, thread_name_prefix='volume-worker')
+    def __init__(self, threads: int, afterwards: Callable[[], None], name: str = 'volume-worker',
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param afterwards: called when a piece of work has ended
+        :param name: of the threads
+        """
+        self._telemetry = telemetry or acts.Telemetry()
+        self._pool = counted_threads.CountedThreads(name, self._telemetry.readings, threads)
         self._afterwards = afterwards
 
     def later(self, act: Callable[..., object], caller: context.RequestContext,
@@ -40,10 +47,13 @@ class Workers:
 
     def _run(self, act: Callable[..., object], caller: context.RequestContext,
              *arguments: Any) -> None:
-        # Log lines of this thread name the request that the work was asked for in.
+        # Log lines of this thread name the request that the work was asked for in; that has been
+        # answered, and nobody waits.
         caller.update_store()
+        caller.deadline = None
         try:
-            act(caller, *arguments)
+            with self._telemetry.work(act.__name__, caller.traceparent):
+                act(caller, *arguments)
         except Exception:
             LOG.exception('Cannot finish a piece of work; its deadline brings it back')
         finally:
@@ -70,10 +80,10 @@ class VolumeService:
         self._ends_target = False
         self._reconciling = periodic.Periodic(f'reconcile-{host}', reconcile,
                                               settings.reconcile_seconds, clock)
-        self._tasks = [
-            periodic.Periodic(f'heartbeat-{host}', heartbeat, report_seconds, clock),
-            periodic.Periodic(f'report-{host}', reporter.report, settings.stats_seconds, clock),
-            self._reconciling]
+        self._beating = periodic.Periodic(f'heartbeat-{host}', heartbeat, report_seconds, clock)
+        self._reporting = periodic.Periodic(f'report-{host}', reporter.report,
+                                            settings.stats_seconds, clock)
+        self._tasks = [self._beating, self._reporting, self._reconciling]
         if isinstance(backend.target, capabilities.Daemon):
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._watch, _WATCH_SECONDS,
                                                  clock))
@@ -98,6 +108,12 @@ class VolumeService:
             raise
         self._ends_target = True
         LOG.info('Volume service serves%s', log.fields(host=self._host))
+
+    def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
+        """Take over periods that have changed."""
+        self._beating.every(report_seconds)
+        self._reporting.every(settings.stats_seconds)
+        self._reconciling.every(settings.reconcile_seconds)
 
     def stop(self) -> None:
         """Take nothing new, finish what runs, then end the target. A repeat does nothing."""

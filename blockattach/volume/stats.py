@@ -5,8 +5,11 @@ from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import log
+from blockattach import metrics
+from blockattach import units
 from blockattach.db import engine
 from blockattach.db import pools
+from blockattach.domain import pools as domain_pools
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.volume import backends
@@ -25,14 +28,36 @@ class PoolReporter:
         self._host = host
         self._availability_zone = availability_zone
         self._scheduler = scheduler
+        self._silent = True
+        self._said: dict[str, dict[str, Any]] = {}
 
     def report(self) -> None:
         """Measure and store; a backend that cannot be measured is silent and counts as down."""
         try:
-            pools.report(self._database, self._host, list(self._measured().items()),
+            measured = self._measured()
+            self._said = measured
+            pools.report(self._database, self._host, list(measured.items()),
                          self._availability_zone)
         except Exception:
+            self._silent = True
             LOG.exception('Cannot report the pools%s', log.fields(host=self._host))
+        else:
+            self._silent = False
+
+    def wrong(self) -> str | None:
+        """Why the backend counts as down; None: it does not."""
+        return 'cannot report its pools' if self._silent else None
+
+    def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
+        """Bytes of each pool, as they were measured last."""
+        found: dict[metrics.Metric, dict[tuple[str, ...], float]] = {
+            metrics.POOL_TOTAL: {}, metrics.POOL_FREE: {}, metrics.POOL_PROVISIONED: {}}
+        for name, said in self._said.items():
+            room = domain_pools.measure(said)
+            found[metrics.POOL_TOTAL][name,] = room.total_gb * units.GIB
+            found[metrics.POOL_FREE][name,] = room.free_gb * units.GIB
+            found[metrics.POOL_PROVISIONED][name,] = room.provisioned_gb * units.GIB
+        return found
 
     def announce(self) -> None:
         """Tell every scheduler that this backend has come; what waited for it is placed now."""

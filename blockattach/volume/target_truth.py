@@ -45,11 +45,12 @@ class TargetTruth:
         for volume_id, initiator in pairs:
             LOG.warning('Target differs from the attachments and is mended%s', log.fields(
                 volume_id=volume_id, initiator=initiator))
-        mended = self._menders.each(self._attachments.align, pairs)
+        mended = self._menders.each('grant', self._attachments.align, pairs)
         strays = [(export.volume_id,) for export in offered if export.volume_id not in known]
-        mended += self._menders.each(self._unexport, strays)
-        return mended + self._menders.each(self._keeper.exports.unexport_unused,
-                                           self._left_bare(actual, wanted))
+        mended += self._menders.each('stray_export', self._unexport, strays)
+        return mended + self._menders.each(
+            'unused_export', self._keeper.exports.unexport_unused,
+            self._left_bare(actual, wanted))
 
     def _left_bare(self, actual: Iterable[base.ActualExport],
                    wanted: Iterable[connection.Grant]) -> list[tuple[str]]:

@@ -13,23 +13,33 @@ from oslo_db import exception as oslo_db_exception
 from blockattach import clock
 from blockattach import errors
 from blockattach import log
-from blockattach import secrets
 from blockattach import version
 from blockattach.conf import control as control_conf
 from blockattach.conf import core as core_conf
 from blockattach.conf import database as database_conf
+from blockattach.conf import health as health_conf
+from blockattach.conf import locations
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import attachment_queries
+from blockattach.db import contracting
 from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import migrate
+from blockattach.db import online_migrations
 from blockattach.db import quotas
 from blockattach.db import volume_queries
+from blockattach.health import monitor
 from blockattach.policy import enforcer
+from blockattach.rpc import history
 from blockattach.rpc import notifications
+from blockattach.rpc import probe
 from blockattach.rpc import transport
+from blockattach.telemetry import acts
+from blockattach.telemetry import state_report
+from blockattach.wiring import observation
+from blockattach.wiring import reloading
+from blockattach.wiring import sealing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,9 +53,18 @@ class Foundation:
     database: engine.Database
     transport: oslo_messaging.Transport
     bus: transport.Bus
+    probe: probe.BrokerProbe
+    monitor: monitor.Monitor
+    reloads: reloading.Reloads
+    observation: observation.Observation
     notifier: notifications.Notifications
     attachment_notifications: notifications.AttachmentNotifications
     clock: clock.Clock
+
+    @property
+    def telemetry(self) -> acts.Telemetry:
+        """What acts of this process are told to."""
+        return self.observation.telemetry
 
     def close(self) -> None:
         """Give back connections; whatever was built on it has stopped."""
@@ -54,20 +73,24 @@ class Foundation:
         self.database.close()
 
 
-def configure(conf: cfg.ConfigOpts, arguments: list[str]) -> None:
+def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None) -> None:
     """Read the command line and the configuration files, and start logging.
 
-    :raises ConfigurationError: the log cannot be written
+    :param command: what the process is called; default: the name of its program
+    :raises ConfigurationError: a value is wrong, or the log cannot be written
     """
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
     enforcer.register(conf)
-    conf(arguments, project='blockattach', version=version.version_string())
+    state_report.register(conf)
+    locations.read(conf, arguments, project='blockattach', prog=command,
+                   version=version.version_string())
     try:
         log.setup(conf)
     except OSError as exc:
-        raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
+        with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
+            raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
 
 
 def make_state_path(core: core_conf.CoreSettings) -> None:
@@ -99,53 +122,108 @@ def database_usable() -> Iterator[None]:
     """
     try:
         yield
-    except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError, ImportError) as exc:
-        inner = getattr(exc, 'inner_exception', None) or exc
+    except (errors.DatabaseUnavailable, oslo_db_exception.DBError, sa.exc.SQLAlchemyError,
+            ImportError) as exc:
+        told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
+        inner = getattr(told, 'inner_exception', None) or told
         raise errors.ConfigurationError(
             reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
 
 
-def _open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
-                   upgrade: bool) -> engine.Database:
-    """A database with our tables, and with credentials that we can open."""
-    with database_usable():
+def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
+                  upgrade: bool = False, telemetry: acts.Telemetry | None = None,
+                  check_sealed: bool = True) -> engine.Database:
+    """A database with our tables, and with credentials that we can open; first, a state folder.
+
+    :param upgrade: bring the schema up to date first; nobody else is at work
+    :param telemetry: what transactions are told to
+    :param check_sealed: False: whoever asks sees to credentials that cannot be opened
+    :raises ConfigurationError: it cannot be reached or used, or has tables of another release
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        make_state_path(core)
+    with locations.named(conf, 'database', 'connection'), database_usable():
         db_engine = open_engine(conf, core)
         if upgrade:
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
-        database = engine.Database(db_engine, secrets.load_sealer(core.seal_key_file), time,
-                                   limit)
+        database = engine.Database(db_engine, sealing.open_sealer(conf, core), time, limit,
+                                   telemetry)
         with database.writer() as connection:
             limit.forget(connection)
-        try:
-            grants.check_sealed(database)
-        except errors.ConfigurationError as exc:
-            raise errors.ConfigurationError(
-                reason=f'{exc}: restore {core.seal_key_file}') from exc
+        if check_sealed:
+            sealing.check(conf, core, database)
+        if upgrade and migrate.version(db_engine) != migrate.expected():
+            _finish_upgrade(conf, database)
     return database
 
 
-def build_foundation(conf: cfg.ConfigOpts, upgrade: bool = False) -> Foundation:
+def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
+    """What stands against a contraction of the schema now."""
+    return contracting.hindrances(database, service_conf.settings(conf).service_down_time,
+                                  [release.name for release in history.RELEASES[:-1]])
+
+
+def _finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> None:
+    """What is done step by step where others are at work."""
+    online_migrations.run(database)
+    if not contract_hindrances(conf, database):
+        migrate.contract(database.engine)
+
+
+def _open_bus(conf: cfg.ConfigOpts,
+              need_broker: bool) -> tuple[oslo_messaging.Transport, probe.BrokerProbe]:
+    """A transport, whose broker takes messages now if it must."""
+    with locations.named(conf, 'DEFAULT', 'transport_url'):
+        bus_transport = transport.build_transport(conf)
+        broker = probe.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
+        wrong = broker.wrong() if need_broker else None
+        if wrong is not None:
+            raise errors.ConfigurationError(reason=wrong)
+    return bus_transport, broker
+
+
+def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
+                     upgrade: bool = False, need_broker: bool = True) -> Foundation:
     """Open the database and the bus as configured.
 
+    :param process: what the process is called
     :param upgrade: bring the schema up to date first (the embedded database does that itself)
-    :raises ConfigurationError: something must be configured differently
+    :param need_broker: a message broker that is away now is a reason to refuse
+    :raises ConfigurationError: something must be configured differently, or is not there
     """
     core = core_conf.settings(conf)
-    make_state_path(core)
     time = clock.Clock()
-    database = _open_database(conf, core, time, upgrade)
-    bus_transport = transport.build_transport(conf)
+    observed = observation.Observation(process, conf, time)
+    database = open_database(conf, core, time, upgrade, observed.telemetry)
+    bus_transport, broker = _open_bus(conf, need_broker)
+    with locations.named(conf, rpc_conf.GROUP, 'release'):
+        bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
+                            telemetry=observed.telemetry)
     service = service_conf.settings(conf)
     told = notifications.build(conf, f'volume.{service.host}')
+    reloads = reloading.Reloads(conf)
+    reloads.add(database.sealer.reload)
+    watching = _build_monitor(conf, process, database, broker, time, reloads)
+    observed.watch(database, broker, watching)
     return Foundation(
         conf=conf, core=core, control=control_conf.settings(conf), service=service,
-        database=database, transport=bus_transport,
-        bus=transport.Bus(bus_transport, rpc_conf.settings(conf)),
-        notifier=told,
+        database=database, transport=bus_transport, bus=bus, probe=broker,
+        monitor=watching, reloads=reloads, observation=observed, notifier=told,
         attachment_notifications=notifications.AttachmentNotifications(
             told, functools.partial(volume_queries.get, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=time)
+
+
+def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,
+                   broker: probe.BrokerProbe, time: clock.Clock,
+                   reloads: reloading.Reloads) -> monitor.Monitor:
+    """What every process depends on; what else one does, its services add."""
+    watching = monitor.Monitor(process, health_conf.settings(conf, process), time)
+    watching.add('database', lambda: None if database.answers() else 'cannot reach the database')
+    watching.add('bus', broker.wrong)
+    reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
+    return watching

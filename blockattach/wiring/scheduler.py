@@ -1,7 +1,10 @@
 """A scheduler."""
+from blockattach.conf import locations
 from blockattach.conf import scheduler as scheduler_conf
+from blockattach.conf import service as service_conf
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.rpc import history
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import endpoint
 from blockattach.scheduler import filters
@@ -15,6 +18,11 @@ from blockattach.scheduler import weighers
 from blockattach.wiring import foundation
 
 
+def build_services(base: foundation.Foundation) -> list[service.SchedulerService]:
+    """What a process of its own consists of."""
+    return [build_scheduler(base)]
+
+
 def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     """Put a scheduler together; `start` begins.
 
@@ -22,8 +30,12 @@ def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     """
     settings = scheduler_conf.settings(base.conf)
     down_after = base.service.service_down_time
-    chooser = pools.PoolChooser(base.database, filters.load(settings.filters),
-                                weighers.load(settings.weighers), down_after, base.clock)
+    with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
+        chosen_filters = filters.load(settings.filters)
+    with locations.named(base.conf, 'scheduler', 'scheduler_default_weighers'):
+        chosen_weighers = weighers.load(settings.weighers)
+    chooser = pools.PoolChooser(base.database, chosen_filters, chosen_weighers, down_after,
+                                base.clock, base.telemetry)
     placing = placement.Placement(base.database, flows.PlacingFlows(
         base.database, chooser, volume_rpc.VolumeClients(base.bus), settings))
     waiting_volumes = waiting.WaitingVolumes(base.database, placing, down_after,
@@ -31,7 +43,10 @@ def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     server = base.bus.server(endpoint.SchedulerEndpoint(placing, waiting_volumes),
                              base.service.host)
     presence = services.Presence(base.database, binaries.SCHEDULER, base.service.host,
-                                 base.control.availability_zone)
-    return service.SchedulerService(
+                                 base.control.availability_zone, history.RELEASES[-1].name)
+    made = service.SchedulerService(
         server, waiting_volumes, housekeeping.Housekeeping(base.database), presence,
         base.service, settings, base.clock)
+    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
+                                         scheduler_conf.settings(base.conf)))
+    return made

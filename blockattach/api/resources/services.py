@@ -1,6 +1,7 @@
-"""The processes of the service, as operators see them."""
+"""The processes of the service, as operators see them, and take them out of use."""
 from typing import Any
 
+from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
 from blockattach.db import pools
@@ -9,13 +10,11 @@ from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import BASE
-from blockattach.http.operation import Operation
-from blockattach.http.operation import V
 from blockattach.policy import services as policies
 
-_CLUSTERS = V(3, 7)
-_BACKENDS = V(3, 49)
+_STATUS = {True: 'disabled', False: 'enabled'}
+_CLUSTERS = operation.V(3, 7)
+_BACKENDS = operation.V(3, 49)
 
 
 def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -30,7 +29,34 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
     return {'services': [_view(call.version, one, living) for one in found]}
 
 
-def _view(version: V, service: records.Service, living: frozenset[str]) -> dict[str, Any]:
+def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Take a service into use; why it was out of it is forgotten."""
+    return {**_set(handed, call, disabled=False), 'disabled_reason': None}
+
+
+def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Take a service out of use: a backend gets no new volumes, and keeps those it has."""
+    return _set(handed, call, disabled=True)
+
+
+def disable_log_reason(handed: api_services.ApiServices,
+                       call: operation.Call) -> dict[str, Any]:
+    """The same, and say why."""
+    reason = call.body['disabled_reason']
+    return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
+
+
+def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
+         reason: str | None = None) -> dict[str, Any]:
+    asked = call.body
+    service, binary = asked.get('service', ''), asked.get('binary', '')
+    services.set_disabled(handed.database, binary or service, asked['host'], disabled, reason)
+    return {'host': asked['host'], 'service': service, 'binary': binary, 'disabled': disabled,
+            'status': _STATUS[disabled]}
+
+
+def _view(version: operation.V, service: records.Service,
+          living: frozenset[str]) -> dict[str, Any]:
     """One service.
 
     :param living: the backends with a pool that can be used
@@ -39,7 +65,7 @@ def _view(version: V, service: records.Service, living: frozenset[str]) -> dict[
         'binary': service.binary,
         'host': service.host,
         'zone': service.availability_zone,
-        'status': 'disabled' if service.disabled else 'enabled',
+        'status': _STATUS[service.disabled],
         'state': 'up' if service.up else 'down',
         'updated_at': service.updated_at,
         'disabled_reason': service.disabled_reason,
@@ -70,10 +96,37 @@ _SERVICE = schema.extend(answers.whole({
 _CLUSTERED = schema.extend(_SERVICE, {'cluster': answers.NULL}, required=['cluster'])
 _ANSWER = {
     since: schema.wrapped('services', schema.array(service)) for since, service in (
-        (BASE, _SERVICE), (_CLUSTERS, _CLUSTERED),
+        (operation.BASE, _SERVICE), (_CLUSTERS, _CLUSTERED),
         (_BACKENDS, schema.extend(_CLUSTERED, {'backend_state': _WORD})))}
 
+_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_NAMED = schema.obj({'host': _NAME, 'binary': _NAME, 'service': _NAME}, required=['host'],
+                    anyOf=[{'required': ['binary']}, {'required': ['service']}])
+_WITH_REASON = schema.extend(_NAMED, {'disabled_reason': _NAME}, required=['disabled_reason'])
+_CHANGED = answers.whole({
+    'host': answers.TEXT,
+    'service': answers.TEXT,
+    'binary': answers.TEXT,
+    'disabled': answers.BOOLEAN,
+    'status': {'enum': ['enabled', 'disabled']},
+})
+_TOLD_WHY = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
+                          required=['disabled_reason'])
+
 OPERATIONS = (
-    Operation('GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
-              summary='List the processes of the service.'),
+    operation.Operation(
+        'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
+        summary='List the processes of the service.'),
+    operation.Operation(
+        'PUT', '/os-services/enable', enable, policy=policies.UPDATE,
+        body={operation.BASE: _NAMED}, answer={operation.BASE: _TOLD_WHY},
+        faults=(errors.ServiceNotFound,), summary='Take a process into use again.'),
+    operation.Operation(
+        'PUT', '/os-services/disable', disable, policy=policies.UPDATE,
+        body={operation.BASE: _NAMED}, answer={operation.BASE: _CHANGED},
+        faults=(errors.ServiceNotFound,), summary='Take a process out of use.'),
+    operation.Operation(
+        'PUT', '/os-services/disable-log-reason', disable_log_reason, policy=policies.UPDATE,
+        body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _TOLD_WHY},
+        faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
 )

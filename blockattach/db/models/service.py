@@ -15,6 +15,8 @@ services = sa.Table(
     sa.Column('disabled_reason', sa.String(base.NAME_LENGTH)),
     # Names the life of the process that wrote last: what an earlier life owned is orphaned.
     sa.Column('incarnation', sa.String(64), nullable=False),
+    # A name of `blockattach.rpc.history`; NULL: one from before there was this column.
+    sa.Column('release', sa.String(16)),
     sa.Column('reported_at', base.Timestamp, nullable=False),
     *base.timestamps(),
     sa.UniqueConstraint('binary', 'host'),

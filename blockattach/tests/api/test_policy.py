@@ -88,7 +88,7 @@ class PolicyTest(base.ApiTestCase):
         method, path, *_ = row['operation'].split(' ')
         if 'id' in row:
             path = path.replace('{id}', self.things[row['id']]())
-        path = path.replace('{key}', row.get('key', ''))
+        path = path.replace('{key}', row.get('key', '')).replace('{host}', http.HOST)
         asked = f'volume {http.LATEST}'
         if 'asks_for' in row:
             asked = f'{asked}, {row["asks_for"]}'

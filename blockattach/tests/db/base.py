@@ -41,12 +41,17 @@ class DatabaseTestCase(unittest.TestCase):
 
 def on_chosen_databases(case):
     """Run the class on SQLite, or on the databases that the environment names."""
-    return _on(_CHOSEN or (database.SQLITE,), case)
+    return _on(_CHOSEN or database.KINDS, case)
 
 
 def on_every_database(case):
     """Run the class on every kind of database, unless the environment names some."""
     return _on(_CHOSEN or database.KINDS, case)
+
+
+def on_every_server(case):
+    """Run the class on MariaDB and on PostgreSQL; on SQLite it would have nothing to show."""
+    _on([kind for kind in _CHOSEN or database.KINDS if kind != database.SQLITE], case)
 
 
 def _on(kinds, case):

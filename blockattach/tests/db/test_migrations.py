@@ -33,7 +33,7 @@ class MigrationTest(base.DatabaseTestCase):
     MIGRATED = False
 
     def test_an_empty_database_has_no_version(self):
-        self.assertIsNone(migrate.version(self.database.engine))
+        self.assertEqual((None, None), migrate.version(self.database.engine))
 
     def test_the_tables_are_those_of_the_models(self):
         migrate.upgrade(self.database.engine)

@@ -8,6 +8,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import messages
+from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import shared_connections
 from blockattach.db import volume_queries
@@ -97,6 +98,7 @@ class PlanTest(base.DatabaseTestCase):
             'wanted': lambda: grants.wanted(self.database, self.volume.id),
             'wanted by one': lambda: grants.wanted(self.database, self.volume.id, 'iqn.a'),
             'shared connections': lambda: shared_connections.of(self.database, [self.row.id]),
+            'overview': lambda: overview.read(self.database),
             'counts': lambda: attachment_counts.by_volume(self.database, [self.volume.id]),
             'credential': lambda: grants.credential(self.database, self.volume.id, 'iqn.a')})
 

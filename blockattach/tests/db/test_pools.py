@@ -131,6 +131,13 @@ class ForgetTest(PoolCase):
         with self.assertRaisesRegex(errors.PoolNotFound, 'h@b#p'):
             self.get()
 
+    def test_all_of_a_backend_that_is_gone_but_those_with_volumes(self):
+        self.report(('h@b#p', THICK), ('h@b#q', THICK))
+        self.report(('h@c#p', THICK), host='h@c')
+        self.place('h@b#p', 7)
+        pools.forget(self.db, 'h@b')
+        self.assertEqual(['h@b#p', 'h@c#p'], self.names())
+
 
 @base.on_chosen_databases
 class UpTest(PoolCase):

@@ -66,6 +66,23 @@ class RegisterTest(ServiceCase):
             thread.join()
         self.assertEqual((8, 1), (len(ids), len(set(ids))))
 
+    def test_many_of_different_names_at_once(self):
+        failures, start = [], threading.Barrier(10)
+
+        def register(number):
+            start.wait()
+            try:
+                self.register(host=f'h{number}')
+            except Exception as exc:
+                failures.append(exc)
+        threads = [threading.Thread(target=register, args=(number,)) for number in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        self.assertEqual(10, len(services.list_all(self.db, DOWN_AFTER)))
+
 
 @base.on_chosen_databases
 class HeartbeatTest(ServiceCase):
@@ -137,3 +154,31 @@ class DisableTest(ServiceCase):
     def test_unknown(self):
         with self.assertRaises(errors.ServiceNotFound):
             services.set_disabled(self.db, binaries.VOLUME, 'x@y', True)
+
+
+@base.on_chosen_databases
+class RemoveTest(ServiceCase):
+    def test_one_that_is_silent(self):
+        self.silence(self.register(), DOWN_AFTER + 1)
+        other = self.register(host='h@c')
+        services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        self.assertEqual([other.uuid],
+                         [one.uuid for one in services.list_all(self.db, DOWN_AFTER)])
+
+    def test_one_that_lives_stays(self):
+        self.register()
+        with self.assertRaisesRegex(errors.Conflict, 'stop it first'):
+            services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        self.assertEqual(1, len(services.list_all(self.db, DOWN_AFTER)))
+
+    def test_one_that_is_not_there(self):
+        with self.assertRaises(errors.ServiceNotFound):
+            services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+
+    def test_one_that_was_removed_comes_back_by_itself(self):
+        presence = services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova')
+        presence.beat()
+        self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
+        services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        presence.beat()
+        self.assertTrue(services.is_up(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER))

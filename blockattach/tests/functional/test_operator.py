@@ -128,8 +128,12 @@ class ListenTest(base.StackTestCase):
             self.assertEqual(200, answer.status)
         self.assertNotIn('WARNING', log)
 
-    def test_an_address_that_strangers_reach_is_warned_of(self):
-        line, log = self.serve('0.0.0.0:0')
-        self.assertTrue(line)
-        self.assertIn('WARNING', log)
-        self.assertIn('requests are not authenticated host=0.0.0.0', log)
+    def test_an_address_that_strangers_reach_is_not_listened_on(self):
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            done = subprocess.run(
+                [sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', folder,
+                 '--listen', '0.0.0.0:0', '--backend', 'fake', '--log-file', f'{folder}/log'],
+                capture_output=True, text=True, timeout=stack.START_SECONDS, check=False)
+        self.assertEqual((1, ''), (done.returncode, done.stdout), done.stderr)
+        line, = done.stderr.splitlines()
+        self.assertIn('cannot listen on 0.0.0.0 without authentication', line)

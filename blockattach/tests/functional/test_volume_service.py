@@ -1,8 +1,10 @@
 """A volume service starts and stops whole: nothing of it is left running, whatever fails."""
 import functools
+import queue
 import threading
 
 from blockattach import clock as clocks
+from blockattach import context
 from blockattach import errors
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
@@ -187,6 +189,19 @@ class StopTest(ServiceCase):
         self.listener.stop_fault = None
         self.assert_nothing_runs()
         self.assertFalse(self.daemon.running())
+
+
+class WorkersTest(ServiceCase):
+
+    def test_what_goes_on_after_the_answer_has_no_end(self):
+        """Whoever waited has been answered; what is called then has all its time."""
+        seen = queue.SimpleQueue()
+        self.build()
+        self.addCleanup(self.workers.stop)
+        caller = context.admin_context()
+        caller.deadline = 0.0
+        self.workers.later(lambda who: seen.put(who.deadline), caller)
+        self.assertIsNone(seen.get(timeout=lives.WAIT_SECONDS))
 
 
 class PeriodicTest(lives.WorldTestCase):

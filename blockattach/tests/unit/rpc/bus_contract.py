@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from oslo_config import cfg
+from oslo_context import context as oslo_context
 
 from blockattach import context
 from blockattach import errors
@@ -44,22 +45,27 @@ class LogQueue(logging.Handler):
         self.records.put(record)
 
 
-class BusContract(Base):
-    """Behaviours that hold over every transport."""
+class BusTestCase(Base):
+    """What tests of a bus share, whichever transport carries it."""
 
     url: str
 
     def setUp(self) -> None:
         super().setUp()
-        self.settings = dataclasses.replace(SETTINGS, topic_prefix=f'test-{uuid.uuid4().hex}')
+        self.settings = dataclasses.replace(SETTINGS, topic_prefix=self.make_prefix())
         self.bus = self.make_bus()
         self.ctxt = context.admin_context()
 
-    def make_bus(self, url: str | None = None) -> transport.Bus:
+    def make_prefix(self) -> str:
+        """What every topic of the test begins with."""
+        return f'test-{uuid.uuid4().hex}'
+
+    def make_bus(self, url: str | None = None, **more: Any) -> transport.Bus:
         """A bus of its own, closed after the test."""
         conf = private_conf()
         self.adapt(conf)
-        bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings)
+        bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings,
+                            **more)
         self.addCleanup(bus.close)
         return bus
 
@@ -80,6 +86,18 @@ class BusContract(Base):
 
     def heard(self, endpoint: probe.ProbeEndpoint) -> Any:
         return endpoint.heard.get(timeout=probe.PATIENCE)
+
+    def logged(self) -> LogQueue:
+        """What the bus logs from now on, in whichever thread."""
+        logger = logging.getLogger('blockattach.rpc.transport')
+        log = LogQueue()
+        logger.addHandler(log)
+        self.addCleanup(logger.removeHandler, log)
+        return log
+
+
+class BusContract(BusTestCase):
+    """Behaviours that hold over every transport."""
 
     def assert_unreachable(self, client: probe.ProbeClient) -> None:
         with self.assertRaises(errors.ServiceUnreachable) as caught:
@@ -155,10 +173,7 @@ class BusContract(Base):
     def test_a_failing_cast_is_logged_and_harms_no_other(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
-        logger = logging.getLogger('blockattach.rpc.transport')
-        log = LogQueue()
-        logger.addHandler(log)
-        self.addCleanup(logger.removeHandler, log)
+        log = self.logged()
         self.client('one').note(self.ctxt, 'fail')
         record = log.records.get(timeout=probe.PATIENCE)
         self.assertEqual(logging.ERROR, record.levelno)
@@ -199,13 +214,36 @@ class BusContract(Base):
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         ctxt = context.RequestContext(auth_token='hunter2', user_id='u', project_id='p',
-                                      roles=['member'], is_admin=True, overwrite=False)
+                                      roles=['member'], service_roles=['service'],
+                                      is_admin=True, overwrite=False)
         self.client('one').echo(ctxt, 1)
         seen = endpoint.contexts[0]
         self.assertIsInstance(seen, context.RequestContext)
         self.assertIsNone(seen.auth_token)
-        for field in ('user_id', 'project_id', 'roles', 'is_admin', 'request_id'):
+        for field in ('user_id', 'project_id', 'roles', 'service_roles', 'is_admin',
+                      'request_id'):
             self.assertEqual(getattr(ctxt, field), getattr(seen, field), field)
+
+    def test_a_context_of_a_consumers_own_will_do(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        ctxt = oslo_context.RequestContext(user_id='u', project_id='p', roles=['member'],
+                                           service_roles=['service'], overwrite=False)
+        self.client('one').echo(ctxt, 1)
+        seen = endpoint.contexts[0]
+        self.assertEqual(('u', 'p', ['member'], ['service'], ctxt.request_id),
+                         (seen.user_id, seen.project_id, seen.roles, seen.service_roles,
+                          seen.request_id))
+
+    def test_arguments_in_the_wrong_form_are_refused_clearly(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        invoke = self.bus.client(probe.ProbeInterface, server='one')
+        for arguments in ({}, {'value': 1, 'more': 2}):
+            with self.subTest(arguments), self.assertRaises(errors.InvalidInput) as caught:
+                invoke(self.ctxt, 'echo', **arguments)
+            self.assertIn('echo', str(caught.exception))
+        self.assertEqual([], endpoint.contexts)
 
     def test_many_threads_get_each_its_own_answer(self) -> None:
         self.serve(probe.ProbeEndpoint())

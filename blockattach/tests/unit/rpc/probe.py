@@ -42,6 +42,11 @@ class ProbeInterface(contract.Interface):
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         """Remembered by one."""
 
+    @contract.cast(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
+        """Remembered by one, if it comes soon."""
+
     @contract.fanout(since='1.0')
     @abc.abstractmethod
     def tell(self, ctxt: context.RequestContext, value: Any) -> None:
@@ -97,6 +102,9 @@ class ProbeEndpoint(ProbeInterface):
             raise Unforeseen(value)
         self.heard.put(value)
 
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
+        self.heard.put(value)
+
     def tell(self, ctxt: context.RequestContext, value: Any) -> None:
         self.heard.put(value)
 
@@ -125,6 +133,9 @@ class ProbeClient(ProbeInterface):
 
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         self._invoke(ctxt, 'note', value=value)
+
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
+        self._invoke(ctxt, 'offer', value=value)
 
     def tell(self, ctxt: context.RequestContext, value: Any) -> None:
         self._invoke(ctxt, 'tell', value=value)

@@ -10,6 +10,7 @@ from blockattach import clock
 from blockattach import errors
 from blockattach.rpc import inproc
 from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import bus_deadlines
 from blockattach.tests.unit.rpc import probe
 
 
@@ -21,6 +22,14 @@ class JumpingClock(clock.Clock):
 
     def monotonic(self) -> float:
         return next(self._times)
+
+
+class InprocDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
+    """Deadlines travel here as everywhere."""
+
+    def setUp(self) -> None:
+        self.url = f'inproc://{uuid.uuid4().hex}/'
+        super().setUp()
 
 
 class InprocBusTest(bus_contract.BusContract, unittest.TestCase):

@@ -11,11 +11,12 @@ from oslo_config import cfg
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import options
+from blockattach.http import keystone
 from blockattach.policy import enforcer
 from blockattach.rpc import transport
 from blockattach.testing import make
 from blockattach.testing import nova
-from blockattach.wiring import api
+from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
 PATIENCE = 10
@@ -64,12 +65,12 @@ class DetachRuleTest(WiringTestCase):
 
     def test_without_a_nova_the_rule_rests(self):
         base = self.base()
-        api.build_detach_rule(base).check(self.caller(), self.attached(base))
+        attachments.build_detach_rule(base).check(self.caller(), self.attached(base))
 
     def test_with_a_nova_it_holds(self):
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
-        rule, attachment = api.build_detach_rule(base), self.attached(base)
+        rule, attachment = attachments.build_detach_rule(base), self.attached(base)
         rule.check(self.caller('service'), attachment)
         with self.assertRaises(errors.AttachmentInUseByServer):
             rule.check(self.caller(), attachment)
@@ -79,13 +80,11 @@ class DetachRuleTest(WiringTestCase):
 
     def test_with_keystone_it_holds_and_says_what_is_missing(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
+        keystone.register(self.conf)
+        self.conf.set_override('service_token_roles', ['services'], group='keystone_authtoken')
         base = self.base()
-        with self.assertRaisesRegex(errors.ConfigurationError, 'keystone_authtoken'):
-            api.build_detach_rule(base)
-        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['services'])],
-                                group='keystone_authtoken')
-        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
-            rule = api.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
+            rule = attachments.build_detach_rule(base)
         attachment = self.attached(base)
         rule.check(self.caller('services'), attachment)
         with self.assertRaises(errors.NovaUnavailable):
@@ -95,11 +94,9 @@ class DetachRuleTest(WiringTestCase):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
         self.conf.set_override('detach_rule', 'off', group='nova')
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
-        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['service'])],
-                                group='keystone_authtoken')
         base = self.base()
-        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
-            rule = api.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
+            rule = attachments.build_detach_rule(base)
         rule.check(self.caller(), self.attached(base))
         self.assertEqual([], self.nova.requests)
 

@@ -1,0 +1,104 @@
+"""Sealing keys in a file, one a line. Whoever uses it notices a change by himself."""
+import contextlib
+import os
+import secrets as random_source
+from collections.abc import Iterable
+from collections.abc import Sequence
+
+from blockattach import errors
+from blockattach import secrets
+from blockattach.conf import changing
+
+
+class KeyFile(secrets.Sealer):
+    """Seals with the first key of the file, as it is now."""
+
+    def __init__(self, path: str) -> None:
+        """Read it; the first start makes it, readable by its owner only.
+
+        :raises ConfigurationError: it cannot be made or read, or holds no valid key
+        """
+        self.path = path
+        try:
+            _make(path)
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
+        self._file = changing.ChangingFile(path, _parse)
+
+    def ring(self) -> Sequence[secrets.Key]:
+        """Those in the file; while it holds none, those that it held before."""
+        return self._file.said()
+
+    def add(self) -> str:
+        """Put a fresh key at the end."""
+        text = secrets.new_key()
+        self._write([*self._lines(), text])
+        return f'Key {secrets.Key(text).id} in {self.path} opens, and seals nothing yet.'
+
+    def promote(self) -> str:
+        """Put the last key first."""
+        *others, last = self._lines()
+        self._write([last, *others])
+        return f'Key {secrets.Key(last).id} in {self.path} seals from now on.'
+
+    def keep_first(self) -> str:
+        """Leave one key in the file."""
+        first, *_ = self._lines()
+        self._write([first])
+        return f'Key {secrets.Key(first).id} is the only one in {self.path}.'
+
+    def _lines(self) -> list[bytes]:
+        with open(self.path, 'rb') as file:
+            return file.read().split()
+
+    def _write(self, keys: Iterable[bytes]) -> None:
+        """At once, or not at all; whose file it is stays."""
+        try:
+            before = os.stat(self.path)
+            draft = _draft(self.path, keys)
+            try:
+                os.chown(draft, before.st_uid, before.st_gid)
+                os.replace(draft, self.path)
+            except BaseException:
+                os.unlink(draft)
+                raise
+        except OSError as exc:
+            raise _unusable(self.path, exc) from exc
+
+
+def _parse(text: str) -> Sequence[secrets.Key]:
+    try:
+        keys = tuple(secrets.Key(line.encode()) for line in text.split())
+    except ValueError:
+        keys = ()
+    if not keys:
+        raise errors.ConfigurationError(reason='it holds no valid Fernet key')
+    return keys
+
+
+def _make(path: str) -> None:
+    """Make it whole or not at all, also when two processes start at once."""
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    draft = _draft(path, [secrets.new_key()])
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
+
+
+def _draft(path: str, keys: Iterable[bytes]) -> str:
+    """A file beside it with these keys, on the disk."""
+    draft = f'{path}.{os.getpid()}.{random_source.token_hex(4)}'
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, 'wb') as file:
+        file.write(b''.join(key + b'\n' for key in keys))
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
+
+
+def _unusable(path: str, exc: OSError) -> errors.ConfigurationError:
+    return errors.ConfigurationError(reason=f'cannot use the key file {path}: {exc.strerror}')

@@ -1,0 +1,129 @@
+"""The API under the WSGI servers of the examples in etc/: several processes, many threads."""
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from blockattach.testing import servers
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+from blockattach.tests.rules import sources
+
+ETC = sources.ROOT / 'etc'
+CONFIGURATION = """
+[DEFAULT]
+state_path = {folder}/state
+transport_url = {broker}
+[database]
+connection = sqlite:///{folder}/blockattach.sqlite
+[volume]
+enabled_backends = disks
+[disks]
+store = fake
+target = fake
+"""
+REQUESTS = 60
+
+
+def own_address():
+    """An address that other machines know this one by; None if there is none."""
+    with (contextlib.suppress(OSError),
+          socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe):
+        # Nothing is sent.
+        probe.connect(('192.0.2.1', 9))
+        found = probe.getsockname()[0]
+        return None if found.startswith('127.') else found
+    return None
+
+
+class WsgiServersTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.port = servers.free_port()
+        self.log = self.folder / 'server.log'
+        self.configuration = self.folder / 'blockattach.conf'
+        # Nothing is sent, so a broker that is not there is not asked for.
+        self.configuration.write_text(CONFIGURATION.format(
+            folder=folder.name, broker=f'rabbit://guest:guest@127.0.0.1:{servers.free_port()}/'))
+        subprocess.run([sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
+                        self.configuration, 'db', 'sync'], check=True, capture_output=True,
+                       timeout=stack.START_SECONDS)
+
+    def serve(self, *command, **environment):
+        with self.log.open('wb') as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder,
+                env={**os.environ, **environment,
+                     'PATH': f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}',
+                     'BLOCKATTACH_CONFIG_FILES': str(self.configuration)})
+        self.addCleanup(self.end, process)
+        self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
+        self.assertTrue(base.wait_for(lambda: self.answers() or process.poll() is not None))
+        self.assertIsNone(process.poll(), self.log.read_text())
+        return process
+
+    def answers(self):
+        with contextlib.suppress(OSError):
+            return self.api.ask('GET', '/volumes')[0] == 200
+        return False
+
+    def end(self, process):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(stack.STOP_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+
+    def check_serves(self, process):
+        status, made = self.api.ask('POST', '/types', {'volume_type': {'name': 'shared'}})
+        self.assertEqual(200, status, made)
+        with concurrent.futures.ThreadPoolExecutor(8) as many:
+            answers = list(many.map(lambda _: self.api.ask('GET', '/types/' + made[
+                'volume_type']['id'])[0], range(REQUESTS)))
+        self.assertEqual([200] * REQUESTS, answers)
+        self.assertEqual(404, self.api.ask('GET', f'/volumes/{base.instance("none")}')[0])
+        self.end(process)
+        self.assertNotIn('Traceback', self.log.read_text())
+
+    def test_uwsgi(self):
+        example = (ETC / 'uwsgi' / 'blockattach-api.ini').read_text()
+        self.assertIn('127.0.0.1:8776', example)
+        ini = self.folder / 'blockattach-api.ini'
+        ini.write_text(example.replace('127.0.0.1:8776', f'127.0.0.1:{self.port}'))
+        self.check_serves(self.serve('uwsgi', '--ini', str(ini)))
+
+    def test_without_authentication_only_this_machine_is_served(self):
+        """The server listens where it is told to; a request from elsewhere is refused."""
+        own = own_address()
+        self.outside_program(own, 'a network')
+        self.serve(str(ETC / 'granian' / 'blockattach-api.sh'), HOST='0.0.0.0',
+                   PORT=str(self.port))
+        self.check_refused(own)
+
+    def test_without_authentication_uwsgi_serves_only_this_machine(self):
+        own = own_address()
+        self.outside_program(own, 'a network')
+        self.serve('uwsgi', '--http-socket', f'0.0.0.0:{self.port}', '--module',
+                   'blockattach.wsgi:application', '--master', '--lazy-apps', '--enable-threads',
+                   '--need-app', '--die-on-term', '--buffer-size', '65535', '--add-header',
+                   'Connection: close')
+        self.check_refused(own)
+
+    def check_refused(self, own):
+        status, answer = base.Api(f'http://{own}:{self.port}/v3').ask('GET', '/volumes')
+        self.assertEqual(403, status)
+        self.assertIn('same machine', answer['forbidden']['message'])
+
+    def test_granian(self):
+        self.check_serves(self.serve(str(ETC / 'granian' / 'blockattach-api.sh'),
+                                     PORT=str(self.port)))
