@@ -128,6 +128,8 @@ def register(conf: cfg.ConfigOpts) -> None:
     """
     oslo_log.set_defaults(default_log_levels=[
         'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
+        # Where the driver of notifications is "log", they are its lines.
+        'oslo.messaging.notification=INFO',
         # It warns of what arrives while a connection is closed, at each stop.
         'amqp=ERROR',
         'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',

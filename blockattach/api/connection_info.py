@@ -41,10 +41,11 @@ _SOMETIMES = {
 _NAMED = {'driver_volume_type': answers.TEXT, 'attachment_id': schema.UUID}
 
 FLAT: schema.Schema = {'anyOf': [
+    answers.NULL,
     schema.obj(),
     schema.obj({**_ALWAYS, **_SOMETIMES, **_NAMED}, required=[*_ALWAYS, *_NAMED]),
 ]}
-"""Empty before a connector came."""
+"""Empty before a connector came; null where os-attach told of a consumer without one."""
 
 NESTED: schema.Schema = answers.whole({
     'driver_volume_type': answers.TEXT,
@@ -54,7 +55,7 @@ NESTED: schema.Schema = answers.whole({
 
 
 def flat(services: api_services.ApiServices, call: operation.Call,
-         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
+         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
     """By the attachments' ids, with the credentials that the caller may see."""
     return connections.shown(services.database, services.policy, call.context, attachments)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from blockattach.cmd import process
 
 if TYPE_CHECKING:
-    from oslo_config import cfg
+    pass
 
 NAME = 'blockattach-manage'
 

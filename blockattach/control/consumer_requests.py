@@ -30,9 +30,10 @@ _OPERATION = ('RPC', 'attachments.create')
 
 
 def wish(volume: records.Volume, instance_uuid: Any, connector: Any,
-         mode: Any) -> attachments.Wish:
+         mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 
+    :param forbidden_by: as `blockattach.policy.joining` says
     :raises InvalidInput: an argument is malformed
     """
     if instance_uuid is not None and not is_id(instance_uuid):
@@ -41,7 +42,7 @@ def wish(volume: records.Volume, instance_uuid: Any, connector: Any,
         raise _invalid('mode', 'rw or ro')
     return attachments.Wish(
         volume.id, volume.project_id, instance_uuid, mode and connection.AccessMode(mode),
-        connector_of(connector) if connector else None)
+        connector_of(connector) if connector else None, forbidden_by=forbidden_by)
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:

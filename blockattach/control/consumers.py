@@ -45,8 +45,11 @@ class Consumers:
             raise errors.VolumeNotFound(volume_id=volume_id)
         found = access.volume(caller, self._database, volume_id)
         self._policy.authorize(caller, policies.CREATE, found.project_id)
-        joining.authorize(self._policy, caller, found)
         return found
+
+    def forbidden_by(self, caller: context.RequestContext, volume: records.Volume) -> str | None:
+        """As `blockattach.policy.joining`."""
+        return joining.forbidden_by(self._policy, caller, volume)
 
     def attachment(self, caller: context.RequestContext, rule: str,
                    attachment_id: str) -> records.Attachment:

@@ -32,7 +32,8 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                idempotency_key: str | None) -> carriers.Attachment:
         """Hold a volume, and with a connector let its host in too."""
         volume = self._consumers.volume(ctxt, volume_id)
-        wish = consumer_requests.wish(volume, instance_uuid, connector, mode)
+        wish = consumer_requests.wish(volume, instance_uuid, connector, mode,
+                                      self._consumers.forbidden_by(ctxt, volume))
         request = consumer_requests.named(ctxt, idempotency_key, {
             'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,
             'mode': mode})

@@ -3,9 +3,9 @@ import dataclasses
 
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
+from blockattach.control import moves
 from blockattach.control import repeats
 from blockattach.db import engine
-from blockattach.rpc import notifications
 from blockattach.telemetry import acts
 
 
@@ -14,9 +14,9 @@ class Parts:
     """Made once a process."""
 
     database: engine.Database
+    moves: moves.AttachmentMoves
     backend: backend_calls.BackendCalls
     repeats: repeats.Repeats
     rule: detach_rule.DetachRule
     """Who may end an attachment that Nova uses."""
-    notifications: notifications.AttachmentNotifications
     telemetry: acts.Telemetry = dataclasses.field(default_factory=acts.Telemetry)

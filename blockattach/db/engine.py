@@ -34,6 +34,7 @@ LOG = oslo_log.getLogger(__name__)
 
 _SQLITE_BUSY_SECONDS = 20
 _SQLITE_WAL_TRIES = 10
+_NOT_SERIALISED = '40001'
 WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
 
@@ -232,15 +233,19 @@ def _patiently(ask: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a verb whose transaction the database threw out (deadlock, serialisation), or whose
+    """Repeat a verb, from its beginning, whose transaction the database threw out, or whose
     connection was lost before it had committed.
+
+    Thrown out by a deadlock, a failed serialisation, or whatever the verb itself raises
+    RetryRequest for. There are no savepoints: MariaDB throws out the whole transaction at a
+    deadlock, and what went on after that would write the rest of it alone.
 
     :raises DatabaseUnavailable: it stays away
     """
     wrapped: Callable[_P, _R] = oslo_db_api.wrap_db_retry(
         max_retries=5, retry_interval=0.05, inc_retry_interval=True, max_retry_interval=1,
         jitter=True, retry_on_deadlock=True, retry_on_disconnect=True,
-        exception_checker=_is_deadlock)(_counted(verb))
+        exception_checker=_not_serialised)(_counted(verb))
 
     @functools.wraps(verb)
     def told(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -251,12 +256,15 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     return told
 
 
-def _is_deadlock(exc: Exception) -> bool:
-    """Also one within a savepoint: MariaDB has forgotten that when it is told to go back to it,
-    and oslo.db says by which error it came to that."""
-    return isinstance(exc, oslo_db_exception.DBDeadlock) or (
-        isinstance(exc, oslo_db_exception.DBError)
-        and isinstance(exc.cause, oslo_db_exception.DBDeadlock))
+def _is_thrown_out(error: Exception) -> bool:
+    """Whether the database asks for the whole of it once more."""
+    return isinstance(error, oslo_db_exception.DBDeadlock) or _not_serialised(error)
+
+
+def _not_serialised(error: Exception) -> bool:
+    """PostgreSQL could not serialise; oslo.db has no name for that."""
+    return (isinstance(error, sa.exc.DBAPIError)
+            and getattr(error.orig, 'pgcode', None) == _NOT_SERIALISED)
 
 
 def _counted(verb: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -267,8 +275,8 @@ def _counted(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     def tried(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return verb(*args, **kwargs)
-        except oslo_db_exception.DBError as exc:
-            if isinstance(exc, oslo_db_exception.DBConnectionError) or _is_deadlock(exc):
+        except (oslo_db_exception.DBError, sa.exc.DBAPIError) as exc:
+            if isinstance(exc, oslo_db_exception.DBConnectionError) or _is_thrown_out(exc):
                 database: Any = args[0]
                 database.telemetry.database_retry(name)
             raise

@@ -26,6 +26,8 @@ NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends in place of a token."""
 LONGEST_ID = 255
 _CONFIRMED = 'Confirmed'
+NO_PROJECT = ''
+"""Of a token for a domain or for the system. No thing has it; None would be any project's."""
 
 
 def anonymous(request: webob.Request) -> request_context.RequestContext:
@@ -133,5 +135,6 @@ class KeystoneAuthentication:
         if context.project_id or context.domain_id:
             # A token has one scope; what auth_token says here may be that of the service's token.
             context.system_scope = None
+        context.project_id = context.project_id or NO_PROJECT
         context.is_admin = self._is_admin(context)
         return context

@@ -11,7 +11,6 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 

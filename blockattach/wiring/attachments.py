@@ -8,6 +8,7 @@ from blockattach.conf import nova as nova_conf
 from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
+from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import repeats
 from blockattach.db import attachment_queries
@@ -32,12 +33,12 @@ def build_attachments(base: foundation.Foundation, volume_services: volume_rpc.V
 
     :raises ConfigurationError: as `build_detach_rule`
     """
+    moving = moves.AttachmentMoves(base.database, base.attachment_notifications)
     return attachments.AttachmentControl(parts.Parts(
-        database=base.database,
-        backend=backend_calls.BackendCalls(base.database, volume_services,
+        database=base.database, moves=moving,
+        backend=backend_calls.BackendCalls(moving, volume_services,
                                            base.control.backend_seconds, base.telemetry),
-        repeats=named, rule=build_detach_rule(base), notifications=base.attachment_notifications,
-        telemetry=base.telemetry))
+        repeats=named, rule=build_detach_rule(base), telemetry=base.telemetry))
 
 
 def build_detach_rule(base: foundation.Foundation) -> detach_rule.DetachRule:

@@ -213,7 +213,7 @@ def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
         database=database, transport=bus_transport, bus=bus, probe=broker,
         monitor=watching, reloads=reloads, observation=observed, notifier=told,
         attachment_notifications=notifications.AttachmentNotifications(
-            told, functools.partial(volume_queries.get, database),
+            told, functools.partial(volume_queries.get_even_gone, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=time)
 

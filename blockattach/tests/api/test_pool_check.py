@@ -4,6 +4,7 @@ from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.testing import clock
 from blockattach.testing import http
+from blockattach.testing import in_process
 from blockattach.testing import make
 from blockattach.tests.api import base
 
@@ -145,7 +146,7 @@ class StartingTest(CheckTestCase):
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
                  "WHERE host = 'storage-2@fake'")
         self.assert_status(202, self.ask(volume_type='gold'))
-        self.clock.advance(61)
+        self.clock.advance(in_process.DOWN_AFTER + 1)
         self.assert_fault(400, 'it does not report tier', self.ask(volume_type='gold'))
 
 
