@@ -74,6 +74,13 @@ class Record:
         return self.name.replace('-', '_')
 
 
+def make_scratch(path: str) -> None:
+    """Make the folder, unless it is there. Servers run as other accounts, each in a folder of its
+    own in it."""
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, _SEARCHABLE)
+
+
 class StateDirectory:
     """Where a cloud keeps its files. Nobody else may look into it."""
 
@@ -137,9 +144,6 @@ class StateDirectory:
         mark = uuid.uuid4().hex
         record = Record(mark, os.path.join(tempfile.gettempdir(), f'blockattach-{mark}'), **facts)
         self.save(record)
-        # Servers run as other accounts, each in a folder of its own below.
-        os.mkdir(record.scratch, _SEARCHABLE)
-        os.chmod(record.scratch, _SEARCHABLE)
         return record
 
     def save(self, record: Record) -> None:

@@ -115,7 +115,8 @@ class Devcloud:
         """Whether it was whole once and what it stands on is there, so that its services can be
         started again."""
         return record.complete and all(map(foundation.answers, record.found.values())) and all(
-            map(processes.is_alive, _apart(record)[0]))
+            processes.is_alive(one) for one in _apart(record)[0]
+            if one.name != foundation.MEMCACHED)
 
     def _make(self, cloud: str | None) -> None:
         record = self._state.begin(found=foundation.find(cloud), keystone=cloud,
@@ -142,24 +143,30 @@ class Devcloud:
         for kind, url in record.found.items():
             commands.say(f'Using {kind} at {foundation.place_of(url)}')
 
-        def remember(kind: str, server: servers.Server) -> None:
-            self._remember(record, records.Process(
-                kind, server.pid, processes.born(server.pid) or services.ENDED,
-                self._now(), server.port))
-            commands.say(f'Started {kind} on port {server.port}')
-
-        under = foundation.Servers(record, remember)
+        under = self._servers(record)
         under.start()
         identity = identities.fill(under.cloud(), record.name, under.urls[foundation.KEYSTONE],
                                    services.endpoints(record))
         return services.Ground(under.make_database(), under.urls[servers.RABBITMQ], identity,
                                under.urls.get(foundation.MEMCACHED), secrets.token_urlsafe(24))
 
+    def _servers(self, record: records.Record) -> foundation.Servers:
+        def remember(kind: str, server: servers.Server) -> None:
+            self._remember(record, records.Process(
+                kind, server.pid, processes.born(server.pid) or services.ENDED,
+                self._now(), server.port))
+            commands.say(f'Started {kind} on port {server.port}')
+
+        return foundation.Servers(record, remember)
+
     def _restart(self, record: records.Record) -> None:
         """Start those of our processes that do not live."""
         gone = [service for service in services.SERVICES
                 if not processes.is_alive(record.processes[service.name])]
+        cache = record.processes.get(foundation.MEMCACHED)
         try:
+            if cache is not None and not processes.is_alive(cache):
+                self._servers(record).start_memcached_again(cache.port or 0)
             self._start(record, gone)
         except BaseException:
             _hear_no_more()

@@ -119,6 +119,14 @@ class Servers:
                 with contextlib.suppress(servers.CannotStart):
                     self._start(MEMCACHED, memcached.Memcached)
 
+    def start_memcached_again(self, port: int) -> None:
+        """What it knew is not missed.
+
+        :raises CannotStart: it does not come up
+        """
+        with _folder_of_temporary_files(self._record.scratch):
+            self._start(MEMCACHED, memcached.Memcached, port)
+
     def make_database(self) -> str:
         """The URL of a database of our own, and of an account that may do nothing else."""
         name, password = self._record.account, secrets.token_urlsafe(24)
@@ -136,8 +144,8 @@ class Servers:
         assert self._record.keystone is not None
         return connect(self._record.keystone)
 
-    def _start(self, kind: str, own: type[_Own]) -> _Own:
-        server = own(environment={processes.VARIABLE: self._record.mark})
+    def _start(self, kind: str, own: type[_Own], port: int | None = None) -> _Own:
+        server = own(port, environment={processes.VARIABLE: self._record.mark})
         server.start()
         self._started(kind, server)
         self.urls[kind] = server.url
@@ -192,6 +200,8 @@ def _administered(url: str) -> Iterator[Callable[..., Any]]:
 @contextlib.contextmanager
 def _folder_of_temporary_files(path: str) -> Iterator[None]:
     """So that what is left of an attempt that was cut off is found, too."""
+    # A machine that starts may empty the place of temporary files.
+    records.make_scratch(path)
     former, tempfile.tempdir = tempfile.tempdir, path
     try:
         yield

@@ -150,6 +150,8 @@ def _common(state: records.StateDirectory, name: str,
         'database': {'connection': ground.database},
         'api': {'auth_strategy': 'keystone', 'host': servers.LOOPBACK},
         'keystone_authtoken': ground.identity.middleware(),
+        # There is no Nova whose servers could still use what is detached.
+        'nova': {'detach_rule': 'off'},
         'health': {'interval': '2'}}
     for (group, option), value in rabbit.RabbitFixture(ground.broker, name).options().items():
         groups.setdefault(group, {})[option] = value

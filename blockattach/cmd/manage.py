@@ -106,10 +106,12 @@ def _add_commands(subparsers: Any) -> None:
             dest='verb', required=True)
         for verb, command in noun.commands.items():
             parser = verbs.add_parser(verb, help=command.text, description=command.text)
-            choice = parser.add_mutually_exclusive_group(required=command.one_needed)
-            for group, arguments in ((parser, command.arguments), (choice, command.one_of)):
-                for one in arguments:
-                    group.add_argument(one.name, help=one.text, **one.more)
+            for one in command.arguments:
+                parser.add_argument(one.name, help=one.text, **one.more)
+            if command.one_of:
+                choice = parser.add_mutually_exclusive_group(required=command.one_needed)
+                for one in command.one_of:
+                    choice.add_argument(one.name, help=one.text, **one.more)
 
 
 if __name__ == '__main__':

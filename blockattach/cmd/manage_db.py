@@ -43,10 +43,10 @@ def version(conf: cfg.ConfigOpts) -> None:
 
 def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     """Do them, and print what was done; an exit status as Nova and Cinder have it."""
-    most = _positive(conf, 'max_count')
     try:
+        most = _positive(conf, 'max_count')
         results = online_migrations.run(open_database(conf), most)
-    except errors.ConfigurationError as exc:
+    except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
         # Status 1 would say that it goes on by itself.
         print(f'blockattach-manage: {exc}', file=sys.stderr)
         return FAILED

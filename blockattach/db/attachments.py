@@ -282,7 +282,8 @@ def _connector_values(volume: sa.Row[Any], connector: Mapping[str, Any],
     if volume.readonly:
         mode = connections.AccessMode.RO
     return {
-        'connector': rows.to_json({**connector, 'mode': mode.value}), 'mode': mode.value,
+        'connector': rows.to_json(connections.masked({**connector, 'mode': mode.value})),
+        'mode': mode.value,
         'initiator': connections.initiator_of(connector), **_place_values(connector)}
 
 

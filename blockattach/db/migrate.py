@@ -99,7 +99,12 @@ def version(engine: sa.Engine) -> Version:
 
 def expected() -> Version:
     """What this release knows as the last."""
-    return _sorted(_scripts().get_heads())
+    return _sorted(scripts().get_heads())
+
+
+def scripts() -> script.ScriptDirectory:
+    """Every revision that this release knows."""
+    return script.ScriptDirectory.from_config(_settings())
 
 
 def sql(url: str) -> str:
@@ -129,7 +134,7 @@ def _run(engine: sa.Engine, choose: Callable[[Version], tuple[Phase, ...]]) -> N
 
 
 def _refuse_newer(found: Version) -> None:
-    known = {step.revision for step in _scripts().walk_revisions()}
+    known = {step.revision for step in scripts().walk_revisions()}
     for revision in filter(None, found):
         if revision not in known:
             raise errors.ConfigurationError(
@@ -139,10 +144,6 @@ def _refuse_newer(found: Version) -> None:
 
 def _head(phase: Phase) -> str:
     return f'{phase.name}@head'
-
-
-def _scripts() -> script.ScriptDirectory:
-    return script.ScriptDirectory.from_config(_settings())
 
 
 def _settings(output: io.StringIO | None = None) -> alembic_config.Config:

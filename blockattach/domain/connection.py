@@ -16,6 +16,23 @@ class AccessMode(enum.StrEnum):
     RO = 'ro'
 
 
+MASKED = '***'
+"""In place of a secret."""
+
+# A connector is whatever a host says of itself: what may be a secret is known by its name only.
+_SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
+
+
+def masked(connector: Any) -> Any:
+    """The connector without what may be a secret: so it is stored and shown."""
+    if isinstance(connector, Mapping):
+        return {key: MASKED if _SECRET.search(key) else masked(value)
+                for key, value in connector.items()}
+    if isinstance(connector, list):
+        return [masked(value) for value in connector]
+    return connector
+
+
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
     """The mode of a grant that several attachments of one initiator share."""
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO

@@ -59,7 +59,8 @@ def section_of(conf: cfg.ConfigOpts) -> str:
 def entrance(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Entrance:
     """The way in by a token; Keystone is asked when the first one comes.
 
-    What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in place.
+    What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
+    place.
 
     :param conf: that `register` has seen
     """

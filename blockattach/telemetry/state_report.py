@@ -68,7 +68,7 @@ class StateReport:
         self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._writing = threading.Thread(target=self._write_each, name='state-report',
                                          daemon=True)
-        self._trigger: _Trigger | None = None
+        self._watching: periodic.Periodic | None = None
 
     def add(self, title: str, section: Section) -> None:
         """Tell this too."""
@@ -81,8 +81,8 @@ class StateReport:
         """
         group = self._conf[GROUP]
         if group.file_event_handler:
-            self._trigger = _Trigger(group.file_event_handler, self.ask)
-            self._watching = periodic.Periodic('state-report-file', self._trigger.look,
+            trigger = _Trigger(group.file_event_handler, self.ask)
+            self._watching = periodic.Periodic('state-report-file', trigger.look,
                                                group.file_event_handler_interval, self._clock)
             self._watching.start()
         self._writing.start()
@@ -93,7 +93,7 @@ class StateReport:
 
     def stop(self) -> None:
         """Make none any more."""
-        if self._trigger is not None:
+        if self._watching is not None:
             self._watching.stop()
         if self._writing.is_alive():
             self._asked.put(False)

@@ -271,11 +271,12 @@ class PostgreSQL(Server):
 
 
 class RabbitMQ(Server):
-    """RabbitMQ without management; the account is guest with the password guest."""
+    """RabbitMQ without management; the account is guest. A subclass may have another password."""
 
     name = 'rabbitmq'
     account = 'rabbitmq'
     programs = ('rabbitmq-server', 'epmd')
+    password: ClassVar[str] = 'guest'
 
     def _prepare(self) -> None:
         self._node = f'blockattach-{uuid.uuid4().hex[:8]}@localhost'
@@ -284,6 +285,7 @@ class RabbitMQ(Server):
         config = self.directory / 'rabbitmq.conf'
         config.write_text(f'{self._listeners()}\n'
                           'disk_free_limit.absolute = 50MB\n'
+                          f'default_pass = {self.password}\n'
                           'log.console = true\nlog.file = false\n', 'utf-8')
         (self.directory / 'enabled_plugins').write_text('[].\n', 'utf-8')
         self._own(self.directory)
@@ -298,7 +300,7 @@ class RabbitMQ(Server):
 
     @property
     def url(self) -> str:
-        return f'rabbit://guest:guest@{LOOPBACK}:{self.port}/'
+        return f'rabbit://guest:{self.password}@{LOOPBACK}:{self.port}/'
 
     def _environment(self) -> dict[str, str]:
         where = self.directory

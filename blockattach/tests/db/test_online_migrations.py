@@ -1,5 +1,6 @@
 """Rows that the release before wrote are brought to what this one writes; then it may contract."""
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from blockattach import secrets
 from blockattach.db import contracting
@@ -114,7 +115,7 @@ class ContractTest(Case):
     def test_the_database_itself_refuses_what_was_not_migrated(self):
         """Should the question not have been asked."""
         self.use_before()
-        with self.assertRaises(Exception):
+        with self.assertRaises((db_exception.DBError, sa.exc.SQLAlchemyError)):
             migrate.contract(self.database.engine)
         online_migrations.run(self.database)
         migrate.contract(self.database.engine)

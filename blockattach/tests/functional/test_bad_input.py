@@ -5,6 +5,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from concurrent import futures
 
 from blockattach.testing import servers
 from blockattach.tests.functional import test_process_lives
@@ -28,17 +29,27 @@ ALL = (*PROCESSES, 'manage')
 
 class BadInputTest(test_process_lives.ProcessTestCase):
 
-    def refused(self, name, *arguments):
-        """The one line that is said."""
-        if name == 'manage' and not arguments:
-            arguments = ('service', 'list')
-        if name == 'allinone':
-            arguments = (*arguments, '--state-dir', f'{self.folder}/state')
-        done = self.run_once(name, *arguments)
+    def refused(self, *names):
+        """Each of the processes with the one line that it says; they are run side by side."""
+        with futures.ThreadPoolExecutor(4) as many:
+            for name, done in zip(names, many.map(self.tried, names), strict=True):
+                with self.subTest(process=name):
+                    yield name, self.line(name, done)
+
+    def tried(self, name):
+        """What becomes of a process, or of a command with its arguments."""
+        program, *arguments = name.split()
+        if name == 'manage':
+            arguments = ['service', 'list']
+        if program == 'allinone':
+            arguments = ['--state-dir', f'{self.folder}/state']
+        return self.run_once(program, *arguments)
+
+    def line(self, name, done):
         self.assertEqual((1, ''), (done.returncode, done.stdout), done.stderr)
         self.assertNotIn('Traceback', done.stderr)
         self.assertNotIn('geheim', done.stderr)
-        command = NAMES.get(name, f'blockattach-{name}')
+        command = NAMES.get(name, f'blockattach-{name.split()[0]}')
         line, = [line for line in done.stderr.splitlines() if line.startswith(f'{command}: ')]
         # What is told before it is in the log, where that goes to the terminal.
         self.assertEqual(line, done.stderr.splitlines()[-1])
@@ -47,11 +58,9 @@ class BadInputTest(test_process_lives.ProcessTestCase):
     def check(self, names, option, words='', **places):
         """Each of the processes names the option and the file."""
         self.configure(**places)
-        for name in names:
-            with self.subTest(process=name, **places):
-                line = self.refused(name)
-                self.assertIn(f'{option} in {self.file}', line)
-                self.assertIn(words, line)
+        for _, line in self.refused(*names):
+            self.assertIn(f'{option} in {self.file}', line)
+            self.assertIn(words, line)
 
     def migrated(self):
         done = self.run_once('manage', 'db', 'sync')
@@ -64,23 +73,19 @@ class BadInputTest(test_process_lives.ProcessTestCase):
 
     def test_a_wrong_value_of_an_option_that_the_command_line_has_too(self):
         self.configure(default='debug = perhaps')
-        for name in ALL:
-            with self.subTest(process=name):
-                line = self.refused(name)
-                self.assertIn('debug', line)
-                self.assertIn(self.file, line)
+        for _, line in self.refused(*ALL):
+            self.assertIn('debug', line)
+            self.assertIn(self.file, line)
 
     def test_files_that_cannot_be_read(self):
         for names, text in ((ALL, 'garbage\n'), (('scheduler',), '[api\n')):
             with open(self.file, 'w', encoding='utf-8') as file:
                 file.write(text)
-            for name in names:
-                with self.subTest(process=name, text=text):
-                    self.assertIn(self.file, self.refused(name))
+            for _, line in self.refused(*names):
+                self.assertIn(self.file, line)
         os.unlink(self.file)
-        for name in ALL:
-            with self.subTest(process=name):
-                self.assertIn(self.file, self.refused(name))
+        for _, line in self.refused(*ALL):
+            self.assertIn(self.file, line)
 
     def test_a_backend_without_a_group(self):
         self.migrated()
@@ -111,11 +116,9 @@ class BadInputTest(test_process_lives.ProcessTestCase):
 
     def test_a_database_without_tables(self):
         self.configure()
-        for name in (*test_process_lives.PROCESSES, 'manage'):
-            with self.subTest(process=name):
-                line = self.refused(name)
-                self.assertIn('run blockattach-manage db sync', line)
-                self.assertIn(f'[database] connection, not set in {self.file}', line)
+        for _, line in self.refused(*test_process_lives.PROCESSES, 'manage'):
+            self.assertIn('run blockattach-manage db sync', line)
+            self.assertIn(f'[database] connection, not set in {self.file}', line)
 
     def test_a_database_of_a_newer_release(self):
         self.migrated()
@@ -123,11 +126,9 @@ class BadInputTest(test_process_lives.ProcessTestCase):
                 f'{self.folder}/state/blockattach.sqlite')) as rows, rows:
             rows.execute('DELETE FROM alembic_version')
             rows.execute("INSERT INTO alembic_version VALUES ('9999')")
-        for name, *arguments in (*((name,) for name in ALL), ('manage', 'db', 'sync')):
-            with self.subTest(process=name):
-                line = self.refused(name, *arguments)
-                self.assertIn('is of a newer release: it is at revision 9999', line)
-                self.assertIn(f'[database] connection, not set in {self.file}', line)
+        for _, line in self.refused(*ALL, 'manage db sync'):
+            self.assertIn('is of a newer release: it is at revision 9999', line)
+            self.assertIn(f'[database] connection, not set in {self.file}', line)
 
     def test_a_state_directory_that_cannot_be_made(self):
         self.check(('scheduler', 'manage'), '[DEFAULT] state_path',

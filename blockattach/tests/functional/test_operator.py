@@ -78,7 +78,8 @@ class RefusedStartTest(base.StackTestCase):
         self.service.stop()
         path = os.path.join(self.state_dir, 'blockattach.sqlite')
         with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE alembic_version SET version_num = '9999'")
+            connection.execute("UPDATE alembic_version SET version_num = '9999' "
+                               "WHERE version_num < 'c'")
         connection.close()
         self.assertIn('the database is of a newer release: it is at revision 9999',
                       self.refused())

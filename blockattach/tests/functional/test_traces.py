@@ -124,7 +124,10 @@ class SeparateProcessesTracesTest(processes.ProcessesTestCase, TracesTestCase):
         self.assertEqual(['blockattach-api', 'blockattach-volume'],
                          [services[name] for name in (WAY[0], WAY[-1])])
         # Making it went over the scheduler, in another trace.
-        placed = next(span for span in self.collector.spans if span.name == 'place volume')
-        self.assertEqual({'blockattach-api', 'blockattach-scheduler', 'blockattach-volume'},
-                         {span.service for span in self.collector.spans
-                          if span.trace == placed.trace})
+        self.assertTrue(base.wait_for(lambda: self.places_of('place volume') == {
+            'blockattach-api', 'blockattach-scheduler', 'blockattach-volume'}, SECONDS))
+
+    def places_of(self, name):
+        """The programs that worked for the trace in which this span is."""
+        traces = {span.trace for span in self.collector.spans if span.name == name}
+        return {span.service for span in self.collector.spans if span.trace in traces}

@@ -3,11 +3,13 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 from blockattach.testing import servers
 from blockattach.testing import stack
@@ -101,6 +103,32 @@ class WsgiServersTest(base.StackTestCase):
         ini = self.folder / 'blockattach-api.ini'
         ini.write_text(example.replace('127.0.0.1:8776', f'127.0.0.1:{self.port}'))
         self.check_serves(self.serve('uwsgi', '--ini', str(ini)))
+
+    def test_each_worker_has_its_metrics(self):
+        first = servers.free_port()
+        with self.configuration.open('a', encoding='utf-8') as file:
+            file.write(f'[metrics]\nport = {first}\n')
+        process = self.serve(
+            'uwsgi', '--http-socket', f'127.0.0.1:{self.port}', '--module',
+            'blockattach.wsgi:application', '--master', '--processes', '2', '--lazy-apps',
+            '--enable-threads', '--need-app', '--die-on-term', '--add-header',
+            'Connection: close')
+
+        def requests_seen():
+            """By both, once each has served one: a worker begins with its first request."""
+            self.answers()
+            served = re.findall(r'Metrics are served host=127.0.0.1 port=(\d+)',
+                                self.log.read_text())
+            return len(set(served)) == 2 and all(self.requests_at(port) for port in served)
+
+        self.assertTrue(base.wait_for(requests_seen, stack.START_SECONDS))
+        self.end(process)
+        self.assertNotIn('Traceback', self.log.read_text())
+
+    def requests_at(self, port):
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=base.SECONDS) as answer:
+            return re.search(r'http_request_seconds_count\{operation="GET /volumes",'
+                             r'status="2xx"\} [1-9]', answer.read().decode())
 
     def test_without_authentication_only_this_machine_is_served(self):
         """The server listens where it is told to; a request from elsewhere is refused."""

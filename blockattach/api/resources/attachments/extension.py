@@ -1,6 +1,4 @@
 """What an attachment shows beyond the Block Storage API: ``blockattach 1.0`` in the header."""
-import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +12,6 @@ from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
-
-MASKED = '***'
-"""In place of a secret."""
 
 TARGET = 'target'
 CONSUMER = 'consumer'
@@ -94,16 +89,6 @@ def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
     return True
 
 
-def masked(connector: Any) -> Any:
-    """The connector without what may be a secret."""
-    if isinstance(connector, Mapping):
-        return {key: MASKED if _SECRET.search(key) else masked(value)
-                for key, value in connector.items()}
-    if isinstance(connector, list):
-        return [masked(value) for value in connector]
-    return connector
-
-
 def _sharers(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
              ) -> dict[str, list[shared_connections.Sharer]]:
     return shared_connections.of(
@@ -116,7 +101,7 @@ def _fields(attachment: records.Attachment,
         'project_id': attachment.project_id,
         'host': attachment.host,
         'mountpoint': attachment.mountpoint,
-        'connector': masked(attachment.connector),
+        'connector': connection.masked(attachment.connector),
         'mode': attachment.mode,
         'mode_enforced_by': _enforced_by(attachment, sharers),
         'last_error': attachment.last_error,
