@@ -80,8 +80,12 @@ def _make_key_file(path: str) -> None:
 
 
 def new_credential() -> connection.Credential:
-    """A fresh random name and secret for one (volume, initiator)."""
-    return connection.Credential(_random(_USERNAME_LENGTH), _random(_PASSWORD_LENGTH))
+    """A fresh random name and secret for one (volume, initiator).
+
+    The name begins with a letter: LIO takes 0x and 0b for the beginning of a number.
+    """
+    name = secrets.choice(string.ascii_letters) + _random(_USERNAME_LENGTH - 1)
+    return connection.Credential(name, _random(_PASSWORD_LENGTH))
 
 
 def _random(length: int) -> str:

@@ -6,6 +6,7 @@ from blockattach import clock
 from blockattach.conf import api as api_conf
 from blockattach.control import attachments
 from blockattach.control import legacy
+from blockattach.control import reservations
 from blockattach.control import reset
 from blockattach.control import volumes
 from blockattach.db import engine
@@ -22,6 +23,7 @@ class ApiServices:
     volumes: volumes.VolumeControl
     legacy: legacy.LegacyControl
     reset: reset.ResetControl
+    reservations: reservations.ReservationControl
     settings: api_conf.ApiSettings
     check_database: Callable[[], bool]
     default_volume_type: str

@@ -4,14 +4,11 @@
         def make(self):
             return lvm.LvmStore(settings)
 """
-import abc
-import os
-import uuid
-
 from blockattach import errors
 from blockattach import units
-from blockattach.conformance import report
-from blockattach.drivers import base
+from blockattach.conformance import snapshots
+from blockattach.conformance import store_base
+from blockattach.conformance import wiping
 from blockattach.drivers import capabilities
 
 _NUMBER = (int, float)
@@ -22,46 +19,10 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
     'thick_provisioning_support': bool, 'total_volumes': int, 'QoS_support': bool,
     'location_info': str,
 }
-_MARK = b'\xa5' * 4096
 
 
-class StoreContract(report.Reported, abc.ABC):
-    """What `base.VolumeStore` promises, sentence by sentence."""
-
-    known_capabilities = frozenset({'clone'})
-    # A store without real bytes (a fake) cannot show what they read as.
-    has_bytes = True
-
-    @abc.abstractmethod
-    def make(self) -> base.VolumeStore:
-        """A store with room for some volumes of a few GiB, and none in it."""
-
-    def make_unusable(self) -> base.VolumeStore | None:
-        """A store that cannot be used, to see `check` say so; None if there is no such thing."""
-        return None
-
-    def too_large_gb(self, store: base.VolumeStore) -> int:
-        """A size that the pool cannot give."""
-        pool = store.pools()[0].capabilities
-        ratio = float(pool['max_over_subscription_ratio'])
-        return int(float(pool['total_capacity_gb']) * max(ratio, 1.0)) + 1
-
-    def size_gb(self, volume: base.StoredVolume) -> float:
-        """How large the volume really is."""
-        with open(self.store.device(volume), 'rb') as device:
-            return device.seek(0, os.SEEK_END) / units.GIB
-
-    def volume(self, size_gb: int = 1) -> base.StoredVolume:
-        """A volume that is not there yet."""
-        volume_id = str(uuid.uuid4())
-        return base.StoredVolume(volume_id, f'volume-{volume_id}', size_gb, self.pool)
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.store = self.make()
-        self.store.check()
-        self.pool = self.store.pools()[0].name
-        self.report.declared = capabilities.declared(self.store)
+class StoreContract(snapshots.SnapshotContract, wiping.WipeContract):
+    """What `base.VolumeStore` promises, sentence by sentence, and what a store may do beyond."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, self.known_capabilities)
@@ -96,7 +57,7 @@ class StoreContract(report.Reported, abc.ABC):
         self.store.create(volume)
         self.assertEqual(1, self.size_gb(volume))
         if self.has_bytes:
-            self.assertEqual(_MARK, self._read(volume, 8192))
+            self.assertEqual(store_base.MARK, self._read(volume, 8192))
 
     def test_a_volume_too_large_is_refused_and_leaves_nothing(self) -> None:
         before = self._measured()
@@ -111,8 +72,7 @@ class StoreContract(report.Reported, abc.ABC):
         before = self._measured()
         self.store.delete(volume)
         self._assert_absent(volume)
-        after = self._measured()
-        self.assertEqual((before[0] - 1, before[1] - 1), after)
+        self._assert_changed(before, -1, -1)
 
     def test_a_repeated_delete_is_a_success(self) -> None:
         volume = self._created()
@@ -137,7 +97,7 @@ class StoreContract(report.Reported, abc.ABC):
         self._need_bytes()
         self._write(volume, units.GIB - 4096)
         self.store.extend(volume, 2)
-        self.assertEqual(_MARK, self._read(volume, units.GIB - 4096))
+        self.assertEqual(store_base.MARK, self._read(volume, units.GIB - 4096))
         self.assertEqual(bytes(4096), self._read(volume, units.GIB))
 
     def test_a_repeated_extend_is_a_success(self) -> None:
@@ -181,8 +141,7 @@ class StoreContract(report.Reported, abc.ABC):
     def test_pools_count_what_was_given_away(self) -> None:
         before = self._measured()
         self._created(2)
-        after = self._measured()
-        self.assertEqual((before[0] + 1, before[1] + 2), after)
+        self._assert_changed(before, 1, 2)
 
     def test_clone_has_the_bytes_of_its_source_and_zeros_beyond(self) -> None:
         cloner = self._cloner()
@@ -193,8 +152,8 @@ class StoreContract(report.Reported, abc.ABC):
         cloner.clone(source, volume)
         self.assertEqual(2, self.size_gb(volume))
         if self.has_bytes:
-            self.assertEqual(_MARK, self._read(volume, 0))
-            self.assertEqual(_MARK, self._read(volume, 64 * units.MIB))
+            self.assertEqual(store_base.MARK, self._read(volume, 0))
+            self.assertEqual(store_base.MARK, self._read(volume, 64 * units.MIB))
             self.assertEqual(bytes(4096), self._read(volume, 4096))
             self.assertEqual(bytes(4096), self._read(volume, units.GIB))
         self.proves('clone')
@@ -217,7 +176,7 @@ class StoreContract(report.Reported, abc.ABC):
             self._write(volume, 0)
         cloner.clone(source, volume)
         if self.has_bytes:
-            self.assertEqual(_MARK, self._read(volume, 0))
+            self.assertEqual(store_base.MARK, self._read(volume, 0))
         self.assertEqual(1, self.size_gb(volume))
 
     def test_clone_of_nothing_or_into_something_smaller_is_refused(self) -> None:
@@ -228,35 +187,12 @@ class StoreContract(report.Reported, abc.ABC):
                 cloner.clone(source, volume)
             self._assert_absent(volume)
 
+    def _assert_changed(self, before: tuple[int, float], count: int, size_gb: int) -> None:
+        after = self._measured()
+        self.assertEqual(before[0] + count, after[0])
+        self.assertAlmostEqual(before[1] + size_gb, after[1], places=2)
+
     def _cloner(self) -> capabilities.Clone:
         self.needs('clone')
         assert isinstance(self.store, capabilities.Clone)
         return self.store
-
-    def _created(self, size_gb: int = 1) -> base.StoredVolume:
-        volume = self.volume(size_gb)
-        self.store.create(volume)
-        return volume
-
-    def _measured(self) -> tuple[int, float]:
-        found = [pool.capabilities for pool in self.store.pools()]
-        return (sum(pool['total_volumes'] for pool in found),
-                sum(pool['provisioned_capacity_gb'] for pool in found))
-
-    def _assert_absent(self, volume: base.StoredVolume) -> None:
-        with self.assertRaises(errors.BackendRefused):
-            self.store.device(volume)
-
-    def _need_bytes(self) -> None:
-        if not self.has_bytes:
-            self.leaves_out('what the bytes read as', 'this store keeps none')
-
-    def _write(self, volume: base.StoredVolume, offset: int) -> None:
-        with open(self.store.device(volume), 'r+b') as device:
-            device.seek(offset)
-            device.write(_MARK)
-
-    def _read(self, volume: base.StoredVolume, offset: int) -> bytes:
-        with open(self.store.device(volume), 'rb') as device:
-            device.seek(offset)
-            return device.read(4096)

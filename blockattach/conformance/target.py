@@ -8,17 +8,20 @@ import dataclasses
 import secrets
 import threading
 import uuid
+from collections.abc import Sequence
 from typing import Protocol
 
 from blockattach import errors
 from blockattach import units
 from blockattach.conformance import report
 from blockattach.domain import connection
+from blockattach.domain import reservation
 from blockattach.drivers import base
 from blockattach.drivers import capabilities
 
 _RW = connection.AccessMode.RW
 _RO = connection.AccessMode.RO
+_Held = reservation.HostReservation
 _SIZE = 4096
 
 
@@ -50,7 +53,7 @@ class Host(Protocol):
 class TargetBase(report.Reported, abc.ABC):
     """What the parts of the kit share: making exports and grants, and looking at them."""
 
-    known_capabilities = frozenset({'daemon'})
+    known_capabilities = frozenset({'daemon', 'host_reservations'})
 
     @abc.abstractmethod
     def make(self) -> base.ExportTarget:
@@ -86,7 +89,7 @@ class TargetBase(report.Reported, abc.ABC):
         """The n-th initiator of a volume; the first has no alias."""
         return connection.Grant(
             export.volume_id, f'iqn.2026-01.org.example:host-{number}', mode,
-            connection.Credential(secrets.token_hex(10), secrets.token_hex(8)),
+            connection.Credential(f'user{secrets.token_hex(8)}', secrets.token_hex(8)),
             f'-{number:08x}' if number else '')
 
     def let_in(self, export: connection.Export) -> dict[str, connection.AccessMode]:
@@ -236,6 +239,16 @@ class TargetContract(TargetBase):
         made = self.target.grant(export, grant)
         for told in (repr(self.target.exports()), repr(made), repr(made.to_dict())):
             self.assertNotIn(grant.credential.password, told)
+
+    def test_the_truth_names_the_account_if_the_target_tells_it(self) -> None:
+        export = self.an_export()
+        grants = [self.a_grant(export, number) for number in range(2)]
+        for grant in grants:
+            self.target.grant(export, grant)
+        told = {found.initiator: found.account for offered in self.target.exports()
+                for found in offered.grants}
+        for grant in grants:
+            self.assertIn(told[grant.initiator], (None, grant.credential.username))
 
     def test_the_truth_is_the_same_to_a_service_started_anew(self) -> None:
         export = self.an_export()
@@ -435,3 +448,52 @@ class DaemonContract(TargetBase):
         self.assertEqual({}, self.let_in(export))
         self.assertEqual(before, [self.target.grant(export, grant) for grant in grants])
         self.assertEqual(truth, self.target.exports())
+
+
+class ReservationContract(TargetBase):
+    """What `capabilities.HostReservations` promises, for a target that declares it."""
+
+    def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
+        """Let these hosts, which are let in, and no others hold a registration."""
+        self.leaves_out('registrations', 'no host that registers is given')
+
+    def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
+        """Let one of them hold the reservation alone."""
+        self.leaves_out('reservations', 'no host that reserves is given')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.needs('host_reservations')
+        self.export = self.an_export()
+        self.grants = [self.a_grant(self.export, number) for number in range(3)]
+        for grant in self.grants:
+            self.target.grant(self.export, grant)
+
+    def held(self) -> list[reservation.HostReservation | None]:
+        """What each host holds, as the target tells."""
+        assert isinstance(self.target, capabilities.HostReservations)
+        found = self.target.reservations(self.export.volume_id)
+        assert found is not None
+        return [found.of(grant.initiator) for grant in self.grants]
+
+    def test_who_holds_nothing_is_told_so(self) -> None:
+        self.assertEqual([_Held.NONE] * 3, self.held())
+
+    def test_who_is_registered_and_who_holds_the_reservation_is_told(self) -> None:
+        self.registers(self.export, self.grants[:2])
+        self.assertEqual([_Held.REGISTERED, _Held.REGISTERED, _Held.NONE], self.held())
+        self.reserves(self.export, self.grants[0])
+        self.assertEqual([_Held.HOLDER, _Held.REGISTERED, _Held.NONE], self.held())
+        self.proves('host_reservations')
+
+    def test_who_was_shut_out_holds_nothing_any_more(self) -> None:
+        self.registers(self.export, self.grants[:2])
+        self.reserves(self.export, self.grants[0])
+        self.target.revoke(self.export.volume_id, self.grants[0].initiator)
+        self.assertEqual([_Held.NONE, _Held.REGISTERED, _Held.NONE], self.held())
+        self.target.grant(self.export, self.grants[0])
+        self.assertEqual([_Held.NONE, _Held.REGISTERED, _Held.NONE], self.held())
+
+    def test_of_a_volume_that_is_not_offered_nothing_is_told(self) -> None:
+        assert isinstance(self.target, capabilities.HostReservations)
+        self.assertIsNone(self.target.reservations(str(uuid.uuid4())))

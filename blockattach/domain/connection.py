@@ -84,7 +84,8 @@ class ActualGrant:
     """What a target really lets in: for comparison with what the rows want.
 
     Not ``intact`` is what was left half-made or was tampered with (no credential asked for,
-    several initiators on one target, ...): it is either granted anew or revoked.
+    several initiators on one target, ...): it is either granted anew or revoked. ``account`` is
+    the name of its credential, None where the target does not tell it.
     """
 
     volume_id: str
@@ -92,6 +93,7 @@ class ActualGrant:
     mode: AccessMode
     sessions: int = 0
     intact: bool = True
+    account: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,16 +105,20 @@ class Difference:
 
 
 def difference(wanted: Iterable[Grant], actual: Iterable[ActualGrant]) -> Difference:
-    """Compare what shall be let in with what is: missing, wrong mode or not intact; too much."""
+    """Compare what shall be let in with what is: missing or not as wanted; too much."""
     wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
     actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
     missing = tuple(
         grant for pair, grant in wanted_by_pair.items()
-        if pair not in actual_by_pair or actual_by_pair[pair].mode != grant.mode
-        or not actual_by_pair[pair].intact)
+        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))
     surplus = tuple(
         item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)
     return Difference(missing, surplus)
+
+
+def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
+    return (actual.intact and actual.mode == wanted.mode
+            and actual.account in (None, wanted.credential.username))
 
 
 # A name of an iSCSI node (RFC 3720, 3.2.6), of the characters that initiators use in fact: targets

@@ -79,7 +79,7 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     if not pool.up:
         return 'its service is down or disabled'
     if pool.capabilities.get('backend_state') == 'down':
-        return 'its backend is down'
+        return str(pool.capabilities.get('backend_state_reason') or 'its backend is down')
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a backend must promise: eleven methods in two contracts.
+"""What a backend must promise: twelve methods in two contracts.
 
 A backend is a store and a target joined by configuration (`blockattach.drivers.loading`). Values
 go in and come out; a driver never sees a row, a request context or the bus, and keeps nothing in
@@ -34,6 +34,15 @@ class StoredVolume:
     name: str
     size_gb: int
     pool: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """What a volume was at a moment. ``name`` is ``snapshot-<uuid>``; ``volume`` is as of now."""
+
+    id: str
+    name: str
+    volume: StoredVolume
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class VolumeStore(abc.ABC):
     def delete(self, volume: StoredVolume) -> None:
         """Remove a volume and its bytes. One that is not there is a success.
 
-        :raises BackendRefused: it is in use
+        :raises BackendRefused: it is in use, or snapshots hang on it; they are never removed too
         """
 
     @abc.abstractmethod
@@ -81,7 +90,7 @@ class VolumeStore(abc.ABC):
         """Make it larger, keeping its bytes; the new part reads as zeros. Never shrinks.
 
         :raises BackendFull: no room; it keeps its size
-        :raises BackendRefused: it is not there, or is larger already
+        :raises BackendRefused: it is not there, is larger already, or snapshots hang on it
         """
 
     @abc.abstractmethod
@@ -98,6 +107,12 @@ class VolumeStore(abc.ABC):
 
 class ExportTarget(abc.ABC):
     """Lets initiators in to volumes, each with its own mode and credential."""
+
+    def check(self) -> None:  # noqa: B027, a driver may have nothing to look at
+        """Make sure that the target can be used now.
+
+        :raises ConfigurationError: it cannot; the text says what the operator must change
+        """
 
     @abc.abstractmethod
     def export(self, export: connection.Export) -> None:

@@ -6,6 +6,7 @@ cannot claim what it has no method for.
 from typing import Protocol
 from typing import runtime_checkable
 
+from blockattach.domain import reservation
 from blockattach.drivers import base
 
 
@@ -30,8 +31,8 @@ class Daemon(Protocol):
 class HostReservations(Protocol):
     """SCSI-3 persistent reservations hold among hosts: all see one logical unit."""
 
-    def reservations(self, volume_id: str) -> tuple[str, ...]:
-        """The initiators that hold a registration on this volume."""
+    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+        """Who holds a registration or the reservation; None where the volume is not offered."""
 
 
 @runtime_checkable
@@ -48,7 +49,68 @@ class Clone(Protocol):
         """
 
 
-CAPABILITIES = {'clone': Clone, 'daemon': Daemon, 'host_reservations': HostReservations}
+@runtime_checkable
+class Snapshots(Protocol):
+    """A store that keeps volumes as they were at one moment."""
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """Keep the volume's bytes as they are now, whether it is in use or not.
+
+        A repeat keeps what is there.
+
+        :raises BackendFull: no room; nothing is left behind
+        :raises BackendRefused: the volume is not there
+        """
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """Remove a snapshot, and nothing else. One that is not there is a success.
+
+        :raises BackendRefused: it is in use
+        """
+
+
+@runtime_checkable
+class CloneSnapshot(Protocol):
+    """A store that makes a volume from a snapshot by itself."""
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+        """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
+
+        A repeat keeps what is there.
+
+        :raises BackendFull: no room; nothing is left behind
+        :raises BackendRefused: the snapshot is not there, or larger
+        """
+
+
+@runtime_checkable
+class Revert(Protocol):
+    """A store that turns a volume back to a snapshot."""
+
+    def revert(self, snapshot: base.StoredSnapshot) -> None:
+        """Give the volume the bytes of its snapshot, which stays; the volume keeps its size.
+
+        What is beyond the snapshot's bytes reads as zeros. Interrupted, it is repeated to its end.
+
+        :raises BackendFull: no room to do it; the volume is as it was
+        :raises BackendRefused: either is not there, or the volume is in use
+        """
+
+
+@runtime_checkable
+class Wipe(Protocol):
+    """A store that clears deleted volumes in the background, before it gives their room back."""
+
+    def wipe(self) -> None:
+        """Do a second's share of it. Called about once a second, by one thread at a time.
+
+        What is left to wipe is found again after a restart. Logs what fails, and never raises.
+        """
+
+
+CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
+                'host_reservations': HostReservations, 'revert': Revert, 'snapshots': Snapshots,
+                'wipe': Wipe}
 
 
 def declared(driver: object) -> frozenset[str]:

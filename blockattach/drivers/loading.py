@@ -37,12 +37,12 @@ class Backend:
             'volume_backend_name': self.settings.volume_backend_name,
             'vendor_name': 'Open Source',
             'driver_version': '1.0.0',
-            'backend_state': 'up',
             'driver_capabilities': sorted(self.capabilities()),
             **_TARGET_FACTS,
         }
-        return tuple(base.PoolReport(report.name, {**report.capabilities, **joined})
-                     for report in self.store.pools())
+        return tuple(
+            base.PoolReport(report.name, {'backend_state': 'up', **report.capabilities, **joined})
+            for report in self.store.pools())
 
 
 def load_backend(settings: backend_conf.BackendSettings) -> Backend:

@@ -32,6 +32,10 @@ RELEASES = (
             interfaces={'scheduler': '1.0', 'volume': '1.0'},
             objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
                      'VolumeAttachmentPayload': '1.0'}),
+    Release('0.3',
+            interfaces={'scheduler': '1.0', 'volume': '1.1'},
+            objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
+                     'VolumeAttachmentPayload': '1.0'}),
 )
 
 

@@ -52,6 +52,17 @@ class VolumeInterface(contract.Interface):
     def ping(self, ctxt: context.RequestContext) -> bool:
         """True, if anyone is there."""
 
+    @contract.call(since='1.1', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
+                         initiator: str) -> str | None:
+        """What an initiator holds of a volume, as `domain.reservation.HostReservation` says it.
+
+        None where the backend cannot tell.
+
+        :raises BackendError: it could, but does not
+        """
+
 
 class VolumeClient(VolumeInterface):
     """One volume manager, seen from afar. Raises as `blockattach.rpc.contract.Invoke` says."""
@@ -82,6 +93,12 @@ class VolumeClient(VolumeInterface):
     def ping(self, ctxt: context.RequestContext) -> bool:
         """Ask whether it is there."""
         return bool(self._invoke(ctxt, 'ping'))
+
+    def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
+                         initiator: str) -> str | None:
+        """Ask what an initiator holds of a volume."""
+        told = self._invoke(ctxt, 'host_reservation', volume_id=volume_id, initiator=initiator)
+        return None if told is None else str(told)
 
 
 class VolumeClients:

@@ -35,6 +35,7 @@ from blockattach.control import legacy
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
+from blockattach.control import reservations
 from blockattach.control import reset
 from blockattach.control import volume_parts
 from blockattach.control import volumes
@@ -152,6 +153,8 @@ class ApiFixture:
             database=self.database, policy=_policy(rules or {}), attachments=attaching,
             legacy=legacy.LegacyControl(self.database, attaching),
             reset=reset.ResetControl(self.database, attaching),
+            reservations=reservations.ReservationControl(self.database, self.managers,
+                                                         _DOWN_AFTER),
             volumes=volumes.VolumeControl(volume_parts.VolumeParts(
                 self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
                     self.database, scheduler_conf.SchedulerSettings().filters,

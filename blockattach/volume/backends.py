@@ -1,7 +1,9 @@
 """A backend as the keeper uses it: volumes by their records instead of by the drivers' values."""
 from blockattach.domain import connection
 from blockattach.domain import records
+from blockattach.domain import reservation
 from blockattach.drivers import base
+from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 
 
@@ -27,6 +29,14 @@ class KeptBackend:
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
+
+    def host_reservation(self, volume_id: str,
+                         initiator: str) -> reservation.HostReservation | None:
+        """What an initiator holds of a volume; None where the target cannot tell."""
+        if not isinstance(self.target, capabilities.HostReservations):
+            return None
+        found = self.target.reservations(volume_id)
+        return None if found is None else found.of(initiator)
 
 
 def _stored(volume: records.Volume) -> base.StoredVolume:

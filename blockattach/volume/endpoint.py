@@ -42,6 +42,11 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
         """Shut an attachment's host out."""
         self._attachments.disconnect(attachment_id, generation)
 
+    def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
+                         initiator: str) -> str | None:
+        """What an initiator holds of a volume."""
+        return self._keeper.backend.host_reservation(volume_id, initiator)
+
     def ping(self, ctxt: context.RequestContext) -> bool:
         """Whether somebody is there."""
         return True

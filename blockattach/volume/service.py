@@ -20,6 +20,7 @@ from blockattach.volume import stats
 LOG = oslo_log.getLogger(__name__)
 
 _WATCH_SECONDS = 1.0
+_WIPE_SECONDS = 1.0
 
 
 class Workers:
@@ -77,6 +78,9 @@ class VolumeService:
         if isinstance(backend.target, capabilities.Daemon):
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._watch, _WATCH_SECONDS,
                                                  clock))
+        if isinstance(backend.store, capabilities.Wipe):
+            self._tasks.append(periodic.Periodic(f'wipe-{host}', backend.store.wipe,
+                                                 _WIPE_SECONDS, clock))
 
     def start(self) -> None:
         """Serve. A start that fails leaves running only what it found running.
@@ -85,6 +89,7 @@ class VolumeService:
         """
         try:
             self._backend.store.check()
+            self._backend.target.check()
             self._start_target()
             self._prepare()
             self._server.start()

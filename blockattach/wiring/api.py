@@ -22,6 +22,7 @@ from blockattach.control import legacy
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
+from blockattach.control import reservations
 from blockattach.control import reset
 from blockattach.control import volume_parts
 from blockattach.control import volumes
@@ -69,6 +70,8 @@ def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
         attachments=attaching,
         legacy=legacy.LegacyControl(base.database, attaching),
         reset=reset.ResetControl(base.database, attaching),
+        reservations=reservations.ReservationControl(base.database, volume_services,
+                                                     base.service.service_down_time),
         volumes=volumes.VolumeControl(volume_parts.VolumeParts(
             base.database, scheduler_rpc.SchedulerClient(base.bus), volume_services,
             base.control, check, named)),

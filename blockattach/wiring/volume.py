@@ -7,6 +7,7 @@ from blockattach.db import services
 from blockattach.db import volumes as volume_verbs
 from blockattach.domain import binaries
 from blockattach.drivers import loading
+from blockattach.privileged import context as privsep
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.volume import attachments
 from blockattach.volume import backends
@@ -35,6 +36,7 @@ def build_volume(base: foundation.Foundation, backend_name: str) -> service.Volu
                                  base.control.availability_zone)
     owner = f'{host}/{presence.incarnation}'
     backend_conf.register(base.conf, backend_name)
+    privsep.configure(base.conf)
     backend = backends.KeptBackend(loading.load_backend(
         backend_conf.settings(base.conf, backend_name, base.core.state_path)))
     scheduler = scheduler_rpc.SchedulerClient(base.bus)

@@ -8,7 +8,10 @@ from blockattach.drivers import faults
 
 
 class FakeStore(base.VolumeStore):
-    """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time."""
+    """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
+
+    Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
+    """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults()
@@ -16,11 +19,13 @@ class FakeStore(base.VolumeStore):
         self._settings = settings
         self._lock = threading.Lock()
         self._sizes: dict[str, int] = {}
+        self._snapshots: dict[str, int] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
         with self._lock:
             self._sizes.clear()
+            self._snapshots.clear()
 
     def sizes(self) -> dict[str, int]:
         """What is there, by name, in GiB."""
@@ -40,14 +45,37 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+        """See `capabilities.Clone`."""
         with self._lock:
-            if source.name not in self._sizes:
-                raise errors.BackendRefused(reason=f'{source.name} does not exist')
-            if volume.size_gb < self._sizes[source.name]:
-                raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
-            if volume.name not in self._sizes:
-                self._make_room(volume.size_gb)
-                self._sizes[volume.name] = volume.size_gb
+            self._clone(self._sizes, source.name, volume)
+
+    @faults.faulty
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+        """See `capabilities.CloneSnapshot`."""
+        with self._lock:
+            self._clone(self._snapshots, snapshot.name, volume)
+
+    @faults.faulty
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        with self._lock:
+            size = self._existing(self._sizes, snapshot.volume.name)
+            if snapshot.name not in self._snapshots:
+                self._make_room(size)
+                self._snapshots[snapshot.name] = size
+
+    @faults.faulty
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        with self._lock:
+            self._snapshots.pop(snapshot.name, None)
+
+    @faults.faulty
+    def revert(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Revert`."""
+        with self._lock:
+            self._existing(self._sizes, snapshot.volume.name)
+            self._existing(self._snapshots, snapshot.name)
 
     @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
@@ -67,14 +95,13 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def device(self, volume: base.StoredVolume) -> str:
         with self._lock:
-            if volume.name not in self._sizes:
-                raise errors.BackendRefused(reason=f'{volume.name} does not exist')
+            self._existing(self._sizes, volume.name)
         return f'/dev/fake/{self._settings.pool_name}/{volume.name}'
 
     @faults.faulty
     def pools(self) -> tuple[base.PoolReport, ...]:
         with self._lock:
-            used = sum(self._sizes.values())
+            used = self._given()
             count = len(self._sizes)
         return (base.PoolReport(self._settings.pool_name, {
             'pool_name': self._settings.pool_name,
@@ -90,8 +117,24 @@ class FakeStore(base.VolumeStore):
             'location_info': f'FakeStore:{self._settings.name}',
         }),)
 
+    def _clone(self, sources: dict[str, int], source: str, volume: base.StoredVolume) -> None:
+        if volume.name in self._sizes:
+            return
+        if volume.size_gb < self._existing(sources, source):
+            raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
+        self._make_room(volume.size_gb)
+        self._sizes[volume.name] = volume.size_gb
+
+    def _existing(self, sizes: dict[str, int], name: str) -> int:
+        if name not in sizes:
+            raise errors.BackendRefused(reason=f'{name} does not exist')
+        return sizes[name]
+
+    def _given(self) -> int:
+        return sum(self._sizes.values()) + sum(self._snapshots.values())
+
     def _make_room(self, size_gb: int) -> None:
         usable = self.total_gb * (1 - self._settings.reserved_percentage / 100)
         limit = usable * self._settings.max_over_subscription_ratio
-        if sum(self._sizes.values()) + size_gb > limit:
+        if self._given() + size_gb > limit:
             raise errors.BackendFull(size_gb=size_gb, reason='the fake pool is given away')

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import socket
 import uuid
 from collections.abc import Iterator
@@ -28,10 +29,14 @@ _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOT
 _FICLONE = 0x40049409
 _PIECE = 16 * units.MIB
 _UNFINISHED = '.new'
+_SNAPSHOT = 'snapshot-'
 
 
 class FileStore(base.VolumeStore):
-    """One pool: the folder. Also a `capabilities.Clone`."""
+    """One pool: the folder. Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`.
+
+    A snapshot is a file beside its volume, which it shares nothing with but extents.
+    """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -53,43 +58,54 @@ class FileStore(base.VolumeStore):
                        f'{self._folder}: {exc.strerror}') from exc
 
     def create(self, volume: base.StoredVolume) -> None:
-        if os.path.exists(self._path(volume)):
+        if os.path.exists(self._path(volume.name)):
             return
         self._make_room(volume.size_gb)
-        with self._answering(volume.size_gb), self._unfinished(volume) as file:
+        with self._answering(volume.size_gb), self._unfinished(volume.name) as file:
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
         LOG.info('Volume file is created%s', log.fields(volume_id=volume.id))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
         """See `capabilities.Clone`: shares extents where the file system can, else copies data."""
-        if os.path.exists(self._path(volume)):
-            return
-        size = units.gib_to_bytes(volume.size_gb)
-        original = self._open(source)
-        try:
-            if os.fstat(original).st_size > size:
-                raise errors.BackendRefused(
-                    reason=f'{volume.name} is smaller than its source {source.name}')
+        if self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb)):
+            LOG.info('Volume file is cloned%s',
+                     log.fields(volume_id=volume.id, source_volume_id=source.id))
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        if self._make_copy(snapshot.volume.name, snapshot.name):
+            LOG.info('Snapshot file is created%s', log.fields(snapshot_id=snapshot.id))
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        if self._delete(snapshot.name):
+            LOG.info('Snapshot file is deleted%s', log.fields(snapshot_id=snapshot.id))
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+        """See `capabilities.CloneSnapshot`."""
+        if self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb)):
+            LOG.info('Snapshot file is cloned%s',
+                     log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+
+    def revert(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Revert`: the volume's file is replaced in one step."""
+        volume = snapshot.volume
+        with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
+            size = max(os.fstat(file).st_size, os.fstat(original).st_size)
             self._make_room(volume.size_gb)
-            with self._answering(volume.size_gb), self._unfinished(volume) as file:
-                _copy(original, file)
-                os.ftruncate(file, size)
-        finally:
-            os.close(original)
-        LOG.info('Volume file is cloned%s',
-                 log.fields(volume_id=volume.id, source_volume_id=source.id))
+            with self._answering(size / units.GIB), \
+                    self._unfinished(volume.name, replace=file) as copy:
+                _copy(original, copy)
+                os.ftruncate(copy, size)
+        LOG.info('Volume file is reverted%s',
+                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
     def delete(self, volume: base.StoredVolume) -> None:
-        with self._answering():
-            for name in self._remains(volume):
-                _unlink(os.path.join(self._folder, name))
-            if _unlink(self._path(volume)):
-                self._make_durable()
-                LOG.info('Volume file is deleted%s', log.fields(volume_id=volume.id))
+        if self._delete(volume.name):
+            LOG.info('Volume file is deleted%s', log.fields(volume_id=volume.id))
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
-        file = self._open(volume)
-        try:
+        with self._opened(volume.name) as file:
             wanted = units.gib_to_bytes(size_gb)
             present = os.fstat(file).st_size
             if present > wanted:
@@ -102,11 +118,9 @@ class FileStore(base.VolumeStore):
                     os.fsync(file)
                 LOG.info('Volume file is extended%s',
                          log.fields(volume_id=volume.id, size_gb=size_gb))
-        finally:
-            os.close(file)
 
     def device(self, volume: base.StoredVolume) -> str:
-        path = self._path(volume)
+        path = self._path(volume.name)
         if not os.path.isfile(path):
             raise errors.BackendRefused(reason=f'{volume.name} does not exist')
         return path
@@ -119,44 +133,75 @@ class FileStore(base.VolumeStore):
             'pool_name': self._settings.pool_name,
             'total_capacity_gb': units.bytes_to_gib(room.f_blocks * room.f_frsize),
             'free_capacity_gb': units.bytes_to_gib(room.f_bavail * room.f_frsize),
-            'provisioned_capacity_gb': units.bytes_to_gib(sum(sizes)),
+            'provisioned_capacity_gb': units.bytes_to_gib(sum(sizes.values())),
             'reserved_percentage': self._settings.reserved_percentage,
             'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
             'thin_provisioning_support': True,
             'thick_provisioning_support': False,
-            'total_volumes': len(sizes),
+            'total_volumes': sum(not name.startswith(_SNAPSHOT) for name in sizes),
             'QoS_support': False,
             'location_info': f'FileStore:{socket.gethostname()}:{self._folder}',
         }),)
 
-    def _path(self, volume: base.StoredVolume) -> str:
-        if os.path.basename(volume.name) != volume.name or volume.name.startswith('.'):
-            raise errors.BackendRefused(reason=f'{volume.name!r} is not a name for a volume file')
-        return os.path.join(self._folder, volume.name)
+    def _path(self, name: str) -> str:
+        if os.path.basename(name) != name or name.startswith('.'):
+            raise errors.BackendRefused(reason=f'{name!r} is not a name for a volume file')
+        return os.path.join(self._folder, name)
 
-    def _open(self, volume: base.StoredVolume) -> int:
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
         try:
-            return os.open(self._path(volume), os.O_RDWR | os.O_CLOEXEC)
+            file = os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise errors.BackendRefused(reason=f'{volume.name} does not exist') from None
+            raise errors.BackendRefused(reason=f'{name} does not exist') from None
+        try:
+            yield file
+        finally:
+            os.close(file)
 
-    def _sizes(self) -> list[int]:
+    def _sizes(self) -> dict[str, int]:
+        """Each volume and snapshot with its size in bytes."""
         with os.scandir(self._folder) as entries:
-            return [entry.stat().st_size for entry in entries
-                    if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False)]
+            return {entry.name: entry.stat().st_size for entry in entries
+                    if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False)}
 
-    def _remains(self, volume: base.StoredVolume) -> list[str]:
-        """Files that a crash left while this volume was made."""
+    def _make_copy(self, source: str, name: str, size: int | None = None) -> bool:
+        """A file with the bytes of another, by default of its size; False: it is there already."""
+        if os.path.exists(self._path(name)):
+            return False
+        with self._opened(source) as original:
+            present = os.fstat(original).st_size
+            wanted = present if size is None else size
+            if present > wanted:
+                raise errors.BackendRefused(reason=f'{name} is smaller than its source {source}')
+            self._make_room(wanted / units.GIB)
+            with self._answering(wanted / units.GIB), self._unfinished(name) as file:
+                _copy(original, file)
+                os.ftruncate(file, wanted)
+        return True
+
+    def _delete(self, name: str) -> bool:
+        """Remove a file with what a crash left of making it; False: it was not there."""
+        with self._answering():
+            for remains in self._remains(name):
+                _unlink(os.path.join(self._folder, remains))
+            if not _unlink(self._path(name)):
+                return False
+            self._make_durable()
+        return True
+
+    def _remains(self, name: str) -> list[str]:
+        """Files that a crash left while this one was made."""
         if not os.path.isdir(self._folder):
             return []
-        return [name for name in os.listdir(self._folder)
-                if name.startswith(f'.{volume.name}.') and name.endswith(_UNFINISHED)]
+        return [found for found in os.listdir(self._folder)
+                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED)]
 
     def _make_room(self, size_gb: float) -> None:
         """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more."""
         with self._answering():
             room = os.statvfs(self._folder)
-            given = sum(self._sizes()) / units.GIB
+            given = sum(self._sizes().values()) / units.GIB
         usable = room.f_blocks * room.f_frsize / units.GIB
         usable *= 1 - self._settings.reserved_percentage / 100
         limit = usable * self._settings.max_over_subscription_ratio
@@ -166,17 +211,23 @@ class FileStore(base.VolumeStore):
                                         f'{limit:.0f} GiB and has given {given:.0f}')
 
     @contextlib.contextmanager
-    def _unfinished(self, volume: base.StoredVolume) -> Iterator[int]:
-        """A new file that becomes the volume at the end; who came first keeps the name."""
-        hidden = os.path.join(self._folder,
-                              f'.{volume.name}.{uuid.uuid4().hex}{_UNFINISHED}')
+    def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
+        """A new file that gets its name at the end; who came first keeps it.
+
+        :param replace: the open file that it takes the place of, if nobody else has it open
+        """
+        hidden = os.path.join(self._folder, f'.{name}.{uuid.uuid4().hex}{_UNFINISHED}')
         file = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             yield file
             os.fsync(file)
             failpoints.point('drivers.file.before_link')
-            with contextlib.suppress(FileExistsError):
-                os.link(hidden, self._path(volume))
+            if replace is not None:
+                _take_alone(replace, name)
+                os.rename(hidden, self._path(name))
+            else:
+                with contextlib.suppress(FileExistsError):
+                    os.link(hidden, self._path(name))
         finally:
             os.close(file)
             _unlink(hidden)
@@ -199,6 +250,17 @@ class FileStore(base.VolumeStore):
                 raise errors.BackendFull(size_gb=size_gb, reason=str(exc.strerror)) from exc
             raise errors.BackendUncertain(
                 reason=f'the file system failed: {exc.strerror}') from exc
+
+
+def _take_alone(file: int, name: str) -> None:
+    """Refuse if anyone else has the file open: only then does the kernel give a lease to write."""
+    try:
+        # Who opens it in this moment makes the kernel send a signal, by default a deadly one.
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as exc:
+        raise errors.BackendRefused(
+            reason=f'{name} is in use, or the file system cannot tell: {exc.strerror}') from exc
 
 
 def _unlink(path: str) -> bool:

@@ -5,10 +5,12 @@ in which mode, and who is thrown out.
 """
 import dataclasses
 import threading
+from collections.abc import Iterable
 
 from blockattach import errors
 from blockattach.conf import backend
 from blockattach.domain import connection
+from blockattach.domain import reservation
 from blockattach.drivers import base
 from blockattach.drivers import faults
 
@@ -20,7 +22,7 @@ class _Grant:
 
 
 class FakeTarget(base.ExportTarget):
-    """Grants are records in a dictionary."""
+    """Grants are records in a dictionary. Also a `capabilities.HostReservations`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults()
@@ -28,12 +30,14 @@ class FakeTarget(base.ExportTarget):
         self._lock = threading.Lock()
         self._exports: dict[str, connection.Export] = {}
         self._grants: dict[tuple[str, str], _Grant] = {}
+        self._reservations: dict[str, reservation.Reservations] = {}
 
     def lose_everything(self) -> None:
         """As after a crash of the target's process: no export, no grant, no session."""
         with self._lock:
             self._exports.clear()
             self._grants.clear()
+            self._reservations.clear()
 
     def log_in(self, volume_id: str, initiator: str,
                credential: connection.Credential) -> connection.AccessMode | None:
@@ -52,6 +56,13 @@ class FakeTarget(base.ExportTarget):
             if held is not None and held.sessions:
                 held.sessions -= 1
 
+    def hold_reservations(self, volume_id: str, registered: Iterable[str],
+                          holder: str | None = None) -> None:
+        """Play hosts in a cluster: who holds a registration, and the reservation."""
+        with self._lock:
+            self._reservations[volume_id] = reservation.Reservations(
+                frozenset(registered), frozenset([holder] if holder else []))
+
     @faults.faulty
     def export(self, export: connection.Export) -> None:
         with self._lock:
@@ -63,6 +74,7 @@ class FakeTarget(base.ExportTarget):
             self._exports.pop(volume_id, None)
             for pair in [pair for pair in self._grants if pair[0] == volume_id]:
                 del self._grants[pair]
+            self._reservations.pop(volume_id, None)
 
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
@@ -82,13 +94,26 @@ class FakeTarget(base.ExportTarget):
     def revoke(self, volume_id: str, initiator: str) -> None:
         with self._lock:
             self._grants.pop((volume_id, initiator), None)
+            held = self._reservations.pop(volume_id, None)
+        if held is not None:
+            self.hold_reservations(volume_id, held.registered - {initiator},
+                                   next(iter(held.holders - {initiator}), None))
+
+    @faults.faulty
+    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+        """See `capabilities.HostReservations`."""
+        with self._lock:
+            if volume_id not in self._exports:
+                return None
+            return self._reservations.get(volume_id, reservation.Reservations())
 
     @faults.faulty
     def exports(self) -> tuple[base.ActualExport, ...]:
         with self._lock:
             return tuple(
                 base.ActualExport(volume_id, tuple(
-                    connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions)
+                    connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions,
+                                           account=held.grant.credential.username)
                     for (volume, initiator), held in sorted(self._grants.items())
                     if volume == volume_id))
                 for volume_id in sorted(self._exports))

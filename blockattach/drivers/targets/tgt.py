@@ -323,4 +323,5 @@ def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.Ac
               and [lun.number for lun in target.luns] == [_LUN])
     for initiator in sorted(_known(target)):
         sessions = sum(session.initiator == initiator for session in target.sessions)
-        yield connection.ActualGrant(volume_id, initiator, mode, sessions, intact)
+        yield connection.ActualGrant(volume_id, initiator, mode, sessions, intact,
+                                     ', '.join(target.accounts))

@@ -26,7 +26,7 @@ WORDS = ('multiattach', 'mode', 'encryption_key_id', 'zz')
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.POSITIVE,
          schemathesis.GenerationMode.NEGATIVE)
 VERSION = 'OpenStack-API-Version'
-SPOKEN = ('volume 3.71', 'volume 3.71, blockattach 1.0')
+SPOKEN = ('volume 3.71', 'volume 3.71, blockattach 1.1')
 OFTEN = 6
 NOWHERE = frozenset(('snapshot_id', 'source_volid', 'consistencygroup_id', 'group_id', 'backup_id',
                      'image_id', 'imageRef', 'availability_zone', 'multiattach'))

@@ -1,5 +1,6 @@
 """The fakes keep the contracts too, and fail as they are told."""
 import threading
+from collections.abc import Sequence
 
 from blockattach import errors
 from blockattach.conformance import store
@@ -67,3 +68,17 @@ class FakeTargetTest(target.TargetContract):
         self.fake.log_out(export.volume_id, grant.initiator)
         self.fake.lose_everything()
         self.assertEqual((), self.fake.exports())
+
+
+class FakeReservationTest(target.ReservationContract):
+    def make(self) -> fake_target.FakeTarget:
+        self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))
+        return self.fake
+
+    def registers(self, export: connection.Export,
+                  grants: Sequence[connection.Grant]) -> None:
+        self.fake.hold_reservations(export.volume_id, [one.initiator for one in grants])
+
+    def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
+        held = self.fake.reservations(export.volume_id)
+        self.fake.hold_reservations(export.volume_id, held.registered, holder.initiator)

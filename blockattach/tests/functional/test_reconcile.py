@@ -145,6 +145,13 @@ class TamperedTest(lives.WorldTestCase):
             known.volume_id, known.initiator, RW, known.credential, known.alias))
         self.assert_mended()
 
+    def test_a_credential_was_changed(self):
+        known = self.grants[self.row.initiator]
+        self.grant(known.initiator, known.mode, known.alias)
+        self.assert_mended()
+        self.assertEqual(RO, self.world.target.log_in(known.volume_id, known.initiator,
+                                                      known.credential))
+
     def test_an_export_of_no_volume(self):
         self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
         self.assert_mended()

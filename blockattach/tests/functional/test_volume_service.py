@@ -11,6 +11,9 @@ from blockattach.tests.functional import lives
 from blockattach.volume import service
 from blockattach.volume import stats
 
+# A deadline that only a failure ever reaches.
+SECONDS = 30.0
+
 
 class Daemon:
     """A target in a process of its own, around the one in memory."""
@@ -132,6 +135,18 @@ class StartTest(ServiceCase):
         made.stop()
         made.stop()
         self.assertTrue(self.daemon.running())
+
+
+class WipeTest(ServiceCase):
+
+    def test_a_store_that_clears_what_was_deleted_does_so_until_the_stop(self):
+        cleared = threading.Event()
+        self.world.store.wipe = cleared.set
+        made = self.build()
+        made.start()
+        self.assertTrue(cleared.wait(SECONDS))
+        made.stop()
+        self.assert_nothing_runs()
 
 
 class StopTest(ServiceCase):

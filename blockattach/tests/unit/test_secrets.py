@@ -73,6 +73,11 @@ class CredentialTest(unittest.TestCase):
         self.assertEqual(100, len({credential.password for credential in made}))
         self.assertNotIn(made[0].password, repr(made))
 
+    def test_no_name_looks_like_a_number(self):
+        """LIO takes 0x and 0b for the beginning of one."""
+        made = [secrets.new_credential() for _ in range(1000)]
+        self.assertEqual([], [one.username for one in made if one.username[0].isdigit()])
+
 
 class KeyFileTest(unittest.TestCase):
 

@@ -1,4 +1,4 @@
-"""What an attachment shows beyond the Block Storage API: ``blockattach 1.0`` in the header."""
+"""What an attachment shows beyond the Block Storage API: ``blockattach 1.1`` in the header."""
 import re
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from blockattach.api import services as api_services
 from blockattach.db import shared_connections
 from blockattach.domain import connection
 from blockattach.domain import records
+from blockattach.domain import reservation
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import V
@@ -35,10 +36,16 @@ _FIELDS: dict[str, schema.Schema] = {
     'last_error': answers.NULLABLE_TEXT,
     **_SHARED,
 }
+_RESERVED = {'reservation': {'enum': [*(word.value for word in reservation.HostReservation),
+                                      None]}}
 
 
 def _one(answer: schema.Schema) -> schema.Schema:
     return schema.extend(answer, _FIELDS, _FIELDS, at='attachment')
+
+
+def _shown(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(_one(answer), _RESERVED, _RESERVED, at='attachment')
 
 
 def _each(answer: schema.Schema) -> schema.Schema:
@@ -50,9 +57,11 @@ def _left(answer: schema.Schema) -> schema.Schema:
 
 
 ONE = {V(1, 0): _one}
+SHOWN = {V(1, 0): _one, V(1, 1): _shown}
 EACH = {V(1, 0): _each}
 LEFT = {V(1, 0): _left}
-"""What the extension makes of the schemas of answers: one in full, many, what a delete leaves."""
+"""What the extension makes of the schemas of answers: one in full, one that was asked for, many,
+what a delete leaves."""
 
 
 def more(services: api_services.ApiServices, call: operation.Call,
@@ -71,6 +80,14 @@ def left(services: api_services.ApiServices, call: operation.Call,
         return {one.id: {} for one in attachments}
     sharers = _sharers(services, attachments)
     return {one.id: {'shared_connections': _ids(sharers.get(one.id, []))} for one in attachments}
+
+
+def reserved(services: api_services.ApiServices, call: operation.Call,
+             attachment: records.Attachment) -> dict[str, Any]:
+    """What the host has reserved; only of an attachment that was asked for, as its backend is."""
+    if call.extension is None or call.extension < V(1, 1):
+        return {}
+    return {'reservation': services.reservations.held(call.context, attachment)}
 
 
 def forced(services: api_services.ApiServices, call: operation.Call) -> bool:

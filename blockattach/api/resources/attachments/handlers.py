@@ -28,7 +28,9 @@ def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one attachment."""
-    return _detail(services, call, call.target)
+    shown = _detail(services, call, call.target)
+    shown['attachment'] |= extension.reserved(services, call, call.target)
+    return shown
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

@@ -28,7 +28,7 @@ OPERATIONS = (
               policy=policies.GET_ALL, answer={_SINCE: schemas.DETAILS}, extended=extension.EACH,
               summary='List attachments with all that is known of them.'),
     Operation('GET', '/attachments/{id}', handlers.show, since=_SINCE, policy=policies.GET,
-              target=_attachment, answer=_DETAIL, extended=extension.ONE,
+              target=_attachment, answer=_DETAIL, extended=extension.SHOWN,
               summary='Show an attachment.'),
     Operation('POST', '/attachments', handlers.create, since=_SINCE, policy=policies.CREATE,
               body={_SINCE: schemas.CREATE, operation.V(3, 54): schemas.CREATE_WITH_MODE},

@@ -11,8 +11,8 @@ def grant(volume='v1', initiator='i1', mode=RW):
     return connection.Grant(volume, initiator, mode, connection.Credential('name', 'hunter2'))
 
 
-def actual(volume='v1', initiator='i1', mode=RW, sessions=1, intact=True):
-    return connection.ActualGrant(volume, initiator, mode, sessions, intact)
+def actual(volume='v1', initiator='i1', mode=RW, sessions=1, intact=True, account=None):
+    return connection.ActualGrant(volume, initiator, mode, sessions, intact, account)
 
 
 class DifferenceTest(unittest.TestCase):
@@ -37,6 +37,12 @@ class DifferenceTest(unittest.TestCase):
     def test_the_mode_differs(self):
         for wanted, found in ((RW, RO), (RO, RW)):
             self.check([grant(mode=wanted)], [actual(mode=found)], to_grant=[grant(mode=wanted)])
+
+    def test_the_account_differs_where_the_target_tells_it(self):
+        for account in (None, grant().credential.username):
+            self.check([grant()], [actual(account=account)])
+        for account in ('', 'other'):
+            self.check([grant()], [actual(account=account)], to_grant=[grant()])
 
     def test_half_made(self):
         self.check([grant()], [actual(intact=False)], to_grant=[grant()])

@@ -14,6 +14,8 @@ ROWS = (
     ('alive', {}, {'up': False}, 'down or disabled'),
     ('alive', {}, {'capabilities': {'backend_state': 'up'}}, None),
     ('alive', {}, {'capabilities': {'backend_state': 'down'}}, 'backend is down'),
+    ('alive', {}, {'capabilities': {'backend_state': 'down',
+                                    'backend_state_reason': 'its pool is full'}}, 'pool is full'),
     ('tried', {}, {}, None),
     ('tried', {'tried': ('h@b#other',)}, {}, None),
     ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'was tried'),

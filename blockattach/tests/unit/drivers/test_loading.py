@@ -31,8 +31,10 @@ class LoadingTest(unittest.TestCase):
         self.assertEqual('fast', report.capabilities['volume_backend_name'])
         self.assertIs(True, report.capabilities['multiattach'])
         self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
-        self.assertEqual(['clone'], report.capabilities['driver_capabilities'])
+        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'revert', 'snapshots'],
+                         report.capabilities['driver_capabilities'])
 
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
-        self.assertEqual({'clone', 'daemon'}, backend.capabilities())
+        self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'revert', 'snapshots'},
+                         backend.capabilities())

@@ -28,6 +28,7 @@ MODULES = (notifications, placement)
 FINGERPRINTS = {
     ('scheduler', '1.0'): 'cc758e9ccbe03f30',
     ('volume', '1.0'): 'c2a5f368927ba0f6',
+    ('volume', '1.1'): '316919d3b117bb1f',
 }
 
 

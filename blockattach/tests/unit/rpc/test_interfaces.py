@@ -40,6 +40,11 @@ class VolumeEndpoint(volume.VolumeInterface):
                    generation: int) -> None:
         self.asked.append(('disconnect', attachment_id, generation))
 
+    def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
+                         initiator: str) -> str | None:
+        self.asked.append(('host_reservation', volume_id, initiator))
+        return 'holder' if self.answer else None
+
     def ping(self, ctxt: context.RequestContext) -> bool:
         return True
 
@@ -101,6 +106,16 @@ class InterfacesTest(unittest.TestCase):
         self.assertEqual([('create_volume', 'v', 1), ('create_volume', 'v', 2),
                           ('connect', 'a', 3), ('disconnect', 'a', 4)], one.asked[:4])
         self.assertEqual([], other.asked)
+
+    def test_what_a_host_has_reserved_is_told_however_often_it_is_asked(self) -> None:
+        endpoint = VolumeEndpoint()
+        self.serve(endpoint, 'host@one')
+        client = volume.VolumeClients(self.bus).on('host@one')
+        for _ in range(2):
+            self.assertEqual('holder', client.host_reservation(self.ctxt, 'v', 'iqn.a'))
+        endpoint.answer = False
+        self.assertIsNone(client.host_reservation(self.ctxt, 'v', 'iqn.b'))
+        self.assertEqual(('host_reservation', 'v', 'iqn.b'), endpoint.asked[-1])
 
     def test_a_volume_delete_arrives(self) -> None:
         endpoint = VolumeEndpoint()

@@ -1,0 +1,50 @@
+"""What hosts have reserved, asked of whoever keeps the volume; nothing where he cannot tell."""
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import pools
+from blockattach.db import volume_queries
+from blockattach.domain import records
+from blockattach.domain import reservation
+from blockattach.rpc import volume as volume_rpc
+
+LOG = oslo_log.getLogger(__name__)
+
+_CAPABILITY = 'host_reservations'
+
+
+class ReservationControl:
+    """Looks, and changes nothing."""
+
+    def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
+                 down_after: float) -> None:
+        """
+        :param down_after: seconds after which a pool that is silent is not asked
+        """
+        self._database = database
+        self._volume_services = volume_services
+        self._down_after = down_after
+
+    def held(self, caller: context.RequestContext,
+             attachment: records.Attachment) -> reservation.HostReservation | None:
+        """What the attachment's host holds of its volume; None where nobody can tell by now."""
+        if attachment.initiator is None:
+            return None
+        try:
+            volume = volume_queries.get(self._database, attachment.volume_id)
+            if volume.pool is None or volume.host is None or not self._can_tell(volume.pool):
+                return None
+            told = self._volume_services.on(volume.host).host_reservation(
+                caller, volume.id, attachment.initiator)
+        except errors.BlockattachError as exc:
+            LOG.info('Cannot tell what a host holds of a volume: %s%s', exc,
+                     log.fields(attachment_id=attachment.id, volume_id=attachment.volume_id))
+            return None
+        return None if told is None else reservation.HostReservation(told)
+
+    def _can_tell(self, name: str) -> bool:
+        pool = pools.get(self._database, name, self._down_after)
+        return pool.up and _CAPABILITY in pool.capabilities.get('driver_capabilities', ())

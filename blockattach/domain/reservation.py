@@ -1,0 +1,31 @@
+"""SCSI-3 persistent reservations: what hosts that share a volume have agreed on."""
+import dataclasses
+import enum
+
+
+class HostReservation(enum.StrEnum):
+    """What one host holds of a volume."""
+
+    NONE = 'none'
+    REGISTERED = 'registered'
+    HOLDER = 'holder'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reservations:
+    """Initiators with a registration, and those that hold the reservation, as the target tells.
+
+    Not ``complete``: there are more registrations than the target can tell.
+    """
+
+    registered: frozenset[str] = frozenset()
+    holders: frozenset[str] = frozenset()
+    complete: bool = True
+
+    def of(self, initiator: str) -> HostReservation | None:
+        """What one initiator holds; None: it cannot be told."""
+        if initiator in self.holders:
+            return HostReservation.HOLDER
+        if initiator in self.registered:
+            return HostReservation.REGISTERED
+        return HostReservation.NONE if self.complete else None

@@ -1,0 +1,17 @@
+"""Volumes as logical volumes of one volume group: thin in a pool, or thick.
+
+Names are Cinder's, so that operators find what they know and a deployment can be taken over:
+
+========================  =======================================================================
+name                      is
+========================  =======================================================================
+``volume-<uuid>``         a volume
+``_snapshot-<uuid>``      a snapshot; LVM keeps names in ``snapshot`` for itself
+``_unfinished-<uuid>``    the volume of this id while it is cloned or reverted
+``_source-<uuid>``        what the thick volume of this id is copied from
+``deleted-<uuid>-<hex>``  what waits to be wiped, or was replaced
+========================  =======================================================================
+
+Each carries the tag ``blockattach`` from its first moment. What does not is another's: it is never
+changed and never listed, and counts only as room that is used.
+"""

@@ -1,0 +1,173 @@
+"""What thin and thick volumes have in common."""
+import abc
+import socket
+
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import base
+from blockattach.drivers.stores.lvm import group
+from blockattach.drivers.stores.lvm import names
+from blockattach.drivers.stores.lvm import scanning
+from blockattach.privileged import lvm
+
+LOG = oslo_log.getLogger(__name__)
+
+_HOST_TAG = f'{lvm.TAG}.host='
+
+
+class LvmStore(base.VolumeStore):
+    """One pool: a volume group, or a thin pool in it."""
+
+    # The thin pool of its volumes, if they have one.
+    _pool_name = ''
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        if settings.lvm is None:
+            raise errors.ConfigurationError(
+                reason=f'backend {settings.name} has no settings for the lvm store')
+        self._settings = settings
+        self._lvm = settings.lvm
+        self._group = group.VolumeGroup(lvm.Site(
+            settings.lvm.volume_group, settings.lvm.conf_file, settings.lvm.command_seconds))
+
+    def check(self) -> None:
+        if not self._group.name:
+            raise self._misfit('there is none; set volume_group')
+        try:
+            reason = self._unfit(self._group.content()) or self._scans_too_much()
+        except errors.BackendError as exc:
+            raise self._misfit(str(exc)) from exc
+        if reason is not None:
+            raise self._misfit(reason)
+
+    def device(self, volume: base.StoredVolume) -> str:
+        found = self._existing(self._group.content(), volume.name)
+        self._activate(found)
+        return found.path
+
+    def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
+        content = self._group.content()
+        found = self._existing(content, volume.name)
+        wanted = units.gib_to_bytes(size_gb)
+        if _is_larger(found.size, wanted):
+            raise errors.BackendRefused(
+                reason=f'{volume.name} is larger than {size_gb} GiB already')
+        if found.size >= wanted:
+            return
+        self._make_room(content, wanted - found.size)
+        self._may_grow(content, found)
+        self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
+        LOG.info('Logical volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
+
+    # ---- What thin and thick volumes do each in their way ----
+
+    @abc.abstractmethod
+    def _make_room(self, content: group.Content, size: int) -> None:
+        """Make sure that ``size`` bytes more may be given away, or raise BackendFull."""
+
+    def _may_grow(self, content: group.Content, found: group.LogicalVolume) -> None:
+        """Refuse to extend a volume for what hangs on it."""
+
+    def _unfit(self, content: group.Content) -> str | None:
+        """Why this group cannot be served from, with what the operator must change."""
+        hosts = {tag for tag in content.tags if tag.startswith(_HOST_TAG)}
+        if hosts and f'{_HOST_TAG}{socket.gethostname()}' not in hosts:
+            return (f'it belongs to another host by its tag {", ".join(sorted(hosts))}; use a '
+                    f'volume group of this host, or change the tag with vgchange')
+        strangers = sorted(name for name, found in content.volumes.items()
+                           if lvm.NAMES.fullmatch(name) and not found.ours)
+        if strangers:
+            return (f'{len(strangers)} logical volumes have names of ours and are not ours, the '
+                    f'first is {strangers[0]}; use another volume group, or hand them over: '
+                    f'lvchange --addtag {lvm.TAG} {self._group.name}/{strangers[0]}')
+        if content.missing:
+            LOG.error('Volume group has lost disks: what is on the others is served%s',
+                      log.fields(volume_group=self._group.name, missing=content.missing))
+        return None
+
+    # ---- For both ----
+
+    def _existing(self, content: group.Content, name: str) -> group.LogicalVolume:
+        """A logical volume of ours that is there; refuses otherwise."""
+        found = self._find(content, name)
+        if found is None:
+            raise errors.BackendRefused(reason=f'{self._group.name}/{name} does not exist')
+        return found
+
+    def _find(self, content: group.Content, name: str) -> group.LogicalVolume | None:
+        """A logical volume of ours; refuses one of the same name that is not this backend's."""
+        found = content.volumes.get(name)
+        if found is not None and not found.ours:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{name} does not carry the tag {lvm.TAG}: it is '
+                       f"another's and left alone")
+        if found is not None and found.pool != self._pool_name:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{name} is not one of the {self._lvm.lvm_type} volumes '
+                       f'that this backend keeps; see lvm_type and lvm_thin_pool')
+        return found
+
+    def _not_in_use(self, found: group.LogicalVolume) -> None:
+        if found.open:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{found.name} is in use; end what holds it open: '
+                       f'lsblk and fuser name it')
+
+    def _activate(self, found: group.LogicalVolume) -> None:
+        """After a reboot it may have no device yet."""
+        if not found.active:
+            self._group.do(lvm.activate, found.name)
+
+    def _fits(self, size: int, volume: base.StoredVolume, source: str) -> int:
+        """The size of a volume that is to hold ``size`` bytes of another one, in bytes."""
+        wanted = units.gib_to_bytes(volume.size_gb)
+        if _is_larger(size, wanted):
+            raise errors.BackendRefused(
+                reason=f'{volume.name} is smaller than its source {source}')
+        return max(wanted, size)
+
+    def _report(self, content: group.Content, thin: bool, total: float, free: float,
+                provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:
+        """The only pool, in Cinder's words. ``trouble``: why it takes nothing, if so."""
+        state = {'backend_state': 'down', 'backend_state_reason': trouble} if trouble else {}
+        return (base.PoolReport(self._settings.pool_name, {
+            'pool_name': self._settings.pool_name,
+            'total_capacity_gb': units.bytes_to_gib(int(total)),
+            'free_capacity_gb': units.bytes_to_gib(int(free)),
+            'provisioned_capacity_gb': units.bytes_to_gib(provisioned),
+            'reserved_percentage': self._settings.reserved_percentage,
+            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
+            'thin_provisioning_support': thin,
+            'thick_provisioning_support': not thin,
+            'total_volumes': sum(
+                found.ours and found.pool == self._pool_name and name.startswith(names.VOLUME)
+                for name, found in content.volumes.items()),
+            'QoS_support': False,
+            'location_info': f'LVMVolumeDriver:{socket.gethostname()}:{self._group.name}:'
+                             f'{self._lvm.lvm_type}:0',
+            **state,
+        }),)
+
+    def _missing_disks(self, content: group.Content) -> str | None:
+        if content.missing:
+            return (f'{content.missing} disks of volume group {self._group.name} are missing; '
+                    f'bring them back, or see vgreduce --removemissing')
+        return None
+
+    def _scans_too_much(self) -> str | None:
+        return scanning.complaint(self._group.do(lvm.scanning), self._group.name,
+                                  lambda: self._group.do(lvm.physical_volumes))
+
+    def _misfit(self, reason: str) -> errors.ConfigurationError:
+        return errors.ConfigurationError(
+            reason=f'volume group {self._group.name} of backend {self._settings.name} cannot be '
+                   f'used: {reason}')
+
+
+def _is_larger(size: int, wanted: int) -> bool:
+    """Volumes are whole GiB; LVM may round one up to its extents."""
+    return size >= wanted + units.GIB

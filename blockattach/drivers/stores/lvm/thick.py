@@ -1,0 +1,214 @@
+"""Thick volumes: they take all their room at once, are copied in full, and wiped when deleted."""
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import base
+from blockattach.drivers.stores.lvm import group
+from blockattach.drivers.stores.lvm import names
+from blockattach.drivers.stores.lvm import store
+from blockattach.drivers.stores.lvm import wiping
+from blockattach.privileged import lvm
+
+LOG = oslo_log.getLogger(__name__)
+
+# So much is copied in one call with rights.
+_PIECE = units.GIB
+
+
+class ThickStore(store.LvmStore):
+    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
+
+    A snapshot keeps what is overwritten in room of its own, as much as the volume has, so that it
+    never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile.
+    """
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        super().__init__(settings)
+        self._wiper = wiping.Wiper(self._group, self._lvm.clear_bandwidth)
+
+    def wipe(self) -> None:
+        """See `capabilities.Wipe`."""
+        self._wiper.wipe()
+
+    def create(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        self._create(content, volume.name, units.gib_to_bytes(volume.size_gb))
+        LOG.info('Thick volume is created%s', log.fields(volume_id=volume.id))
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        self._clean(content, volume)
+        found = self._find(content, volume.name)
+        if found is None:
+            return
+        self._has_no_snapshots(content, found)
+        self._discard(found)
+        LOG.info('Thick volume is deleted%s', log.fields(volume_id=volume.id))
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        content = self._group.content()
+        name = names.snapshot(snapshot)
+        if self._find(content, name) is not None:
+            return
+        self._snapshot(content, self._existing(content, snapshot.volume.name), name)
+        LOG.info('Thick snapshot is created%s', log.fields(snapshot_id=snapshot.id))
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`. What it kept is a tenant's data, and wiped as a volume."""
+        found = self._find(self._group.content(), names.snapshot(snapshot))
+        if found is not None:
+            self._discard(found)
+            LOG.info('Thick snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
+
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+        """See `capabilities.Clone`. Copies a snapshot, since the source may be in use."""
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        origin = self._existing(content, source.name)
+        size = self._fits(origin.size, volume, source.name)
+        copied = names.source(volume)
+        try:
+            present = self._find(content, copied)
+            if present is None:
+                self._snapshot(content, origin, copied)
+            else:
+                self._activate(present)
+            self._copy(content, copied, origin.size, names.unfinished(volume), size)
+        except errors.BackendRefused:
+            self._clean(self._group.content(), volume)
+            raise
+        self._discard(self._existing(self._group.content(), copied))
+        failpoints.point('drivers.lvm.between_copy_and_name')
+        self._group.do(lvm.rename, names.unfinished(volume), volume.name)
+        LOG.info('Thick volume is cloned%s',
+                 log.fields(volume_id=volume.id, source_volume_id=source.id))
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+        """See `capabilities.CloneSnapshot`."""
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        found = self._existing(content, names.snapshot(snapshot))
+        origin = self._origin(content, found)
+        size = self._fits(origin.size, volume, found.name)
+        self._activate(found)
+        try:
+            self._copy(content, found.name, origin.size, names.unfinished(volume), size)
+        except errors.BackendRefused:
+            self._clean(self._group.content(), volume)
+            raise
+        self._group.do(lvm.rename, names.unfinished(volume), volume.name)
+        LOG.info('Thick snapshot is cloned%s',
+                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+
+    def revert(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Revert`: what differs is copied back, so a repeat goes on from there.
+
+        LVM's own merging would end the snapshot and give its room back with its bytes.
+        """
+        content = self._group.content()
+        found = self._existing(content, names.snapshot(snapshot))
+        origin = self._existing(content, snapshot.volume.name)
+        if self._origin(content, found) != origin:
+            raise errors.BackendRefused(reason=f'{found.name} is no snapshot of {origin.name}')
+        self._not_in_use(origin)
+        for needed in (origin, found):
+            self._activate(needed)
+        self._fill(found.name, origin.name, origin.size)
+        LOG.info('Thick volume is reverted%s',
+                 log.fields(volume_id=snapshot.volume.id, snapshot_id=snapshot.id))
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        content = self._group.content()
+        given = sum(found.size for name, found in content.volumes.items()
+                    if lvm.NAMES.fullmatch(name) and found.ours and not found.pool
+                    and not name.startswith(names.DELETED))
+        return self._report(content, False, content.size, content.free, given,
+                            self._missing_disks(content))
+
+    def _make_room(self, content: group.Content, size: int) -> None:
+        usable = content.free - content.size * self._settings.reserved_percentage / 100
+        if size > usable:
+            raise errors.BackendFull(
+                size_gb=f'{size / units.GIB:g}',
+                reason=f'volume group {self._group.name} has {max(usable, 0) / units.GIB:.2f} GiB '
+                       f'left to give; what was deleted and is still wiped does not count')
+
+    def _may_grow(self, content: group.Content, found: group.LogicalVolume) -> None:
+        self._has_no_snapshots(content, found)
+
+    def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
+        hanging = [other.name for other in content.volumes.values()
+                   if other.origin == found.name and not other.pool]
+        if hanging:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{found.name} has thick snapshots '
+                       f'({", ".join(sorted(hanging))}); delete them first')
+
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        self._make_room(content, size)
+        self._group.do(lvm.create_thick, name, size, size_gb=size / units.GIB)
+
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        self._make_room(content, origin.size)
+        # LVM takes no more of it than can ever be used: the volume's size and some for its tables.
+        self._group.do(lvm.snapshot_thick, origin.name, name, 2 * origin.size,
+                       size_gb=origin.size / units.GIB)
+
+    def _origin(self, content: group.Content,
+                snapshot: group.LogicalVolume) -> group.LogicalVolume:
+        """The volume that a snapshot hangs on: as large as the snapshot reads."""
+        origin = content.volumes.get(snapshot.origin)
+        if origin is None:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{snapshot.name} is what is left of a deleted '
+                       f'snapshot; delete it again')
+        return origin
+
+    def _copy(self, content: group.Content, source: str, length: int, name: str,
+              size: int) -> None:
+        """Make ``name``, of ``size`` bytes, and let it begin with ``length`` bytes of ``source``.
+
+        One that an interrupted attempt left is taken up.
+        """
+        present = self._find(content, name)
+        if present is None:
+            self._create(content, name, size)
+        else:
+            self._activate(present)
+        self._fill(source, name, length)
+
+    def _fill(self, source: str, name: str, length: int) -> None:
+        for offset in range(0, length, _PIECE):
+            self._group.do(lvm.copy, source, name, offset, min(_PIECE, length - offset))
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        """Take away what is left of making this volume from another one."""
+        for name in (names.source(volume), names.unfinished(volume)):
+            found = self._find(content, name)
+            if found is not None:
+                self._discard(found)
+
+    def _discard(self, found: group.LogicalVolume) -> None:
+        """Hide it from all but the wiper; one that is not wiped goes at once."""
+        self._not_in_use(found)
+        if found.health == 'partial':
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{found.name} lies on a missing disk in part; bring it '
+                       f'back, or see vgreduce --removemissing')
+        if not self._lvm.clear_bandwidth:
+            self._group.do(lvm.remove, found.name)
+            return
+        if found.origin:
+            self._group.do(lvm.split_snapshot, found.name)
+        self._group.do(lvm.deactivate, found.name)
+        self._group.do(lvm.rename, found.name, names.deleted(found.name))
+        self._wiper.poke()

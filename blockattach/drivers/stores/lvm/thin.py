@@ -1,0 +1,214 @@
+"""Thin volumes: they share a pool, take room as they are written, and snapshots cost nothing."""
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import base
+from blockattach.drivers.stores.lvm import group
+from blockattach.drivers.stores.lvm import names
+from blockattach.drivers.stores.lvm import store
+from blockattach.privileged import lvm
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class ThinStore(store.LvmStore):
+    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
+
+    A snapshot is a thin volume too: each lives on without the other. What is removed leaves no
+    bytes behind, because the pool hands out blocks zeroed.
+    """
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        super().__init__(settings)
+        self._pool_name = self._lvm.thin_pool
+        self._told = 0
+
+    def create(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        size = units.gib_to_bytes(volume.size_gb)
+        self._make_room(content, size)
+        self._group.do(lvm.create_thin, self._pool_name, volume.name, size,
+                       size_gb=volume.size_gb)
+        LOG.info('Thin volume is created%s', log.fields(volume_id=volume.id))
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        for name in content.volumes:
+            if name == names.unfinished(volume) or names.is_replaced(name, volume):
+                self._remove(content, name)
+        if self._remove(content, volume.name):
+            LOG.info('Thin volume is deleted%s', log.fields(volume_id=volume.id))
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        content = self._group.content()
+        name = names.snapshot(snapshot)
+        if self._find(content, name) is not None:
+            return
+        origin = self._existing(content, snapshot.volume.name)
+        self._make_room(content, origin.size)
+        self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=snapshot.volume.size_gb)
+        LOG.info('Thin snapshot is created%s', log.fields(snapshot_id=snapshot.id))
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        if self._remove(self._group.content(), names.snapshot(snapshot)):
+            LOG.info('Thin snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
+
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+        """See `capabilities.Clone`."""
+        self._clone(source.name, volume)
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+        """See `capabilities.CloneSnapshot`."""
+        self._clone(names.snapshot(snapshot), volume)
+
+    def revert(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Revert`: the volume is replaced by a volume made from the snapshot.
+
+        It has no device while that is done, so that nobody can begin to use it.
+        """
+        volume = snapshot.volume
+        content = self._group.content()
+        origin = self._existing(content, names.snapshot(snapshot))
+        unfinished = names.unfinished(volume)
+        found = self._find(content, volume.name)
+        if found is not None:
+            self._not_in_use(found)
+            self._remove(content, unfinished)
+            self._make_room(content, found.size)
+            self._copy(origin, unfinished, found.size)
+            self._group.do(lvm.deactivate, volume.name)
+            self._group.do(lvm.rename, volume.name, names.deleted(volume.name))
+            failpoints.point('drivers.lvm.between_names')
+        else:
+            self._existing(content, unfinished)
+        self._group.do(lvm.rename, unfinished, volume.name)
+        content = self._group.content()
+        for name in content.volumes:
+            if names.is_replaced(name, volume):
+                self._remove(content, name)
+        LOG.info('Thin volume is reverted%s',
+                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        content = self._group.content()
+        pool = self._pool(content)
+        self._tell(pool)
+        return self._report(content, True, pool.size, pool.size * (1 - pool.data_percent / 100),
+                            self._provisioned(content),
+                            self._missing_disks(content) or self._fullness(pool))
+
+    def _unfit(self, content: group.Content) -> str | None:
+        name = f'{self._group.name}/{self._pool_name}'
+        pool = content.volumes.get(self._pool_name)
+        if pool is None:
+            return (f'its thin pool does not exist; make it: lvcreate --type thin-pool '
+                    f'--extents 95%FREE --addtag {lvm.TAG} --name {self._pool_name} '
+                    f'{self._group.name}')
+        if not pool.is_pool:
+            return f'{name} is no thin pool; set lvm_thin_pool'
+        if not pool.ours:
+            return (f'thin pool {name} was not given to us; hand it over: lvchange --addtag '
+                    f'{lvm.TAG} {name}')
+        if not pool.zeroes and self._lvm.clear_bandwidth:
+            return (f'thin pool {name} hands out blocks with the bytes of earlier volumes; '
+                    f'change that: lvchange --zero y {name}')
+        return super()._unfit(content)
+
+    def _make_room(self, content: group.Content, size: int) -> None:
+        """A pool may be given away ``max_over_subscription_ratio`` times, until it is near full.
+
+        LVM itself would go on extending volumes in a pool that has no byte left.
+        """
+        pool = self._pool(content)
+        reason = self._fullness(pool)
+        given, asked = self._provisioned(content) / units.GIB, size / units.GIB
+        limit = pool.size / units.GIB * (1 - self._settings.reserved_percentage / 100)
+        limit *= self._settings.max_over_subscription_ratio
+        if reason is None and given + asked > limit:
+            reason = (f'thin pool {pool.name} may give away {limit:.0f} GiB and has given '
+                      f'{given:.0f}')
+        if reason is not None:
+            raise errors.BackendFull(size_gb=f'{asked:g}', reason=reason)
+
+    def _clone(self, source: str, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        origin = self._existing(content, source)
+        size = self._fits(origin.size, volume, source)
+        self._make_room(content, size)
+        if size == origin.size:
+            self._group.do(lvm.snapshot_thin, source, volume.name, size_gb=volume.size_gb)
+        else:
+            unfinished = names.unfinished(volume)
+            self._remove(content, unfinished)
+            self._copy(origin, unfinished, size)
+            self._group.do(lvm.rename, unfinished, volume.name)
+        LOG.info('Thin volume is cloned%s', log.fields(volume_id=volume.id, source=source))
+
+    def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
+        """A volume of ``size`` bytes that begins with those of ``origin``; all or nothing."""
+        self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
+        if size > origin.size:
+            try:
+                self._group.do(lvm.extend, name, size, size_gb=size / units.GIB)
+            except errors.BackendRefused:
+                self._group.do(lvm.remove, name)
+                raise
+
+    def _remove(self, content: group.Content, name: str) -> bool:
+        """Whether it was there."""
+        found = self._find(content, name)
+        if found is None:
+            return False
+        self._not_in_use(found)
+        self._group.do(lvm.remove, name)
+        return True
+
+    def _pool(self, content: group.Content) -> group.LogicalVolume:
+        pool = content.volumes.get(self._pool_name)
+        if pool is None or not pool.ours:
+            raise errors.BackendRefused(
+                reason=f'thin pool {self._group.name}/{self._pool_name} does not exist, or does '
+                       f'not carry the tag {lvm.TAG}')
+        return pool
+
+    def _provisioned(self, content: group.Content) -> int:
+        """What all of the pool's volumes come to once they are written in full, in bytes."""
+        return sum(found.size for found in content.volumes.values()
+                   if found.pool == self._pool_name)
+
+    def _fullness(self, pool: group.LogicalVolume) -> str | None:
+        """Why the pool takes nothing more, if so."""
+        name = f'{self._group.name}/{pool.name}'
+        if pool.data_percent >= self._lvm.full_percent or pool.health == 'out_of_data':
+            return (f'the data of thin pool {name} is {pool.data_percent:.1f}% full; extend it: '
+                    f'lvextend --size +10G {name}')
+        if pool.metadata_percent >= self._lvm.full_percent:
+            return (f'the metadata of thin pool {name} is {pool.metadata_percent:.1f}% full; '
+                    f'extend it: lvextend --poolmetadatasize +1G {name}')
+        if pool.health:
+            return f'thin pool {name} is ill ({pool.health}); see lvconvert --repair'
+        return None
+
+    def _tell(self, pool: group.LogicalVolume) -> None:
+        """Log it once when the pool comes near to being full, and once when it is."""
+        near = max(pool.data_percent, pool.metadata_percent) >= self._lvm.warn_percent
+        level = 2 if self._fullness(pool) else int(near)
+        fields = log.fields(volume_group=self._group.name, thin_pool=pool.name,
+                            data_percent=pool.data_percent,
+                            metadata_percent=pool.metadata_percent, health=pool.health or 'good')
+        if level > self._told and level == 1:
+            LOG.warning('Thin pool is nearly full; extend it before it stops all writes%s', fields)
+        elif level > self._told:
+            LOG.error('Thin pool takes nothing more; extend it before it stops all writes%s',
+                      fields)
+        self._told = level

@@ -1,0 +1,134 @@
+"""iSCSI in the kernel: one target with one logical unit per volume, shared by all its hosts.
+
+Each initiator has an entry of its own, with its credential and its mode, so hosts can reserve the
+volume among themselves. What is there is read from the kernel; what shall be there comes from the
+database: LIO's own saved configuration is neither written nor read.
+"""
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_log import log as oslo_log
+from oslo_privsep import comm
+from oslo_privsep import daemon
+
+from blockattach import errors
+from blockattach import log
+from blockattach.conf import backend
+from blockattach.domain import connection
+from blockattach.domain import reservation
+from blockattach.drivers import base
+from blockattach.privileged import lio
+
+LOG = oslo_log.getLogger(__name__)
+
+_UNIT = 0
+_PORT = 3260
+# RFC 3720, 8.2.1: shorter ones can be guessed. The longest is the kernel's.
+_SECRET = range(12, 256)
+# LIO takes such a name for a number, and lets nobody in by it.
+_NUMBER = re.compile('0[xb]', re.IGNORECASE)
+_PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
+
+
+class LioTarget(base.ExportTarget):
+    """Also a `capabilities.HostReservations`."""
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self._settings = settings
+        addresses = (settings.target_ip_address, *settings.target_secondary_ip_addresses)
+        port = settings.target_port or _PORT
+        self._portals = tuple(f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
+                              for address in dict.fromkeys(addresses))
+
+    def check(self) -> None:
+        settings = self._settings
+        if not _PREFIX.fullmatch(settings.target_prefix):
+            raise errors.ConfigurationError(
+                reason=f'target_prefix = {settings.target_prefix} does not begin an iSCSI name in '
+                       f'lower case (iqn.2010-10.org.openstack:)')
+        if settings.mutual_chap_username and len(settings.mutual_chap_password) not in _SECRET:
+            raise errors.ConfigurationError(
+                reason='mutual_chap_password must have 12 to 255 characters')
+        try:
+            lio.prepare(list(self._portals))
+        except (daemon.FailedToDropPrivileges, comm.PrivsepTimeout) as exc:
+            raise errors.ConfigurationError(reason=_no_rights(exc)) from exc
+
+    def export(self, export: connection.Export) -> None:
+        with _told():
+            lio.offer(self._offer(export))
+
+    def unexport(self, volume_id: str) -> None:
+        with _told():
+            lio.withdraw(self._name(volume_id))
+        LOG.info('Volume is offered no longer%s', log.fields(volume_id=volume_id))
+
+    def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        credential = grant.credential
+        if len(credential.password) not in _SECRET or _NUMBER.match(credential.username):
+            raise errors.BackendRefused(
+                reason=f'the CHAP secret of {grant.initiator} must have 12 to 255 characters, and '
+                       f'its name must not begin with 0x or 0b: detach and attach again to get '
+                       f'another one')
+        with _told():
+            lio.let_in(self._offer(export), dataclasses.asdict(lio.Admission(
+                grant.initiator, grant.mode is connection.AccessMode.RO,
+                credential.username, credential.password,
+                self._settings.mutual_chap_username, self._settings.mutual_chap_password)))
+        LOG.info('Initiator is let in%s', log.fields(
+            volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
+        return connection.Connection('iscsi', self._portals, self._name(grant.volume_id), _UNIT)
+
+    def revoke(self, volume_id: str, initiator: str) -> None:
+        with _told():
+            lio.shut_out(self._name(volume_id), initiator)
+        LOG.info('Initiator is shut out%s', log.fields(volume_id=volume_id, initiator=initiator))
+
+    def exports(self) -> tuple[base.ActualExport, ...]:
+        with _told():
+            found = lio.offered(self._settings.target_prefix, list(self._portals),
+                                self._settings.mutual_chap_username)
+        return tuple(self._export(one['name'][-36:], one['grants']) for one in found)
+
+    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+        with _told():
+            found = lio.reservations(self._name(volume_id))
+        if found is None:
+            return None
+        return reservation.Reservations(frozenset(found['registered']),
+                                        frozenset(found['holders']), found['complete'])
+
+    def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:
+        return base.ActualExport(volume_id, tuple(
+            connection.ActualGrant(
+                volume_id, one['initiator'],
+                connection.AccessMode.RO if one['read_only'] else connection.AccessMode.RW,
+                one['sessions'], one['intact'], one['account']) for one in grants))
+
+    def _offer(self, export: connection.Export) -> dict[str, Any]:
+        return dataclasses.asdict(lio.Offer(
+            self._name(export.volume_id), export.device, list(self._portals)))
+
+    def _name(self, volume_id: str) -> str:
+        return f'{self._settings.target_prefix}volume-{volume_id}'
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """What became of the call to the daemon, in the words of the contract."""
+    try:
+        yield
+    except comm.PrivsepTimeout as exc:
+        raise errors.BackendUncertain(
+            reason=f'LIO has not answered for {lio.SECONDS:g} seconds: the log of the kernel says '
+                   f'what holds it') from exc
+    except daemon.FailedToDropPrivileges as exc:
+        raise errors.BackendRefused(reason=_no_rights(exc)) from exc
+
+
+def _no_rights(failure: Exception) -> str:
+    return (f'cannot get the rights to change LIO: {failure or "no answer"}: helper_command in '
+            f'[privsep_lio], or the rule for sudo')

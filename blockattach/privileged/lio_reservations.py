@@ -1,0 +1,121 @@
+"""Persistent reservations in LIO: who holds what, and what is kept for the next power loss.
+
+LIO writes registrations that shall survive into a file per logical unit, but neither reads it back
+nor takes out who was shut out: both are done here.
+"""
+import contextlib
+import fcntl
+import os
+import re
+import struct
+from typing import Any
+
+from blockattach import errors
+from blockattach.privileged import lio_tree
+
+# The kernel's own default, where its tree does not say.
+_DATABASE = '/var/target'
+# A list is cut off without a word where the next line would not fit into a page.
+_PAGE, _LONGEST_LINE = 4096, 384
+
+# linux/fs.h: what is changed below a folder with these flags is on the disk before the call ends.
+_GETFLAGS, _SETFLAGS = 0x80086601, 0x40086602
+_SYNC_FLAGS = 0x00000008 | 0x00010000
+
+_REGISTERED = re.compile(r'^\S+ Node: ([^,\s]+)', re.MULTILINE)
+_HOLDER = re.compile(r'Initiator: ([^,\s]+)')
+_RECORD = re.compile(r'PR_REG_START: \d+\n(.*?)PR_REG_END: \d+\n?', re.DOTALL)
+
+
+def make_folders() -> None:
+    """Where LIO writes: it makes no folders, refuses a reservation without them, and does not wait
+    for the disk.
+    """
+    for folder in ('pr', 'alua'):
+        os.makedirs(f'{_database()}/{folder}', mode=0o700, exist_ok=True)
+    _write_through(f'{_database()}/pr')
+
+
+def held(store: str) -> dict[str, Any]:
+    """Who holds a registration or the reservation on a backstore.
+
+    ``complete`` is False where there are more than LIO tells.
+    """
+    listed = lio_tree.read(f'{store}/pr/res_pr_registered_i_pts') or ''
+    registered = sorted(set(_REGISTERED.findall(listed)))
+    holders = _HOLDER.findall(lio_tree.read(f'{store}/pr/res_holder') or '')
+    if 'All Registrants' in (lio_tree.read(f'{store}/pr/res_pr_type') or ''):
+        holders = registered
+    return {'registered': registered, 'holders': holders,
+            'complete': len(listed) < _PAGE - _LONGEST_LINE}
+
+
+def restore(store: str, serial: str) -> None:
+    """Give a backstore that was just made what was kept of it. Before anybody is let in.
+
+    :raises BackendRefused: LIO does not take it; hosts could harm each other without it
+    """
+    try:
+        for record in _records(serial):
+            with open(f'{store}/pr/res_aptpl_metadata', 'w', encoding='utf-8') as file:
+                file.write(','.join(record.split()))
+    except OSError as exc:
+        raise errors.BackendRefused(
+            reason=f'LIO does not take back the reservations in {_kept(serial)} ({exc.strerror}): '
+                   f'remove the file if no host relies on them') from exc
+
+
+def forget(serial: str, initiator: str | None = None) -> None:
+    """Take an initiator, or all, out of what is kept: nobody gets back what he has lost."""
+    path = _kept(serial)
+    while True:
+        try:
+            before = os.stat(path)
+        except FileNotFoundError:
+            return
+        records = _records(serial)
+        left = [record for record in records
+                if initiator is not None and f'initiator_node={initiator}\n' not in record]
+        if left == records:
+            return
+        if not left:
+            os.unlink(path)
+            return
+        draft = f'{path}.new'
+        with open(draft, 'w', encoding='utf-8') as file:
+            for number, record in enumerate(left):
+                file.write(f'PR_REG_START: {number}\n{record}PR_REG_END: {number}\n')
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            now = os.stat(path)
+            if (now.st_mtime_ns, now.st_size) == (before.st_mtime_ns, before.st_size):
+                os.replace(draft, path)
+                return
+
+
+def _write_through(folder: str) -> None:
+    """As ``chattr +SD``; file systems in memory have no such thing."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            [flags] = struct.unpack('l', fcntl.ioctl(descriptor, _GETFLAGS, bytes(8)))
+            fcntl.ioctl(descriptor, _SETFLAGS, struct.pack('l', flags | _SYNC_FLAGS))
+    finally:
+        os.close(descriptor)
+
+
+def _records(serial: str) -> list[str]:
+    try:
+        with open(_kept(serial), encoding='utf-8', errors='replace') as file:
+            return _RECORD.findall(file.read())
+    except FileNotFoundError:
+        return []
+
+
+def _kept(serial: str) -> str:
+    return f'{_database()}/pr/aptpl_{serial}'
+
+
+def _database() -> str:
+    return lio_tree.read(f'{lio_tree.root()}/dbroot') or _DATABASE

@@ -1,0 +1,78 @@
+"""What a host has reserved: shown for one attachment, to clients of ``blockattach 1.1``."""
+from blockattach import errors
+from blockattach.drivers import faults
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.tests.api import base
+
+ASKED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.1'}
+
+
+class ReservationTest(base.ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume_id = self.volume(multiattach=True)
+        self.hosts = [make.connector() for _ in range(3)]
+        self.attachments = [self.attached(self.volume_id, base.new_id(), host)
+                            for host in self.hosts]
+        self.target = self.http.manager.backend.fake_target
+
+    def told(self, attachment_id):
+        reply = self.http.as_member.send('GET', f'/attachments/{attachment_id}', None, None, ASKED)
+        self.assert_status(200, reply)
+        return reply.body['attachment']['reservation']
+
+    def agree(self):
+        names = [host['initiator'] for host in self.hosts]
+        self.target.hold_reservations(self.volume_id, names[:2], holder=names[0])
+
+    def test_what_each_host_holds(self):
+        self.assertEqual(['none'] * 3, [self.told(one) for one in self.attachments])
+        self.agree()
+        self.assertEqual(['holder', 'registered', 'none'],
+                         [self.told(one) for one in self.attachments])
+
+    def test_a_host_that_cannot_be_told_of_is_null(self):
+        self.assertIsNone(self.told(self.reserve(self.volume_id, base.new_id())))
+        self.target.lose_everything()
+        self.assertIsNone(self.told(self.attachments[0]))
+
+    def test_a_backend_that_fails_is_null(self):
+        self.agree()
+        for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE):
+            self.target.faults.plan('reservations', fault)
+            self.assertIsNone(self.told(self.attachments[0]))
+        self.assertEqual('holder', self.told(self.attachments[0]))
+
+    def test_a_service_that_does_not_answer_or_is_too_old_is_null(self):
+        class Old:
+            def host_reservation(self, *arguments):
+                raise errors.ConfigurationError(reason='older')
+
+        self.agree()
+        self.http.managers.remove(http.HOST)
+        self.assertIsNone(self.told(self.attachments[0]))
+        self.http.managers.add(http.HOST, Old())
+        self.assertIsNone(self.told(self.attachments[0]))
+
+    def test_a_backend_that_cannot_tell_is_not_even_asked(self):
+        self.agree()
+        self.sql("UPDATE pools SET capabilities = "
+                 "replace(capabilities, 'host_reservations', 'something_else')")
+        before = self.target.faults.calls.get('reservations', 0)
+        self.assertIsNone(self.told(self.attachments[0]))
+        self.sql("UPDATE pools SET capabilities = "
+                 "replace(capabilities, 'something_else', 'host_reservations'), "
+                 "reported_at = '2020-01-01'")
+        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertEqual(before, self.target.faults.calls.get('reservations', 0))
+
+    def test_absent_elsewhere(self):
+        path = f'/attachments/{self.attachments[0]}'
+        for headers in ({'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'},
+                        {'OpenStack-API-Version': 'volume 3.71'}):
+            plain = self.http.as_member.send('GET', path, None, None, headers)
+            self.assertNotIn('reservation', plain.body['attachment'])
+        listed = self.http.as_member.send('GET', '/attachments/detail', None, None, ASKED)
+        self.assertNotIn('reservation', listed.body['attachments'][0])

@@ -1,0 +1,114 @@
+"""An lvm store on a stand-in for LVM, for machines whose kernel has no device-mapper."""
+import dataclasses
+import os
+import pathlib
+import sys
+import unittest
+import uuid
+from unittest import mock
+
+from blockattach import units
+from blockattach.conf import lvm
+from blockattach.drivers import base
+from blockattach.drivers.stores.lvm import loading
+from blockattach.privileged import context
+from blockattach.tests.conformance import lvm_stand_in
+from blockattach.tests.conformance import settings
+
+GROUP = 'vg'
+POOL = 'vg-pool'
+TAG = 'blockattach'
+
+
+class Machine:
+    """A machine with one volume group, as its LVM sees it; may be changed at any time."""
+
+    def __init__(self, test: unittest.TestCase, size_gb: int = 8) -> None:
+        self.folder = pathlib.Path(settings.folder(test))
+        self._install(test)
+        with self.state() as state:
+            group = lvm_stand_in.new_group(size_gb * units.GIB)
+            state['groups'][GROUP] = group
+            group['lvs'][POOL] = lvm_stand_in.new_volume(
+                'thin-pool', 4 * units.GIB, tags=[TAG])
+
+    def state(self):
+        """The state, to look at and to change."""
+        return lvm_stand_in.opened(self.folder)
+
+    def volumes(self) -> dict[str, dict[str, object]]:
+        """The logical volumes by name."""
+        with self.state() as state:
+            return state['groups'][GROUP]['lvs']
+
+    def dump(self) -> dict[str, object]:
+        """All groups with what is in them, as they are now."""
+        with self.state() as state:
+            return state['groups']
+
+    def add(self, name: str, facts: dict[str, object]) -> None:
+        """Put a logical volume there."""
+        with self.state() as state:
+            state['groups'][GROUP]['lvs'][name] = facts
+        path = self.folder / 'dev' / GROUP / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, 'wb') as file:
+            file.truncate(facts['size'])
+
+    def change(self, name: str | None = None, **facts: object) -> None:
+        """Change facts of a logical volume, or of the group."""
+        with self.state() as state:
+            group = state['groups'][GROUP]
+            (group if name is None else group['lvs'][name]).update(facts)
+
+    def fault(self, verb: str, fault: str | None) -> None:
+        """From now on a verb complains so, or hangs; None: it works."""
+        with self.state() as state:
+            state['faults'][verb] = fault
+
+    def settings(self, lvm_type: str, reserved_percentage: int = 0, **changes: object):
+        """The settings of a backend on this machine, with what a test changes of LVM's."""
+        told = lvm.LvmSettings(
+            volume_group=GROUP, lvm_type=lvm_type, thin_pool=POOL, conf_file='',
+            command_seconds=60, warn_percent=80, full_percent=95,
+            clear_bandwidth=512 * units.MIB)
+        return dataclasses.replace(
+            settings.settings(str(self.folder)), store='lvm', max_over_subscription_ratio=4.0,
+            reserved_percentage=reserved_percentage,
+            lvm=dataclasses.replace(told, **changes))
+
+    def store(self, lvm_type: str, **changes: object):
+        """An lvm store on this machine."""
+        return loading.load(self.settings(lvm_type, **changes))
+
+    def _install(self, test: unittest.TestCase) -> None:
+        """Put the stand-in first in PATH, and let privileged functions run in this process."""
+        program = self.folder / 'bin' / 'lvm'
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {lvm_stand_in.__file__} '
+                           f'{self.folder} "$@"\n')
+        program.chmod(0o755)
+        path = f'{program.parent}{os.pathsep}{os.environ["PATH"]}'
+        patched = mock.patch.dict(os.environ, PATH=path)
+        patched.start()
+        test.addCleanup(patched.stop)
+        test.addCleanup(context.lvm.set_client_mode, context.lvm.client_mode)
+        context.lvm.set_client_mode(False)
+
+
+class LvmTestCase(unittest.TestCase):
+    """A test with a machine of its own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine = Machine(self)
+
+    def volume(self, size_gb: int = 1) -> base.StoredVolume:
+        """A volume that is not there yet."""
+        volume_id = str(uuid.uuid4())
+        return base.StoredVolume(volume_id, f'volume-{volume_id}', size_gb, 'tested')
+
+    def snapshot(self, volume: base.StoredVolume) -> base.StoredSnapshot:
+        """A snapshot that is not there yet."""
+        snapshot_id = str(uuid.uuid4())
+        return base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', volume)

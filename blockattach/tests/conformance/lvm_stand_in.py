@@ -1,0 +1,400 @@
+"""Stands in for the program ``lvm`` where the kernel has no device-mapper.
+
+Run as ``lvm_stand_in.py FOLDER VERB ...``: keeps what it knows in ``FOLDER/state.json``, volumes
+as sparse files in ``FOLDER/dev/<group>``, and answers in the words of LVM 2.03. It imitates what
+the tests of the lab show of the real one, and knows only what the lvm store asks of it.
+
+As on a disk, a linear volume begins with the bytes that its room held before.
+"""
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import sys
+
+GIB = 1024 ** 3
+EXTENT = 4 * 1024 ** 2
+PIECE = 16 * 1024 ** 2
+
+# What a copy-on-write snapshot needs beside its origin's size, about.
+TABLES = 2 * EXTENT
+
+
+class Failed(Exception):
+    """A complaint on standard error, and the code of the end."""
+
+    def __init__(self, complaint, code=5):
+        super().__init__(complaint)
+        self.code = code
+
+
+def new_state():
+    """A machine with a disk and nothing on it."""
+    return {'groups': {}, 'pvs': [{'pv_name': '/dev/sdb', 'vg_name': 'vg'}],
+            'config': {'global_filter': ['a|^/dev/sdb$|', 'r|.*|'], 'scan_lvs': 0,
+                       'use_devicesfile': 0, 'devicesfile': 'system.devices'},
+            'faults': {}}
+
+
+def new_group(size):
+    """A volume group of so many bytes."""
+    return {'size': size, 'tags': [], 'missing': 0, 'system_id': '', 'lvs': {}}
+
+
+def new_volume(kind, size, **facts):
+    """``kind``: linear, cow, thin or thin-pool."""
+    return {'kind': kind, 'size': size, 'tags': [], 'origin': '', 'pool': '', 'active': True,
+            'health': '', 'data_percent': 0.0, 'metadata_percent': 10.0, 'zeroes': True, **facts}
+
+
+@contextlib.contextmanager
+def opened(folder):
+    """The state, alone, and written back unless the command failed."""
+    path = pathlib.Path(folder, 'state.json')
+    with open(path.with_suffix('.lock'), 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        state = json.loads(path.read_text()) if path.exists() else new_state()
+        yield state
+        fresh = path.with_suffix('.new')
+        fresh.write_text(json.dumps(state, indent=1))
+        fresh.rename(path)
+
+
+class Lvm:
+    """The verbs, on one state."""
+
+    def __init__(self, folder, state):
+        self.folder = folder
+        self.state = state
+
+    # ---- reports ----
+
+    def fullreport(self, options):
+        name = options.names[0]
+        group = self._group(name)
+        told = dict(zip(options.configreport, options.o, strict=True))
+        self._say({
+            'vg': fields(told['vg'], {
+                'vg_name': name, 'vg_size': str(group['size']), 'vg_free': str(self._free(group)),
+                'vg_tags': ','.join(group['tags']),
+                'vg_missing_pv_count': str(group['missing'])}),
+            'lv': fields(told['lv'], *(self._row(name, found, facts)
+                                       for found, facts in group['lvs'].items()))})
+
+    def lvs(self, options):
+        group = options.names[0].partition('/')[0]
+        wanted = [name.partition('/')[2] for name in options.names]
+        self._say({'lv': fields(options.o[0], *(
+            self._row(group, name, self._volume(group, name)) for name in wanted
+            if self._selected(self._volume(group, name), options.select)))})
+
+    def pvs(self, options):
+        self._say({'pv': fields(options.o[0], *self.state['pvs'])})
+
+    def lvmconfig(self, options):
+        for name in options.names:
+            key = name.partition('/')[2]
+            print(f'{key}={json.dumps(self.state["config"][key])}')
+
+    # ---- changes ----
+
+    def lvcreate(self, options):
+        if options.snapshot:
+            group, _, origin = options.names[0].partition('/')
+            self._changeable(group)
+            self._new_snapshot(group, origin, options)
+        else:
+            group = options.names[0]
+            self._changeable(group)
+            self._is_free(group, options.name)
+            if options.thinpool:
+                pool = self._group(group)['lvs'].get(options.thinpool)
+                if pool is None:
+                    raise Failed(f'Pool {options.thinpool} not found in Volume group {group}.')
+                self._new_thin(group, options, bytes_of(options.virtualsize), '')
+            else:
+                self._new_linear(group, options)
+
+    def lvextend(self, options):
+        group, _, name = options.names[0].partition('/')
+        self._changeable(group)
+        found = self._volume(group, name)
+        size = bytes_of(options.size)
+        if size <= found['size']:
+            raise Failed(f'New size given ({size // EXTENT} extents) not larger than existing '
+                         f'size ({found["size"] // EXTENT} extents)')
+        if found['kind'] == 'linear':
+            if self._snapshots_of(group, name):
+                raise Failed('Snapshot origin volumes can be resized only while inactive: try '
+                             'lvchange -an.')
+            self._take(group, size - found['size'])
+        found['size'] = size
+        os.truncate(self._path(group, name), size)
+
+    def lvreduce(self, options):
+        group, _, name = options.names[0].partition('/')
+        found, size = self._volume(group, name), bytes_of(options.size)
+        if not is_zero(self._path(group, name), size):
+            raise Failed('what is given back still holds data')
+        found['size'] = size
+        os.truncate(self._path(group, name), size)
+
+    def lvremove(self, options):
+        group, _, name = options.names[0].partition('/')
+        found = self._volume(group, name)
+        tag, _, roles = options.select.partition(' && ')
+        if not self._selected(found, tag) or roles and self._snapshots_of(group, name):
+            return
+        self._not_in_use(group, name)
+        for hanging in self._snapshots_of(group, name):
+            self._drop(group, hanging)
+        self._drop(group, name)
+        print(f'  Logical volume "{name}" successfully removed.')
+
+    def lvrename(self, options):
+        group, name, new_name = options.names
+        self._changeable(group)
+        self._volume(group, name)
+        self._is_free(group, new_name)
+        volumes = self._group(group)['lvs']
+        volumes[new_name] = volumes.pop(name)
+        os.rename(self._path(group, name), self._path(group, new_name))
+        for facts in volumes.values():
+            if facts['origin'] == name:
+                facts['origin'] = new_name
+
+    def lvchange(self, options):
+        group, _, name = options.names[0].partition('/')
+        found = self._volume(group, name)
+        if options.activate == 'y' and found['health'] == 'partial':
+            raise Failed(f'Refusing activation of partial LV {group}/{name}.  Use '
+                         f"'--activationmode partial' to override.")
+        if options.activate == 'n':
+            self._not_in_use(group, name)
+        found['active'] = options.activate == 'y'
+
+    def lvconvert(self, options):
+        group, _, name = options.names[0].partition('/')
+        found = self._volume(group, name)
+        self._not_in_use(group, name)
+        found.update(kind='linear', origin='')
+        # The room holds what the origin's owner has overwritten.
+        with open(self._path(group, name), 'wb') as file:
+            file.write(b'\xcc' * EXTENT)
+            file.truncate(found['size'])
+
+    # ---- what they share ----
+
+    def _new_snapshot(self, group, origin, options):
+        found = self._group(group)['lvs'].get(origin)
+        if found is None:
+            raise Failed(f'Snapshot origin LV {origin} not found in Volume group {group}.')
+        self._is_free(group, options.name)
+        if found['kind'] == 'thin':
+            self._new_thin(group, options, found['size'], origin)
+        else:
+            size = min(bytes_of(options.size), found['size'] + TABLES)
+            self._take(group, size)
+            self._add(group, options, new_volume('cow', size, origin=origin))
+        copy(self._path(group, origin), self._path(group, options.name))
+
+    def _new_thin(self, group, options, size, origin):
+        volumes = self._group(group)['lvs']
+        pool = volumes[origin]['pool'] if origin else options.thinpool
+        if volumes[pool]['data_percent'] >= 100:
+            raise Failed(f'WARNING: Thin pool {group}/{pool} is out of data space.\n  Cannot '
+                         f'create new thin volume, free space in thin pool {group}/{pool} '
+                         f'reached threshold.')
+        self._add(group, options, new_volume('thin', size, pool=pool, origin=origin))
+        with open(self._path(group, options.name), 'wb') as file:
+            file.truncate(size)
+
+    def _new_linear(self, group, options):
+        size = bytes_of(options.size)
+        self._take(group, size)
+        self._add(group, options, new_volume('linear', size))
+        freed = sorted(self.folder.glob('freed-*'))
+        path = self._path(group, options.name)
+        if freed:
+            os.rename(freed[0], path)
+        with open(path, 'ab') as file:
+            file.truncate(size)
+
+    def _add(self, group, options, facts):
+        facts['tags'] = list(options.addtag)
+        self._group(group)['lvs'][options.name] = facts
+        self._path(group, options.name).parent.mkdir(parents=True, exist_ok=True)
+
+    def _drop(self, group, name):
+        path, found = self._path(group, name), self._group(group)['lvs'].pop(name)
+        if found['kind'] in ('linear', 'cow'):
+            os.rename(path, self.folder / f'freed-{len(list(self.folder.glob("freed-*")))}')
+        else:
+            os.unlink(path)
+        for facts in self._group(group)['lvs'].values():
+            if facts['origin'] == name:
+                facts['origin'] = ''
+
+    def _group(self, name):
+        group = self.state['groups'].get(name)
+        if group is None:
+            raise Failed(f'Volume group "{name}" not found\n  Cannot process volume group {name}')
+        if group['system_id']:
+            raise Failed(f'Cannot access VG {name} with system ID {group["system_id"]} with '
+                         f'unknown local system ID.')
+        return group
+
+    def _changeable(self, name):
+        if self._group(name)['missing']:
+            raise Failed(f'Cannot change VG {name} while PVs are missing.\n  See vgreduce '
+                         f'--removemissing and vgextend --restoremissing.')
+
+    def _volume(self, group, name):
+        found = self._group(group)['lvs'].get(name)
+        if found is None:
+            raise Failed(f'Failed to find logical volume "{group}/{name}"')
+        return found
+
+    def _is_free(self, group, name):
+        if name in self._group(group)['lvs']:
+            raise Failed(f'Logical Volume "{name}" already exists in volume group "{group}"')
+
+    def _free(self, group):
+        return group['size'] - sum(facts['size'] for facts in group['lvs'].values()
+                                   if facts['kind'] != 'thin')
+
+    def _take(self, group, size):
+        free = self._free(self._group(group))
+        if size > free:
+            raise Failed(f'Volume group "{group}" has insufficient free space ({free // EXTENT} '
+                         f'extents): {-(-size // EXTENT)} required.')
+
+    def _snapshots_of(self, group, name):
+        return [found for found, facts in self._group(group)['lvs'].items()
+                if facts['origin'] == name and facts['kind'] == 'cow']
+
+    def _not_in_use(self, group, name):
+        if is_open(self._path(group, name)):
+            raise Failed(f'Logical volume {group}/{name} in use.')
+
+    def _path(self, group, name):
+        return self.folder / 'dev' / group / name
+
+    def _row(self, group, name, facts):
+        pool, path = facts['kind'] == 'thin-pool', self._path(group, name)
+        layout = {'thin-pool': 'thin,pool', 'thin': 'thin,sparse'}.get(facts['kind'], 'linear')
+        percent = '' if facts['kind'] == 'linear' else f'{facts["data_percent"]:.2f}'
+        return {
+            'lv_name': name, 'lv_path': '' if pool else str(path), 'lv_size': str(facts['size']),
+            'lv_attr': f'----a-t{"z" if facts["zeroes"] else "-"}--', 'lv_layout': layout,
+            'lv_tags': ','.join(facts['tags']), 'lv_active': 'active' if facts['active'] else '',
+            'lv_device_open': '1' if not pool and is_open(path) else '0',
+            'lv_health_status': facts['health'], 'origin': facts['origin'],
+            'pool_lv': facts['pool'], 'data_percent': percent,
+            'metadata_percent': f'{facts["metadata_percent"]:.2f}' if pool else ''}
+
+    def _selected(self, facts, select):
+        return not select or select.removeprefix('lv_tags=') in facts['tags']
+
+    def _say(self, rows):
+        print(json.dumps({'report': [rows]}))
+
+
+def fields(names, *rows):
+    """Of each row, what was asked for."""
+    return [{name: row[name] for name in names.split(',')} for row in rows]
+
+
+def bytes_of(text):
+    """LVM's bytes: whole extents."""
+    return -(-int(text.removesuffix('b')) // EXTENT) * EXTENT
+
+
+def copy(source, destination):
+    """Data only; holes stay holes."""
+    with open(source, 'rb') as read, open(destination, 'wb') as write:
+        write.truncate(os.fstat(read.fileno()).st_size)
+        for start, end in extents(read.fileno()):
+            read.seek(start)
+            write.seek(start)
+            while read.tell() < end:
+                write.write(read.read(min(PIECE, end - read.tell())))
+
+
+def extents(file):
+    """Where a file has data."""
+    offset, size = 0, os.fstat(file).st_size
+    while offset < size:
+        try:
+            start = os.lseek(file, offset, os.SEEK_DATA)
+        except OSError:
+            return
+        offset = os.lseek(file, start, os.SEEK_HOLE)
+        yield start, offset
+
+
+def is_zero(path, offset):
+    """Whether a file holds only zeros from there on."""
+    with open(path, 'rb') as file:
+        for start, end in extents(file.fileno()):
+            file.seek(max(start, offset))
+            while file.tell() < end:
+                if any(file.read(min(PIECE, end - file.tell()))):
+                    return False
+    return True
+
+
+def is_open(path):
+    """Whether another process has it open: only then is no lease given."""
+    with contextlib.suppress(FileNotFoundError), open(path, 'rb') as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def parser():
+    """The options that the lvm store uses; any other is an error."""
+    made = argparse.ArgumentParser(prog='lvm')
+    for flag in ('--nosuffix', '--binary', '--yes', '--snapshot', '--splitsnapshot', '--force',
+                 '--ignoreactivationskip'):
+        made.add_argument(flag, action='store_true')
+    for option in ('--reportformat', '--units', '--select', '--typeconfig', '--type', '--thinpool',
+                   '--virtualsize', '--size', '--name', '--setactivationskip', '--autobackup',
+                   '--activate'):
+        made.add_argument(option)
+    for option in ('--addtag', '--configreport', '-o'):
+        made.add_argument(option, action='append', default=[])
+    made.add_argument('names', nargs='*')
+    return made
+
+
+def main(folder, verb, *words):
+    """Do what ``lvm VERB ...`` does."""
+    hangs = False
+    try:
+        with opened(folder) as state:
+            state['environment'] = {name: value for name, value in os.environ.items()
+                                    if name not in ('PATH', 'PWD')}
+            fault = state['faults'].get(verb)
+            hangs = fault == 'hang'
+            state['hung'] = os.getpid() if hangs else None
+            if not hangs and fault:
+                raise Failed(fault)
+            if not hangs:
+                getattr(Lvm(pathlib.Path(folder), state), verb)(parser().parse_args(words))
+    except Failed as failure:
+        print(f'  {failure}', file=sys.stderr)
+        return failure.code
+    while hangs:
+        signal.pause()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,252 @@
+"""LIO keeps the target's contract, on a kernel that is played; the lab has the real one."""
+import dataclasses
+import errno
+import os
+import re
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.conformance import target
+from blockattach.domain import connection
+from blockattach.domain import reservation
+from blockattach.tests.conformance import lio_backend
+
+_RW = connection.AccessMode.RW
+_RO = connection.AccessMode.RO
+_STRANGER = 'iqn.2026-01.org.example:somebody'
+_HOST = 'iqn.2026-01.org.example:host-0'
+
+
+class LioTest(target.TargetContract, lio_backend.Lio):
+    pass
+
+
+class LioReservationTest(target.ReservationContract, lio_backend.Lio):
+
+    def registers(self, export, grants):
+        self.kernel.set_reservations(self.name(export), [one.initiator for one in grants])
+
+    def reserves(self, export, holder):
+        held = self.target.reservations(export.volume_id)
+        self.kernel.set_reservations(self.name(export), sorted(held.registered),
+                                     holder.initiator)
+
+    def test_all_registrants_hold_a_reservation_of_that_kind(self):
+        export = self.an_export()
+        grants = [self.a_grant(export, number) for number in range(2)]
+        for grant in grants:
+            self.target.grant(export, grant)
+        self.kernel.set_reservations(
+            self.name(export), [one.initiator for one in grants], grants[0].initiator,
+            'Write Exclusive Access, All Registrants')
+        found = self.target.reservations(export.volume_id)
+        self.assertEqual([reservation.HostReservation.HOLDER] * 2,
+                         [found.of(one.initiator) for one in grants])
+
+    def test_who_is_not_in_a_list_that_was_cut_off_is_not_known(self):
+        export = self.an_export()
+        self.target.grant(export, self.a_grant(export))
+        many = [f'iqn.2026-01.org.example:host-{number:04}' for number in range(100)]
+        self.kernel.set_reservations(self.name(export), many)
+        found = self.target.reservations(export.volume_id)
+        self.assertEqual(reservation.HostReservation.REGISTERED, found.of(many[0]))
+        self.assertIsNone(found.of(many[-1]))
+
+    def test_what_was_kept_is_given_back_after_a_power_cut(self):
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.kernel.keep_reservations(export.volume_id, [grant.initiator, _STRANGER])
+        self.kernel.reboot()
+        self.target = self.make()
+        self.target.grant(export, grant)
+        with open(f'{self.store(export)}/pr/res_aptpl_metadata', encoding='ascii') as file:
+            given = file.read()
+        self.assertEqual([grant.initiator, _STRANGER],
+                         re.findall(r'initiator_node=([^,]+),sa_res_key=2748', given))
+
+    def test_without_what_was_kept_nobody_is_let_in(self):
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.kernel.keep_reservations(export.volume_id, [grant.initiator])
+        self.kernel.fail('res_aptpl_metadata', errno.EINVAL)
+        with self.assertRaisesRegex(errors.BackendRefused, 'pr/aptpl_.*remove the file'):
+            self.target.grant(export, grant)
+        self.assertEqual({}, self.let_in(export))
+        self.target.grant(export, grant)
+        self.assertEqual([grant.initiator], list(self.let_in(export)))
+
+    def test_who_was_shut_out_gets_nothing_back(self):
+        export = self.an_export()
+        kept, gone = self.a_grant(export), self.a_grant(export, 1)
+        for grant in (kept, gone):
+            self.target.grant(export, grant)
+        self.kernel.keep_reservations(export.volume_id, [kept.initiator, gone.initiator])
+        self.target.revoke(export.volume_id, gone.initiator)
+        path = f'{self.kernel.database}/pr/aptpl_{export.volume_id}'
+        with open(path, encoding='ascii') as file:
+            left = file.read()
+        self.assertIn(kept.initiator, left)
+        self.assertNotIn(gone.initiator, left)
+        self.target.unexport(export.volume_id)
+        self.assertFalse(os.path.exists(path))
+
+
+class CostTest(lio_backend.Lio):
+    """Connect looks at its own volume and at no other."""
+
+    def accesses(self, act, *arguments):
+        before = len(self.kernel.accesses)
+        act(*arguments)
+        return self.kernel.accesses[before:]
+
+    def costs(self):
+        """Accesses of a first connect, a second host's, a repeat, a change and a detach."""
+        export = self.an_export()
+        one, two = self.a_grant(export), self.a_grant(export, 1)
+        grant = self.target.grant
+        found = [self.accesses(*act) for act in (
+            (grant, export, one), (grant, export, two), (grant, export, one),
+            (grant, export, dataclasses.replace(one, mode=_RO)),
+            (self.target.reservations, export.volume_id),
+            (self.target.revoke, export.volume_id, two.initiator))]
+        for paths in found:
+            # Elsewhere than in the volume's own folders only fixed places are looked at.
+            self.assertLessEqual(
+                {path for path in paths if export.volume_id not in path},
+                {f'{self.kernel.root}/{place}' for place in ('core', 'iscsi', 'dbroot')}
+                | {os.path.dirname(self.store(export))})
+        return [len(paths) for paths in found]
+
+    def test_five_hundred_other_volumes_cost_nothing(self):
+        alone = self.costs()
+        for _ in range(500):
+            self.target.export(self.an_export())
+        self.assertEqual(alone, self.costs())
+        self.assertLess(max(alone), 400)
+
+    def test_other_hosts_of_the_same_volume_cost_nothing(self):
+        export = self.an_export()
+        counts = set()
+        for number in range(20):
+            self.target.grant(export, self.a_grant(export, 2 * number))
+            counts.add(len(self.accesses(
+                self.target.grant, export, self.a_grant(export, 2 * number + 1))))
+        self.assertEqual(1, len(counts), counts)
+
+
+class HalfMadeTest(lio_backend.Lio):
+    """The service dies between two steps; the next one repeats, or takes back."""
+
+    GRANT = ('after_target', 'after_group', 'after_backstore_made', 'after_unit', 'after_entry',
+             'after_mapping', 'after_account')
+    REVOKE = ('after_unmap',)
+    UNEXPORT = ('after_groups', 'after_backstore')
+
+    def interrupted(self, step, act, *arguments):
+        def crash():
+            raise KeyboardInterrupt
+
+        failpoints.arm(f'privileged.lio.{step}', crash)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                act(*arguments)
+        finally:
+            failpoints.disarm(f'privileged.lio.{step}')
+
+    def test_a_grant_cut_short_lets_nobody_in_and_a_repeat_completes_it(self):
+        for step in self.GRANT:
+            with self.subTest(step=step):
+                export = self.an_export()
+                grant = self.a_grant(export, mode=_RO)
+                self.interrupted(step, self.target.grant, export, grant)
+                self.assertFalse(self.logs_in(export, grant))
+                self.assertFalse(any(one.intact for one in self.truth(export).values()))
+                self.target.grant(export, grant)
+                self.assertTrue(self.truth(export)[grant.initiator].intact)
+                self.assertTrue(self.logs_in(export, grant))
+
+    def test_what_a_grant_cut_short_left_is_told_and_can_be_taken_away(self):
+        empty = self.on_disk()
+        for step in self.GRANT:
+            with self.subTest(step=step):
+                export = self.an_export()
+                grant = self.a_grant(export)
+                self.interrupted(step, self.target.grant, export, grant)
+                self.assertIn(export.volume_id,
+                              [found.volume_id for found in self.target.exports()])
+                self.target.revoke(export.volume_id, grant.initiator)
+                self.assertEqual({}, self.let_in(export))
+                self.target.unexport(export.volume_id)
+                self.assertEqual(empty, self.on_disk())
+
+    def test_a_revoke_cut_short_can_be_repeated(self):
+        for step in self.REVOKE:
+            export = self.an_export()
+            grant = self.a_grant(export)
+            self.target.grant(export, grant)
+            self.interrupted(step, self.target.revoke, export.volume_id, grant.initiator)
+            self.assertFalse(self.truth(export)[grant.initiator].intact)
+            self.target.revoke(export.volume_id, grant.initiator)
+            self.assertEqual({}, self.let_in(export))
+
+    def test_an_unexport_cut_short_is_told_and_can_be_repeated(self):
+        empty = self.on_disk()
+        for step in self.UNEXPORT:
+            with self.subTest(step=step):
+                export = self.an_export()
+                self.target.grant(export, self.a_grant(export))
+                self.interrupted(step, self.target.unexport, export.volume_id)
+                self.assertEqual([export.volume_id],
+                                 [found.volume_id for found in self.target.exports()])
+                self.target.unexport(export.volume_id)
+                self.assertEqual(empty, self.on_disk())
+
+
+class PortalTest(lio_backend.Lio):
+    """Several addresses are several paths to one unit."""
+
+    def make(self):
+        self.settings = dataclasses.replace(
+            self.settings, target_secondary_ip_addresses=('127.0.0.2', '::1', '127.0.0.1'))
+        return super().make()
+
+    def test_each_address_is_a_portal_and_is_told(self):
+        export = self.an_export()
+        made = self.target.grant(export, self.a_grant(export))
+        self.assertEqual(('127.0.0.1:3260', '127.0.0.2:3260', '[::1]:3260'), made.portals)
+        self.assertEqual(sorted(made.portals), sorted(os.listdir(f'{self.group(export)}/np')))
+        info = made.to_dict()
+        self.assertEqual(list(made.portals), info['target_portals'])
+        self.assertEqual([self.name(export)] * 3, info['target_iqns'])
+        self.assertEqual([0] * 3, info['target_luns'])
+        self.assertTrue(self.truth(export)[_HOST].intact)
+
+
+class MutualTest(lio_backend.Lio):
+    """The target proves itself too, where the operator says so."""
+
+    def test_it_is_set_and_taken_back(self):
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        plain = self.settings
+        self.settings = dataclasses.replace(plain, mutual_chap_username='storage',
+                                            mutual_chap_password='a secret of the target')
+        self.target = self.make()
+        self.assertFalse(self.truth(export)[grant.initiator].intact)
+        self.target.grant(export, grant)
+        self.assertTrue(self.truth(export)[grant.initiator].intact)
+        self.assertEqual(['storage', 'a secret of the target'], self.mutual(export, grant))
+        self.assertTrue(self.logs_in(export, grant))
+        self.settings = plain
+        self.target = self.make()
+        self.target.grant(export, grant)
+        self.assertEqual(['NULL', 'NULL'], self.mutual(export, grant))
+
+    def mutual(self, export, grant):
+        found = []
+        for name in ('userid_mutual', 'password_mutual'):
+            with open(f'{self.entry(export, grant)}/auth/{name}', encoding='ascii') as file:
+                found.append(file.read().strip())
+        return found

@@ -1,0 +1,352 @@
+"""LIO as others leave it: tampered with, stale, shared with strangers, broken or not there."""
+import dataclasses
+import errno
+import os
+
+from blockattach import errors
+from blockattach.domain import connection
+from blockattach.drivers.targets import lio
+from blockattach.tests.conformance import lio_backend
+
+_RW = connection.AccessMode.RW
+_RO = connection.AccessMode.RO
+_STRANGER = 'iqn.2026-01.org.example:somebody'
+_HOST = 'iqn.2026-01.org.example:host-0'
+
+
+class TamperedTest(lio_backend.Lio):
+    """Another program changed what is ours: it is seen, and a repeated grant mends it."""
+
+    def setUp(self):
+        super().setUp()
+        self.export = self.an_export()
+        self.grant, self.reader = (self.a_grant(self.export),
+                                   self.a_grant(self.export, 1, _RO))
+        for grant in (self.grant, self.reader):
+            self.target.grant(self.export, grant)
+        self.whole = self.target.exports()
+
+    def write(self, path, text):
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(text)
+
+    def mended(self, who=None):
+        """The grant again, and the truth is what it was."""
+        for grant in (self.grant, self.reader) if who is None else (who,):
+            self.target.grant(self.export, grant)
+        self.assertEqual(self.whole, self.target.exports())
+
+    def test_what_opens_the_target_to_strangers(self):
+        group = self.group(self.export)
+        for name, value in (('authentication', '0'), ('generate_node_acls', '1'),
+                            ('demo_mode_discovery', '1'), ('prod_mode_write_protect', '0')):
+            with self.subTest(name):
+                self.write(f'{group}/attrib/{name}', value)
+                self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+                self.mended(self.grant)
+
+    def test_who_came_in_without_an_entry_is_thrown_out(self):
+        group = self.group(self.export)
+        self.assertTrue(self.logs_in(self.export, self.grant))
+        self.write(f'{group}/dynamic_sessions', _STRANGER)
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.target.grant(self.export, self.grant)
+        found = self.truth(self.export)[self.grant.initiator]
+        self.assertEqual((0, True), (found.sessions, found.intact))
+
+    def test_another_account_is_told_and_replaced(self):
+        self.write(f'{self.entry(self.export, self.grant)}/auth/userid', 'other')
+        found = self.truth(self.export)[self.grant.initiator]
+        self.assertEqual('other', found.account)
+        self.assertEqual((self.grant,),
+                         connection.difference([self.grant, self.reader], self.truth(
+                             self.export).values()).grant)
+        self.mended(self.grant)
+        self.assertTrue(self.logs_in(self.export, self.grant))
+
+    def test_another_secret_is_replaced(self):
+        self.write(f'{self.entry(self.export, self.grant)}/auth/password', 'other-secret')
+        self.mended(self.grant)
+        self.assertTrue(self.logs_in(self.export, self.grant))
+
+    def test_an_entry_that_asks_for_nothing(self):
+        for field, value in (('attrib/authentication', '0'), ('auth/password', 'NULL'),
+                             ('auth/userid', 'NULL'), ('auth/userid_mutual', 'other')):
+            with self.subTest(field):
+                self.write(f'{self.entry(self.export, self.grant)}/{field}', value)
+                self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+                self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
+                self.mended(self.grant)
+
+    def test_a_reader_that_may_write(self):
+        self.write(f'{self.entry(self.export, self.reader)}/lun_0/write_protect', '0')
+        self.assertEqual(_RW, self.let_in(self.export)[self.reader.initiator])
+        self.mended(self.reader)
+
+    def test_commands_by_which_a_reader_could_write(self):
+        store = self.store(self.export)
+        for name, value in (('max_write_same_len', '65535'), ('emulate_tpws', '1')):
+            self.write(f'{store}/attrib/{name}', value)
+            self.assertFalse(self.truth(self.export)[self.reader.initiator].intact)
+            self.assertTrue(self.truth(self.export)[self.grant.initiator].intact)
+            self.mended(self.reader)
+
+    def test_an_entry_without_its_unit_or_with_another(self):
+        entry = self.entry(self.export, self.grant)
+        os.unlink(self.link(f'{entry}/lun_0'))
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+        os.mkdir(f'{entry}/lun_1')
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+
+    def test_portals_that_were_removed_or_added(self):
+        portals = f'{self.group(self.export)}/np'
+        os.rmdir(f'{portals}/127.0.0.1:3260')
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+        os.mkdir(f'{portals}/0.0.0.0:3261')
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+
+    def test_a_second_way_into_the_target(self):
+        os.mkdir(f'{os.path.dirname(self.group(self.export))}/tpgt_2')
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+
+    def test_a_target_that_was_closed(self):
+        self.write(f'{self.group(self.export)}/enable', '0')
+        self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
+        self.mended(self.grant)
+
+    def test_a_unit_that_leads_to_other_bytes_is_taken_down_whoever_is_in(self):
+        other = self.an_export()
+        self.target.grant(other, self.a_grant(other))
+        link = self.link(f'{self.group(self.export)}/lun/lun_0')
+        os.unlink(link)
+        os.symlink(self.store(other), link)
+        self.assertFalse(self.truth(self.export)[self.reader.initiator].intact)
+        self.target.grant(self.export, self.grant)
+        self.assertEqual({self.grant.initiator: _RW}, self.let_in(self.export))
+        self.assertEqual(self.name(self.export), os.path.basename(self.store(self.export)))
+        self.target.grant(self.export, self.reader)
+        self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
+        self.assertTrue(self.truth(other)[_HOST].intact)
+
+    def test_a_device_that_is_another_one_by_now(self):
+        moved = dataclasses.replace(self.export, device=self.make_device('other', 1))
+        self.target.grant(moved, self.grant)
+        self.assertEqual({self.grant.initiator: _RW}, self.let_in(self.export))
+
+
+class OthersTest(lio_backend.Lio):
+    """What is not ours is neither told nor touched."""
+
+    def test_targets_and_backstores_of_others(self):
+        others = (f'{self.kernel.root}/iscsi/{_STRANGER}',
+                  f'{self.kernel.root}/iscsi/iqn.2026-01.org.other:volume-{"0" * 8}',
+                  f'{self.kernel.root}/core/iblock_0', f'{self.kernel.root}/core/iblock_0/disk')
+        for path in others:
+            os.mkdir(path)
+        before = self.on_disk()
+        export = self.an_export()
+        self.target.grant(export, self.a_grant(export))
+        self.assertEqual([export.volume_id], [found.volume_id for found in self.target.exports()])
+        self.target.unexport(export.volume_id)
+        self.assertEqual((), self.target.exports())
+        self.assertEqual(before, self.on_disk())
+
+    def test_a_volume_under_another_prefix_is_left_alone(self):
+        export = self.an_export()
+        self.target.grant(export, self.a_grant(export))
+        self.settings = dataclasses.replace(self.settings,
+                                            target_prefix='iqn.2026-01.org.example.other:')
+        other = self.make()
+        self.assertEqual((), other.exports())
+        other.unexport(export.volume_id)
+        self.assertEqual({_HOST: _RW}, self.let_in(export))
+
+    def test_only_names_of_volumes_are_taken(self):
+        for volume_id in ('', '..', '../x', f'{"0" * 8}-0000-0000-0000-00000000000/'):
+            for act in (self.target.unexport, self.target.reservations,
+                        lambda volume_id: self.target.revoke(volume_id, _HOST)):
+                with self.assertRaises(errors.BackendRefused):
+                    act(volume_id)
+
+    def test_a_backstore_that_another_target_offers_is_not_removed(self):
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        store = self.store(export)
+        path = f'{self.kernel.root}/iscsi/{_STRANGER}'
+        for folder in (path, f'{path}/tpgt_1', f'{path}/tpgt_1/lun/lun_0'):
+            os.mkdir(folder)
+        os.symlink(store, f'{path}/tpgt_1/lun/lun_0/other')
+        with self.assertRaisesRegex(errors.BackendUncertain, 'busy'):
+            self.target.unexport(export.volume_id)
+        self.assertTrue(os.path.isdir(store))
+        self.target.grant(export, grant)
+        self.assertTrue(self.truth(export)[grant.initiator].intact)
+
+
+class StaleTest(lio_backend.Lio):
+    """What an earlier life, or another service, left under our names."""
+
+    def test_a_backstore_of_the_same_name_elsewhere_lets_go_of_the_device(self):
+        export = self.an_export()
+        left = f'{self.kernel.root}/core/iblock_3/{self.name(export)}'
+        os.mkdir(os.path.dirname(left))
+        os.mkdir(left)
+        for file, text in (('control', f'udev_path={export.device}'), ('enable', '1')):
+            with open(f'{left}/{file}', 'w', encoding='ascii') as written:
+                written.write(text)
+        self.assertEqual([(export.volume_id, ())],
+                         [(found.volume_id, found.grants) for found in self.target.exports()])
+        self.target.grant(export, self.a_grant(export))
+        self.assertTrue(self.truth(export)[_HOST].intact)
+        self.assertFalse(os.path.exists(left))
+
+    def test_one_that_another_program_holds_is_refused_with_the_cure(self):
+        export = self.an_export()
+        left = f'{self.kernel.root}/core/iblock_3/disk'
+        os.mkdir(os.path.dirname(left))
+        os.mkdir(left)
+        for file, text in (('control', f'udev_path={export.device}'), ('enable', '1')):
+            with open(f'{left}/{file}', 'w', encoding='ascii') as written:
+                written.write(text)
+        with self.assertRaisesRegex(errors.BackendRefused, 'in use on this host.*end the'):
+            self.target.grant(export, self.a_grant(export))
+        self.assertEqual({}, self.let_in(export))
+        self.assertTrue(os.path.isdir(left))
+
+    def test_an_export_that_was_made_elsewhere_is_taken_over_as_it_is(self):
+        export = self.an_export()
+        self.target.export(export)
+        made = self.store(export)
+        elsewhere = f'{self.kernel.root}/core/iblock_0'
+        os.rename(os.path.dirname(made), elsewhere)
+        link = self.link(f'{self.group(export)}/lun/lun_0')
+        os.unlink(link)
+        os.symlink(f'{elsewhere}/{self.name(export)}', link)
+        self.target.grant(export, self.a_grant(export))
+        self.assertTrue(self.truth(export)[_HOST].intact)
+        self.assertEqual(f'{elsewhere}/{self.name(export)}', self.store(export))
+        self.target.unexport(export.volume_id)
+        self.assertEqual((), self.target.exports())
+
+
+class FaultTest(lio_backend.Lio):
+    """Each ends in an error whose kind is right, and whose text says what to do."""
+
+    def test_a_credential_that_will_not_do(self):
+        export = self.an_export()
+        grant = dataclasses.replace(self.a_grant(export),
+                                    credential=connection.Credential('user', 'elevenchars'))
+        numbers = [dataclasses.replace(grant, credential=connection.Credential(name, 'x' * 16))
+                   for name in ('0xabc', '0Babc')]
+        for refused in (grant, *numbers):
+            with self.assertRaisesRegex(errors.BackendRefused,
+                                        '12 to 255.*0x or 0b.*detach and attach again'):
+                self.target.grant(export, refused)
+        self.assertEqual((), self.target.exports())
+
+    def test_a_device_that_is_not_there_or_is_a_file(self):
+        for device in ('/dev/fake/none', __file__, '/dev/fake/a,readonly=0', 'relative'):
+            with self.assertRaisesRegex(errors.BackendRefused, 'not a block device.*active'):
+                export = dataclasses.replace(self.an_export(), device=device)
+                self.target.grant(export, self.a_grant(export))
+            self.assertEqual({}, self.let_in(export))
+
+    def test_names_that_lio_does_not_take(self):
+        export = self.an_export()
+        for name in ('iqn.2026-01.org.Example:host', 'iqn.2026-01.org.example:host_1', '../x',
+                     'iqn.2026-01.org.example:a/b', 'nonsense', '',
+                     f'iqn.2026-01.org.example:{"x" * 300}'):
+            with self.assertRaisesRegex(errors.BackendRefused, 'lower case, without underscore'):
+                self.target.grant(export, dataclasses.replace(self.a_grant(export),
+                                                              initiator=name))
+            self.target.revoke(export.volume_id, name)
+        self.assertEqual((), self.target.exports())
+
+    def test_a_port_in_use(self):
+        export = self.an_export()
+        self.kernel.fail('np/', errno.EINVAL)
+        with self.assertRaisesRegex(errors.BackendRefused,
+                                    'another program listens at 127.0.0.1:3260.*target_port'):
+            self.target.grant(export, self.a_grant(export))
+        self.assertEqual({}, self.let_in(export))
+
+    def test_an_entry_that_the_kernel_refuses_leaves_nothing(self):
+        export = self.an_export()
+        for place in ('acls/[^/]+$', 'acls/[^/]+/lun_0$', 'acls/[^/]+/lun_0/unit$',
+                      'write_protect$', 'auth/userid$', 'auth/password$'):
+            with self.subTest(place):
+                self.target.export(export)
+                self.kernel.fail(place, errno.ENOMEM)
+                with self.assertRaisesRegex(errors.BackendRefused, 'cannot let in'):
+                    self.target.grant(export, self.a_grant(export))
+                self.assertEqual({}, self.let_in(export))
+
+    def test_a_change_that_the_kernel_refuses_is_uncertain(self):
+        export = self.an_export()
+        grant = self.a_grant(export)
+        self.target.grant(export, grant)
+        self.kernel.fail('write_protect', errno.EIO)
+        with self.assertRaises(errors.BackendUncertain):
+            self.target.grant(export, dataclasses.replace(grant, mode=_RO))
+        self.kernel.fail('acls/[^/]+$', errno.EIO)
+        with self.assertRaises(errors.BackendUncertain):
+            self.target.revoke(export.volume_id, grant.initiator)
+
+    def test_lio_is_gone(self):
+        export = self.an_export()
+        os.rename(f'{self.kernel.root}/core', f'{self.kernel.root}/away')
+        cure = 'modprobe -a target_core_mod|mount -t configfs'
+        with self.assertRaisesRegex(errors.BackendRefused, cure):
+            self.target.grant(export, self.a_grant(export))
+        for act in (self.target.exports, lambda: self.target.unexport(export.volume_id),
+                    lambda: self.target.revoke(export.volume_id, _HOST)):
+            with self.assertRaisesRegex(errors.BackendUncertain, cure):
+                act()
+
+
+class StartTest(lio_backend.Lio):
+    """A service that could not serve does not start."""
+
+    def refused(self, **changed):
+        made = lio.LioTarget(dataclasses.replace(self.settings, **changed))
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            made.check()
+        return str(caught.exception)
+
+    def test_an_address_of_another_host(self):
+        self.assertRegex(self.refused(target_ip_address='192.0.2.1'),
+                         '192.0.2.1.*target_ip_address')
+        self.assertRegex(self.refused(target_secondary_ip_addresses=('127.0.0.2', 'fe80::dead')),
+                         'fe80::dead.*target_secondary_ip_addresses')
+
+    def test_a_prefix_that_is_no_name(self):
+        for prefix in ('volume-', 'iqn.2010-10.org.OpenStack:', 'iqn.2010-10.org.open_stack:'):
+            self.assertIn('target_prefix', self.refused(target_prefix=prefix))
+
+    def test_a_mutual_secret_that_can_be_guessed(self):
+        self.assertIn('12 to 255', self.refused(mutual_chap_username='storage',
+                                                mutual_chap_password='short'))
+
+    def test_without_lio(self):
+        os.rename(f'{self.kernel.root}/core', f'{self.kernel.root}/away')
+        self.assertRegex(self.refused(), 'modprobe -a target_core_mod|mount -t configfs')
+
+    def test_without_its_modules(self):
+        self.kernel.fail('core/iblock_', errno.ENOENT)
+        self.assertRegex(self.refused(), 'modprobe -a target_core_iblock')
+
+    def test_where_reservations_cannot_be_kept(self):
+        os.rmdir(f'{self.kernel.database}/pr')
+        with open(f'{self.kernel.database}/pr', 'wb'):
+            pass
+        self.assertRegex(self.refused(), 'power loss.*/pr')
+
+    def test_the_folders_of_reservations_are_made(self):
+        for name in ('pr', 'alua'):
+            self.assertTrue(os.path.isdir(f'{self.kernel.database}/{name}'))

@@ -1,0 +1,102 @@
+"""The lvm store keeps the store's contract, on a stand-in for LVM; the lab has the real one."""
+from blockattach import failpoints
+from blockattach import units
+from blockattach.conformance import store
+from blockattach.tests.conformance import lvm_backend
+from blockattach.tests.conformance import lvm_stand_in
+
+
+class Lvm(store.StoreContract):
+    """One machine for each test. The kit is for those below."""
+
+    lvm_type = ''
+
+    def make(self):
+        self.machine = lvm_backend.Machine(self)
+        return self.machine.store(self.lvm_type)
+
+    def remake(self):
+        return self.machine.store(self.lvm_type)
+
+    def make_unusable(self):
+        return self.machine.store(self.lvm_type, volume_group='another')
+
+    def crash_at(self, point: str) -> None:
+        """Let what passes this point end there, as if killed; `go_on` ends that."""
+        def crash() -> None:
+            raise KeyboardInterrupt
+        failpoints.arm(point, crash)
+        self.addCleanup(failpoints.disarm, point)
+
+
+class ThinStoreTest(Lvm):
+    lvm_type = 'thin'
+
+    def test_revert_interrupted_between_two_names_is_finished_by_a_repeat(self) -> None:
+        volume, snapshot = self._kept()
+        self._write(volume, 8192)
+        before = self._measured()
+        self.crash_at('drivers.lvm.between_names')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.revert(snapshot)
+        self._assert_absent(volume)
+        failpoints.disarm('drivers.lvm.between_names')
+        self.store.revert(snapshot)
+        self.assertEqual(bytes(4096), self._read(volume, 8192))
+        self.assertEqual(before, self._measured())
+
+    def test_what_an_interrupted_revert_left_goes_with_the_volume(self) -> None:
+        volume, snapshot = self._kept()
+        self.crash_at('drivers.lvm.between_names')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.revert(snapshot)
+        self.store.delete(volume)
+        self.store.delete_snapshot(snapshot)
+        self.assertEqual({lvm_backend.POOL}, set(self.machine.volumes()))
+
+
+    def test_what_an_interrupted_attempt_left_is_made_anew(self) -> None:
+        volume, snapshot = self._kept()
+        larger = self.volume(2)
+        for made in (volume, larger):
+            self.machine.add(f'_unfinished-{made.id}', lvm_stand_in.new_volume(
+                'thin', units.GIB, pool=lvm_backend.POOL, tags=[lvm_backend.TAG]))
+        self.store.revert(snapshot)
+        self.store.clone(volume, larger)
+        self.assertEqual(2, self.size_gb(larger))
+        self.assertEqual(4, len(self.machine.volumes()))
+
+
+class ThickStoreTest(Lvm):
+    lvm_type = 'thick'
+
+    def make(self):
+        made = super().make()
+        with self.machine.state() as state:
+            del state['groups'][lvm_backend.GROUP]['lvs'][lvm_backend.POOL]
+        return made
+
+    def test_clone_interrupted_before_it_has_its_name_is_finished_by_a_repeat(self) -> None:
+        source, volume = self._created(), self.volume()
+        self._write(source, 8192)
+        self.crash_at('drivers.lvm.between_copy_and_name')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.clone(source, volume)
+        self._assert_absent(volume)
+        failpoints.disarm('drivers.lvm.between_copy_and_name')
+        self.store.clone(source, volume)
+        self.assertEqual(self._read(source, 8192), self._read(volume, 8192))
+        self.store.delete(source)
+        self.assertEqual(1, self.size_gb(volume))
+
+    def test_what_an_interrupted_clone_left_goes_with_the_volume(self) -> None:
+        source, volume = self._created(), self.volume()
+        self.crash_at('drivers.lvm.between_copy_and_name')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.clone(source, volume)
+        self.store.delete(volume)
+        self.assertEqual([source.name], [name for name in self.machine.volumes()
+                                         if not name.startswith('deleted-')])
+
+
+del Lvm

@@ -1,0 +1,382 @@
+"""What can go wrong with LVM, and what must never be touched: each ends in words that help."""
+import os
+from unittest import mock
+
+from blockattach import errors
+from blockattach import units
+from blockattach.drivers import base
+from blockattach.tests.conformance import lvm_backend
+from blockattach.tests.conformance import lvm_stand_in
+
+VG, POOL, TAG = lvm_backend.GROUP, lvm_backend.POOL, lvm_backend.TAG
+THIN_LOG = 'blockattach.drivers.stores.lvm.thin'
+FULL = (('data_percent', r'data of thin pool vg/vg-pool is 96\.0% full; .*lvextend --size'),
+        ('metadata_percent', r'metadata .* 96\.0% full; .*lvextend --poolmetadatasize'))
+
+
+class LvmTest(lvm_backend.LvmTestCase):
+
+    def refuses(self, words, act, *arguments, kind=errors.BackendRefused):
+        with self.assertRaisesRegex(kind, words):
+            act(*arguments)
+
+
+class CheckTest(LvmTest):
+    """A group that cannot be served from is refused at the start, and left as it is."""
+
+    def check_refuses(self, words, lvm_type='thin', **changes):
+        before = self.machine.dump()
+        self.refuses(words, self.machine.store(lvm_type, **changes).check,
+                     kind=errors.ConfigurationError)
+        self.assertEqual(before, self.machine.dump())
+
+    def test_no_group_is_named(self):
+        self.check_refuses('set volume_group', volume_group='')
+
+    def test_a_group_that_does_not_exist_is_not_made(self):
+        self.check_refuses('make it with vgcreate; this service never does', volume_group='other')
+
+    def test_a_group_of_another_host_by_its_system_id(self):
+        self.machine.change(system_id='other-host')
+        self.check_refuses('with system ID other-host .*belongs to another host')
+
+    def test_a_group_of_another_host_by_its_tag(self):
+        self.machine.change(tags=['blockattach.host=other-host'])
+        self.check_refuses('blockattach.host=other-host')
+
+    def test_volumes_of_others_with_our_names(self):
+        volume = self.volume()
+        self.machine.add(volume.name, lvm_stand_in.new_volume('linear', units.GIB))
+        self.check_refuses(f'lvchange --addtag blockattach vg/{volume.name}')
+
+    def test_a_pool_that_is_not_there(self):
+        self.check_refuses('lvcreate --type thin-pool .*--addtag blockattach --name pool2 vg',
+                           thin_pool='pool2')
+
+    def test_a_pool_that_was_not_given_to_us(self):
+        self.machine.change(POOL, tags=[])
+        self.check_refuses('lvchange --addtag blockattach vg/vg-pool')
+
+    def test_a_pool_that_is_none(self):
+        self.machine.change(POOL, kind='linear')
+        self.check_refuses('is no thin pool')
+
+    def test_a_pool_that_hands_out_others_bytes(self):
+        self.machine.change(POOL, zeroes=False)
+        self.check_refuses('lvchange --zero y vg/vg-pool')
+        self.machine.store('thin', clear_bandwidth=0).check()
+
+    def test_scanning_every_disk(self):
+        with self.machine.state() as state:
+            state['config']['global_filter'] = ['a|.*|']
+        self.check_refuses(r'global_filter = \[ "a\|\^/dev/sdb\$\|", "r\|\.\*\|" \]')
+
+    def test_scanning_logical_volumes(self):
+        with self.machine.state() as state:
+            state['config']['scan_lvs'] = 1
+        self.check_refuses('scan_lvs = 0')
+
+    def test_lvm_is_not_installed(self):
+        with mock.patch.dict(os.environ, PATH='/nonexistent'):
+            self.check_refuses('lvm cannot be run: .*install lvm2')
+
+    def test_lvm_hangs(self):
+        self.machine.fault('fullreport', 'hang')
+        self.check_refuses('had not ended after 1 seconds', command_seconds=1)
+
+    def test_a_configuration_that_others_may_write(self):
+        conf = self.machine.folder / 'lvm.conf'
+        conf.write_text('')
+        conf.chmod(0o666)
+        self.check_refuses('may be written by others', conf_file=str(conf))
+        self.check_refuses('not the full path of an lvm.conf', conf_file='/dev/null')
+
+    def test_a_configuration_of_its_own_is_told_to_lvm(self):
+        conf = self.machine.folder / 'lvm.conf'
+        conf.write_text('')
+        self.machine.store('thin', conf_file=str(conf)).check()
+        with self.machine.state() as state:
+            self.assertEqual({'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1',
+                              'LVM_SYSTEM_DIR': str(self.machine.folder)}, state['environment'])
+
+    def test_lost_disks_are_logged_and_what_is_on_others_is_served(self):
+        self.machine.change(missing=1)
+        with self.assertLogs('blockattach.drivers.stores.lvm.store', 'ERROR'):
+            self.machine.store('thin').check()
+
+
+class StrangersTest(LvmTest):
+    """What does not carry our tag is another's."""
+
+    def test_a_volume_of_our_name_is_left_alone(self):
+        for lvm_type in ('thin', 'thick'):
+            store = self.machine.store(lvm_type)
+            volume, snapshot = self.volume(), self.snapshot(self.volume())
+            for name in (volume.name, f'_{snapshot.name}'):
+                self.machine.add(name, lvm_stand_in.new_volume('linear', units.GIB))
+            before = self.machine.dump()
+            for act in ((store.create, volume), (store.delete, volume), (store.device, volume),
+                        (store.extend, volume, 2), (store.clone, volume, self.volume()),
+                        (store.create_snapshot, self.snapshot(volume)),
+                        (store.delete_snapshot, snapshot),
+                        (store.clone_snapshot, snapshot, self.volume())):
+                self.refuses('does not carry the tag blockattach', *act)
+            self.assertEqual(before, self.machine.dump())
+
+    def test_a_volume_of_the_other_kind_is_left_to_the_backend_that_keeps_it(self):
+        stores = {lvm_type: self.machine.store(lvm_type) for lvm_type in ('thin', 'thick')}
+        for lvm_type, other in (('thin', 'thick'), ('thick', 'thin')):
+            volume = self.volume()
+            stores[lvm_type].create(volume)
+            for act in ('create', 'delete', 'device'):
+                self.refuses(f'not one of the {other} volumes .*see lvm_type',
+                             getattr(stores[other], act), volume)
+            self.assertEqual(1, stores[lvm_type].pools()[0].capabilities['total_volumes'])
+
+    def test_others_are_no_volumes_of_ours_and_take_room(self):
+        self.machine.add('root', lvm_stand_in.new_volume('linear', units.GIB))
+        [pool] = self.machine.store('thick').pools()
+        self.assertEqual((0, 0.0, 8.0, 3.0), tuple(pool.capabilities[key] for key in (
+            'total_volumes', 'provisioned_capacity_gb', 'total_capacity_gb',
+            'free_capacity_gb')))
+
+    def test_others_in_our_pool_count_as_provisioned(self):
+        self.machine.add('other', lvm_stand_in.new_volume('thin', units.GIB, pool=POOL))
+        [pool] = self.machine.store('thin').pools()
+        self.assertEqual((0, 1.0), (pool.capabilities['total_volumes'],
+                                    pool.capabilities['provisioned_capacity_gb']))
+
+    def test_a_name_that_is_not_ours_is_refused(self):
+        store = self.machine.store('thin')
+        for name in ('root', '--all', 'volume-x', f'{VG}/root', 'volume-1;reboot'):
+            self.refuses('not the name of a logical volume of ours', store.create,
+                         base.StoredVolume('x', name, 1, 'tested'))
+        self.assertEqual({POOL}, set(self.machine.volumes()))
+
+    def test_what_is_made_carries_the_tag(self):
+        self.machine.change(size=16 * units.GIB)
+        for lvm_type in ('thin', 'thick'):
+            store = self.machine.store(lvm_type)
+            volume = self.volume()
+            store.create(volume)
+            store.create_snapshot(self.snapshot(volume))
+            store.clone(volume, self.volume())
+        self.assertEqual([[TAG]] * 8, [facts['tags'] for facts in self.machine.volumes().values()])
+
+
+class FullTest(LvmTest):
+    """No room is told before anything is done."""
+
+    def test_a_pool_near_full_takes_nothing_and_serves_on(self):
+        store = self.machine.store('thin')
+        volume = self.volume()
+        snapshot = self.snapshot(volume)
+        store.create(volume)
+        store.create_snapshot(snapshot)
+        for key, words in FULL:
+            self.machine.change(POOL, data_percent=0.0, metadata_percent=0.0)
+            self.machine.change(POOL, **{key: 96.0})
+            before = self.machine.dump()
+            for act in ((store.create, self.volume()), (store.extend, volume, 2),
+                        (store.create_snapshot, self.snapshot(volume)),
+                        (store.clone, volume, self.volume()), (store.revert, snapshot),
+                        (store.clone_snapshot, snapshot, self.volume())):
+                self.refuses(words, *act, kind=errors.BackendFull)
+            self.assertEqual(before, self.machine.dump())
+            self.assertTrue(store.device(volume))
+            [pool] = store.pools()
+            self.assertEqual('down', pool.capabilities['backend_state'])
+            self.assertRegex(pool.capabilities['backend_state_reason'], words)
+
+    def test_a_pool_is_warned_of_once_when_it_fills(self):
+        store = self.machine.store('thin')
+        self.assertNotIn('backend_state', store.pools()[0].capabilities)
+        for percent, level in ((81.0, 'WARNING'), (95.0, 'ERROR')):
+            self.machine.change(POOL, data_percent=percent)
+            with self.assertLogs(THIN_LOG, 'WARNING') as logged:
+                store.pools()
+                store.pools()
+            self.assertEqual([level], [record.levelname for record in logged.records])
+        self.machine.change(POOL, data_percent=10.0)
+        with self.assertNoLogs(THIN_LOG, 'WARNING'):
+            store.pools()
+        self.machine.change(POOL, data_percent=81.0)
+        with self.assertLogs(THIN_LOG, 'WARNING'):
+            store.pools()
+
+    def test_free_room_of_a_pool_is_what_lvm_says(self):
+        self.machine.change(POOL, data_percent=25.0)
+        [pool] = self.machine.store('thin').pools()
+        self.assertEqual((4.0, 3.0), (pool.capabilities['total_capacity_gb'],
+                                      pool.capabilities['free_capacity_gb']))
+
+    def test_lvms_own_word_that_there_is_no_room(self):
+        store = self.machine.store('thin', full_percent=101)
+        self.machine.change(POOL, data_percent=100.0)
+        self.refuses('cannot place 1 GiB: lvm lvcreate: .*reached threshold; extend the thin pool',
+                     store.create, self.volume(), kind=errors.BackendFull)
+        thick = self.machine.store('thick')
+        self.machine.fault('lvcreate', 'Volume group "vg" has insufficient free space (1 extents)')
+        self.refuses('add a disk', thick.create, self.volume(), kind=errors.BackendFull)
+        self.assertEqual({POOL}, set(self.machine.volumes()))
+
+    def test_a_pool_that_is_ill_takes_nothing(self):
+        self.machine.change(POOL, health='metadata_read_only')
+        self.refuses('is ill .metadata_read_only', self.machine.store('thin').create,
+                     self.volume(), kind=errors.BackendFull)
+
+    def test_a_pool_is_given_away_only_so_many_times(self):
+        store = self.machine.store('thin')
+        store.create(self.volume(16))
+        self.refuses('may give away 16 GiB and has given 16', store.create, self.volume(),
+                     kind=errors.BackendFull)
+
+    def test_what_is_reserved_is_not_given(self):
+        for lvm_type in ('thin', 'thick'):
+            store = self.machine.store(lvm_type, reserved_percentage=100)
+            self.refuses('left to give|may give away 0', store.create, self.volume(),
+                         kind=errors.BackendFull)
+
+    def test_a_thick_clone_without_room_leaves_its_source_and_nothing_else(self):
+        store = self.machine.store('thick', clear_bandwidth=0)
+        volume = self.volume()
+        store.create(volume)
+        # Of the 3 GiB left its snapshot takes one.
+        for size_gb in (2, 4):
+            self.refuses('vgextend|left to give', store.clone, volume, self.volume(size_gb),
+                         kind=errors.BackendFull)
+        self.assertEqual({POOL, volume.name}, set(self.machine.volumes()))
+
+
+class InUseTest(LvmTest):
+    """What somebody holds open keeps its name and its bytes."""
+
+    def test_a_volume_in_use_is_not_deleted(self):
+        for lvm_type in ('thin', 'thick'):
+            store = self.machine.store(lvm_type)
+            volume = self.volume()
+            store.create(volume)
+            before = self.machine.dump()
+            with open(store.device(volume), 'rb'):
+                self.refuses('is in use; end what holds it open: lsblk', store.delete, volume)
+            self.assertEqual(before, self.machine.dump())
+
+    def test_a_volume_that_is_taken_in_the_last_moment_is_not_deleted(self):
+        for lvm_type, verb in (('thin', 'lvremove'), ('thick', 'lvchange')):
+            store = self.machine.store(lvm_type)
+            volume = self.volume()
+            store.create(volume)
+            before = self.machine.dump()
+            self.machine.fault(verb, f'Logical volume vg/{volume.name} in use.')
+            self.refuses(f'lvm {verb}: .* in use; end what holds it open', store.delete, volume)
+            self.machine.fault(verb, None)
+            self.assertEqual(before, self.machine.dump())
+
+    def test_a_thick_volume_is_held_by_its_snapshots(self):
+        store = self.machine.store('thick')
+        volume = self.volume()
+        snapshot = self.snapshot(volume)
+        store.create(volume)
+        store.create_snapshot(snapshot)
+        words = f'has thick snapshots ._{snapshot.name}.; delete them first'
+        self.refuses(words, store.delete, volume)
+        self.refuses(words, store.extend, volume, 2)
+
+
+class LostDiskTest(LvmTest):
+
+    def test_nothing_is_made_and_the_cure_is_told(self):
+        store = self.machine.store('thin')
+        volume = self.volume()
+        store.create(volume)
+        self.machine.change(missing=1)
+        cure = 'vgextend --restoremissing'
+        self.refuses(cure, store.create, self.volume())
+        self.refuses(cure, store.extend, volume, 2)
+        self.assertTrue(store.device(volume))
+        [pool] = store.pools()
+        self.assertRegex(pool.capabilities['backend_state_reason'], '1 disks of volume group vg')
+
+    def test_a_volume_on_a_lost_disk_is_neither_used_nor_wiped(self):
+        store = self.machine.store('thick')
+        volume = self.volume()
+        store.create(volume)
+        self.machine.change(volume.name, health='partial', active=False)
+        self.refuses('partial LV.*restoremissing', store.device, volume)
+        self.refuses('missing disk', store.delete, volume)
+        self.assertIn(volume.name, self.machine.volumes())
+
+
+class UncertainTest(LvmTest):
+
+    def test_a_command_that_hangs_is_ended_and_may_be_repeated(self):
+        store = self.machine.store('thin', command_seconds=1)
+        volume = self.volume()
+        self.machine.fault('lvcreate', 'hang')
+        self.refuses('lvm lvcreate had not ended after 1 seconds and was killed', store.create,
+                     volume, kind=errors.BackendUncertain)
+        with self.machine.state() as state:
+            hung = state.pop('hung')
+        with self.assertRaises(ProcessLookupError):
+            os.kill(hung, 0)
+        self.machine.fault('lvcreate', None)
+        self.machine.store('thin').create(volume)
+        self.assertIn(volume.name, self.machine.volumes())
+
+    def test_what_lvm_never_said_before_is_uncertain(self):
+        self.machine.fault('lvcreate', 'the moon is full')
+        self.refuses('ended with 5: the moon is full', self.machine.store('thin').create,
+                     self.volume(), kind=errors.BackendUncertain)
+
+
+class WipeTest(LvmTest):
+
+    def test_a_deleted_thick_volume_is_hidden_at_once_and_wiped_later(self):
+        store = self.machine.store('thick')
+        volume = self.volume()
+        store.create(volume)
+        store.delete(volume)
+        [deleted] = set(self.machine.volumes()) - {POOL}
+        self.assertRegex(deleted, f'^deleted-{volume.id}-[0-9a-f]{{8}}$')
+        self.assertEqual(3.0, store.pools()[0].capabilities['free_capacity_gb'])
+
+    def test_a_second_wipes_no_more_than_it_may(self):
+        store = self.machine.store('thick', clear_bandwidth=256 * units.MIB)
+        volume = self.volume(2)
+        store.create(volume)
+        store.delete(volume)
+        [deleted] = set(self.machine.volumes()) - {POOL}
+        rounds = 0
+        while deleted in self.machine.volumes():
+            store.wipe()
+            rounds += 1
+            if rounds == 4:
+                # What is wiped comes back bit by bit.
+                self.assertEqual(units.GIB, self.machine.volumes()[deleted]['size'])
+        self.assertEqual(8, rounds)
+
+    def test_without_clearing_the_room_is_back_at_once(self):
+        store = self.machine.store('thick', clear_bandwidth=0)
+        volume = self.volume()
+        store.create(volume)
+        store.create_snapshot(self.snapshot(volume))
+        store.delete_snapshot(self.snapshot(volume))
+        for name in set(self.machine.volumes()) - {POOL, volume.name}:
+            store.delete_snapshot(base.StoredSnapshot('x', name.removeprefix('_'), volume))
+        store.delete(volume)
+        self.assertEqual({POOL}, set(self.machine.volumes()))
+
+    def test_what_fails_is_logged_once_and_taken_up_again_a_minute_later(self):
+        store = self.machine.store('thick')
+        volume = self.volume()
+        store.create(volume)
+        store.delete(volume)
+        self.machine.fault('lvchange', 'no')
+        with self.assertLogs('blockattach.drivers.stores.lvm.wiping', 'ERROR') as logged:
+            for _ in range(60):
+                store.wipe()
+        self.assertEqual(1, len(logged.records))
+        self.machine.fault('lvchange', None)
+        for _ in range(4):
+            store.wipe()
+        self.assertEqual({POOL}, set(self.machine.volumes()))

@@ -1,0 +1,99 @@
+"""LIO is held to the rows after a reboot, a crash or another program; its kernel is played."""
+import contextlib
+import dataclasses
+
+from blockattach import failpoints
+from blockattach.drivers.targets import lio
+from blockattach.privileged import context
+from blockattach.testing import lio_kernel
+from blockattach.tests.conformance import settings as conformance_settings
+from blockattach.tests.functional import lives
+
+RW, RO = lives.RW, lives.RO
+
+
+class PlayedLio(lio.LioTarget):
+    """With initiators that log in, as the world wants them."""
+
+    def __init__(self, settings, kernel):
+        super().__init__(settings)
+        self._kernel = kernel
+
+    def log_in(self, volume_id, initiator, credential):
+        if not self._kernel.log_in(self._name(volume_id), initiator, credential.username,
+                                   credential.password):
+            return None
+        return next(grant.mode for export in self.exports() for grant in export.grants
+                    if (grant.volume_id, grant.initiator) == (volume_id, initiator))
+
+    def log_out(self, volume_id, initiator):
+        """Sessions do not matter here."""
+
+
+class LioTruthTest(lives.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.kernel = lio_kernel.FakeLio()
+        playing = contextlib.ExitStack()
+        self.addCleanup(playing.close)
+        playing.enter_context(self.kernel.installed(context.lio))
+        settings = dataclasses.replace(conformance_settings.settings('/nonexistent'), target='lio',
+                                       target_port=3260)
+        self.target = PlayedLio(settings, self.kernel)
+        self.target.check()
+        self.world.target = self.world.backend.target = self.target
+        self.volume = self.a_volume()
+        self.writer = self.world.attached(self.volume, 'writer')
+        self.reader = self.world.attached(self.volume, 'reader', RO)
+        self.entries = (f'{self.kernel.root}/iscsi/{settings.target_prefix}volume-'
+                        f'{self.volume.id}/tpgt_1/acls')
+
+    def a_volume(self):
+        made = self.world.volume(multiattach=True)
+        self.kernel.add_device(f'/dev/fake/pool/volume-{made.id}')
+        return made
+
+    def test_after_a_reboot_all_is_restored_from_the_rows_in_one_pass(self):
+        before = self.target.exports()
+        self.kernel.reboot()
+        self.target.check()
+        self.assertEqual((), self.target.exports())
+        self.world.begin_life()
+        self.world.life.look()
+        # The sessions are the hosts' to make again.
+        self.assertEqual(
+            [dataclasses.replace(grant, sessions=0) for grant in before[0].grants],
+            list(self.target.exports()[0].grants))
+        self.assert_agree()
+        self.assertEqual(0, self.world.life.look())
+
+    def test_an_account_that_another_program_set(self):
+        with open(f'{self.entries}/{self.reader.initiator}/auth/userid', 'w',
+                  encoding='ascii') as file:
+            file.write('other')
+        self.world.life.look()
+        self.assert_agree()
+        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.writer.initiator])
+
+    def test_what_a_crash_left_of_a_volume_that_nobody_uses(self):
+        unused = self.a_volume()
+        for step in ('after_target', 'after_backstore_made'):
+            self.arm(f'privileged.lio.{step}')
+            with self.assertRaises(lives.Death):
+                self.target.export(self.world.backend.export_of(unused))
+            failpoints.disarm(f'privileged.lio.{step}')
+        self.assertEqual(2, len(self.target.exports()))
+        for _ in range(2):
+            self.world.life.look()
+        self.assertEqual([self.volume.id], [one.volume_id for one in self.target.exports()])
+        self.assert_agree()
+
+    def test_a_writer_that_leaves_narrows_the_host_that_still_reads(self):
+        both = self.world.create(self.volume, 'reader', RW)
+        self.assertEqual(RW, self.world.let_in(self.volume)[self.reader.initiator][0])
+        self.world.delete(both)
+        self.assertEqual((RO, 1), self.world.let_in(self.volume)[self.reader.initiator])
+        self.world.delete(self.reader)
+        self.assertEqual({self.writer.initiator: (RW, 1)}, self.world.let_in(self.volume))
+        self.assert_agree()

@@ -1,0 +1,60 @@
+"""The LIO driver on a storage host; the tests call these in a guest."""
+import secrets
+
+from blockattach.domain import connection
+from blockattach.testing import scsi
+from blockattach.tests.lab import lio_kit
+
+VOLUME = '5e0f6a4e-8a64-4d55-9c43-2d3f4a1e7b10'
+HOSTS = tuple(f'iqn.2026-01.org.example:host-{number}' for number in range(4))
+
+
+def before(device):
+    """Three hosts register to survive it, one reserves, one is shut out again, one only joins."""
+    lio_kit.setUpModule()
+    given = {'passwords': [secrets.token_hex(8) for _ in HOSTS]}
+    target, export = lio_kit.make_target(), an_export(device)
+    hosts = []
+    for number, grant in enumerate(grants(given)):
+        made = target.grant(export, grant)
+        hosts.append(scsi.Session(grant.initiator, lio_kit.info(made, grant)))
+        if number < 3:
+            hosts[-1].register(0xa + number, survives_power_loss=True)
+    hosts[0].reserve(0xa)
+    given['held'] = held(target)
+    target.revoke(VOLUME, HOSTS[2])
+    return given
+
+
+def after(device, given):
+    """All four are let in again, as the rows would want; what each then holds."""
+    lio_kit.setUpModule()
+    target, export = lio_kit.make_target(), an_export(device)
+    for grant in grants(given):
+        target.grant(export, grant)
+    return held(target)
+
+
+def let_in(device, address, initiator, password, mode):
+    """Let one host in by the driver, in a mode; where it is reached."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    made = target.grant(an_export(device), connection.Grant(
+        VOLUME, initiator, connection.AccessMode(mode),
+        connection.Credential('somebody', password)))
+    return made.to_dict()
+
+
+def an_export(device):
+    return connection.Export(VOLUME, f'volume-{VOLUME}', device, 1)
+
+
+def grants(given):
+    return [connection.Grant(VOLUME, name, connection.AccessMode.RW,
+                             connection.Credential('somebody', password))
+            for name, password in zip(HOSTS, given['passwords'], strict=True)]
+
+
+def held(target):
+    found = target.reservations(VOLUME)
+    return [found.of(name) for name in HOSTS]

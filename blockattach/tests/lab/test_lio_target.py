@@ -1,0 +1,93 @@
+"""The kit for targets on the real LIO, in a guest of its own; and what outlives a power cut."""
+import re
+
+from blockattach import units
+from blockattach.testing.lab import guest
+from blockattach.testing.lab import initiator
+from blockattach.tests.lab import base
+from blockattach.tests.lab import lio_driver
+
+KIT = 'blockattach.tests.lab.lio_kit'
+MODULES = (*guest.STORAGE, 'loop')
+# For what needs a minute on an idle machine.
+TIMEOUT = 900.0
+
+
+class KitTest(base.LabTestCase):
+
+    def test_every_behaviour(self):
+        machine = self.a_guest('lio', modules=MODULES, memory='1G')
+        machine.start()
+        done = machine.run('python', '-m', 'unittest', '-v', KIT, timeout=TIMEOUT, check=False)
+        told = re.findall(r'^conformance: .*', done.output + done.errors, re.MULTILINE)
+        self.report('lio-kit', ''.join(f'{line}\n' for line in told))
+        self.assertEqual(0, done.code, f'{done.output}\n{done.errors}')
+        self.assertNotIn('BUG:', machine.console())
+
+
+class PowerCutTest(base.LabTestCase):
+    """LIO's database and a volume on disks of their own."""
+
+    def test_reservations_outlive_it_but_not_those_of_who_was_shut_out(self):
+        machine = self.a_guest('lio', modules=MODULES, disks=[
+            guest.make_disk(64 * units.MIB), guest.make_disk(units.GIB)])
+        machine.start()
+        machine.run('mkfs.ext4', '-q', machine.device(0))
+        self.mount(machine)
+        given = machine.call(lio_driver.before, machine.device(1))
+        self.assertEqual(['holder', 'registered', 'registered', 'none'], given['held'])
+        # Nothing is synced: the answer to the host was the promise.
+        machine.power_cut()
+        machine.start()
+        self.mount(machine)
+        self.assertEqual(['holder', 'registered', 'none', 'none'],
+                         machine.call(lio_driver.after, machine.device(1), given))
+
+    def mount(self, machine):
+        machine.run('mount', machine.device(0), '/etc/target')
+
+
+class KernelHostTest(base.LabTestCase):
+    """What a mode that is changed live means to a host whose kernel is logged in."""
+
+    def setUp(self):
+        super().setUp()
+        self.storage = self.a_guest('storage', modules=MODULES,
+                                    disks=[guest.make_disk(64 * units.MIB)])
+        self.host = initiator.Initiator(self.a_guest('host', modules=guest.INITIATOR, udev=True))
+        guest.start_all(self.storage, self.host.guest)
+        self.host.start()
+
+    def let_in(self, mode):
+        return self.storage.call(lio_driver.let_in, self.storage.device(0), self.storage.address,
+                                 self.host.name, 'secret-of-the-host', mode)
+
+    def failure(self):
+        """What a write says that fails; nothing if it does not."""
+        done = self.host.guest.run('dd', 'if=/dev/zero', f'of={self.disk}', 'bs=4k', 'count=1',
+                                   'oflag=direct', 'status=none', check=False)
+        return done.errors
+
+    def read_only(self):
+        return self.host.guest.run('blockdev', '--getro', self.disk).output.strip()
+
+    def test_the_session_goes_on_and_a_rescan_tells_the_kernel(self):
+        made = self.let_in('rw')
+        self.disk = self.host.login(made['target_portal'], made['target_iqn'], 'somebody',
+                                    'secret-of-the-host', made['target_lun'])
+        self.assertEqual('', self.failure())
+        session = self.sessions()
+        self.let_in('ro')
+        self.assertNotEqual('', self.failure())
+        for mode, flag in (('rw', '0'), ('ro', '1'), ('rw', '0')):
+            self.let_in(mode)
+            self.rescan()
+            self.assertEqual(flag, self.read_only())
+            self.assertEqual(mode == 'rw', self.failure() == '')
+        self.assertEqual(session, self.sessions())
+
+    def sessions(self):
+        return self.host.guest.run('iscsiadm', '-m', 'session').output
+
+    def rescan(self):
+        self.host.guest.run('iscsiadm', '-m', 'session', '--rescan')

@@ -1,0 +1,14 @@
+"""What one host holds, of all that a target tells."""
+import unittest
+
+from blockattach.domain import reservation
+
+
+class ReservationsTest(unittest.TestCase):
+
+    def test_of_one(self):
+        for complete, stranger in ((True, reservation.HostReservation.NONE), (False, None)):
+            held = reservation.Reservations(frozenset({'a', 'b'}), frozenset({'a', 'c'}), complete)
+            self.assertEqual(
+                ['holder', 'registered', 'holder', stranger],
+                [held.of(initiator) for initiator in ('a', 'b', 'c', 'd')])

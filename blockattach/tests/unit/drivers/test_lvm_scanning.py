@@ -1,0 +1,58 @@
+"""Which disks LVM looks at, by its filter: the semantics of ``global_filter`` in lvm.conf."""
+import unittest
+
+from blockattach.drivers.stores.lvm import scanning
+
+ISCSI = ('/dev/sdq', '/dev/disk/by-path/ip-192.0.2.7:3260-iscsi-iqn.2010-10.org.x:volume-1-lun-1')
+
+# filter, names of a disk, whether LVM looks at it
+ROWS = (
+    ([], ['/dev/sda'], True),
+    (['a|.*|'], ['/dev/sda'], True),
+    (['r|.*|'], ['/dev/sda'], False),
+    (['a|^/dev/sda$|', 'r|.*|'], ['/dev/sda'], True),
+    (['a|^/dev/sda$|', 'r|.*|'], ['/dev/sdb'], False),
+    (['r|^/dev/sdb$|'], ['/dev/sdb'], False),
+    (['r|^/dev/sdb$|'], ['/dev/sda'], True),
+    # Any sign may stand around a pattern, and a pattern may match anywhere.
+    (['a/sda/', 'r!.*!'], ['/dev/sda1'], True),
+    # Accepted by one name, whatever the others say.
+    (['r|iscsi|', 'a|.*|'], ISCSI, True),
+    (['a|/dev/disk/by-id/|', 'r|.*|'], ['/dev/sda', '/dev/disk/by-id/x'], True),
+    # Rejected by one name, and by none accepted.
+    (['r|iscsi|'], ISCSI, False),
+)
+
+OURS = [{'pv_name': '/dev/sdb', 'vg_name': 'vg'}, {'pv_name': '/dev/nvme0n1', 'vg_name': 'root'},
+        {'pv_name': '[unknown]', 'vg_name': 'vg'}]
+
+
+def found(**changes):
+    return {'global_filter': ['a|.*|'], 'scan_lvs': False, 'devices_file': False, **changes}
+
+
+class ScanningTest(unittest.TestCase):
+
+    def complaint(self, **changes):
+        return scanning.complaint(found(**changes), 'vg', lambda: OURS)
+
+    def test_filters_accept_and_reject(self):
+        for filters, names, accepted in ROWS:
+            with self.subTest(filters=filters, names=names):
+                self.assertIs(accepted, scanning.accepts(filters, names))
+
+    def test_a_filter_that_ends_by_rejecting_all_is_safe(self):
+        self.assertIsNone(self.complaint(global_filter=['a|^/dev/sdb$|', 'r|.*|']))
+
+    def test_a_file_of_devices_is_safe(self):
+        self.assertIsNone(self.complaint(devices_file=True))
+
+    def test_the_line_keeps_the_disks_that_are_lvms_now(self):
+        for filters in (['a|.*|'], ['r|iscsi|', 'a|.*|'], ['a|^/dev/sd|', 'r|.*|'],
+                        ['a|/dev/mapper/|', 'r|.*|']):
+            said = self.complaint(global_filter=filters)
+            self.assertTrue(said.endswith(
+                'global_filter = [ "a|^/dev/nvme0n1$|", "a|^/dev/sdb$|", "r|.*|" ]'), said)
+
+    def test_logical_volumes_must_not_be_scanned(self):
+        self.assertTrue(self.complaint(scan_lvs=True, devices_file=True).endswith('scan_lvs = 0'))

@@ -1,0 +1,43 @@
+"""What an operator writes into a backend's group decides which lvm store keeps its volumes."""
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import capabilities
+from blockattach.drivers.stores.lvm import loading
+from blockattach.tests.conformance import settings
+
+SNAPSHOTS = {'clone', 'clone_snapshot', 'revert', 'snapshots'}
+
+
+class LvmSettingsTest(unittest.TestCase):
+
+    def settings(self, **options):
+        conf = cfg.ConfigOpts()
+        conf([], project='blockattach')
+        backend.register(conf, 'fast')
+        for name, value in options.items():
+            conf.set_override(name, value, group='fast')
+        return backend.settings(conf, 'fast', '/nowhere')
+
+    def test_the_pool_is_named_after_the_group(self):
+        told = self.settings(store='lvm', volume_group='vg')
+        self.assertEqual(('thin', 'vg-pool'), (told.lvm.lvm_type, told.lvm.thin_pool))
+        self.assertEqual(100 * units.MIB, told.lvm.clear_bandwidth)
+
+    def test_no_clearing_is_a_bandwidth_of_nothing(self):
+        told = self.settings(store='lvm', volume_group='vg', volume_clear='none')
+        self.assertEqual(0, told.lvm.clear_bandwidth)
+
+    def test_the_kind_of_volumes_decides_what_the_store_can_do(self):
+        for lvm_type, more in (('thin', set()), ('thick', {'wipe'})):
+            store = loading.load(self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
+            self.assertEqual(SNAPSHOTS | more, capabilities.declared(store))
+
+    def test_another_store_has_none(self):
+        self.assertIsNone(self.settings().lvm)
+        with self.assertRaises(errors.ConfigurationError):
+            loading.load(settings.settings('/nowhere'))

@@ -1,0 +1,1 @@
+"""What runs with rights: what it refuses, and how it is reached."""

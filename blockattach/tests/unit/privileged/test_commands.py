@@ -1,0 +1,58 @@
+"""An outside program is run to its end or to its deadline, and nothing of it stays."""
+import os
+import pathlib
+import tempfile
+import unittest
+
+from blockattach.privileged import commands
+
+# A deadline that only a failure ever reaches.
+SECONDS = 60.0
+
+
+def run(*words, seconds=SECONDS, environment=None):
+    return commands.run(words, seconds, environment or {})
+
+
+class CommandsTest(unittest.TestCase):
+
+    def test_what_it_says_comes_back(self):
+        self.assertEqual('a b\n', run('echo', 'a b'))
+
+    def test_it_sees_only_what_it_is_told(self):
+        said = run('env', environment={'LVM_SYSTEM_DIR': '/x'})
+        self.assertEqual({'PATH', 'LC_ALL', 'LVM_SYSTEM_DIR'},
+                         {line.partition('=')[0] for line in said.splitlines()})
+        self.assertIn('LC_ALL=C\n', said)
+
+    def test_no_shell_reads_it(self):
+        self.assertEqual('$(id); x\n', run('echo', '$(id); x'))
+
+    def test_its_failure_is_told_with_its_complaint(self):
+        with self.assertRaises(commands.CommandFailed) as caught:
+            run('sh', '-c', 'echo said; echo wrong >&2; exit 5')
+        self.assertEqual(('sh -c', 5, 'wrong'), caught.exception.args)
+
+    def test_a_program_that_is_missing_is_told(self):
+        with self.assertRaises(commands.CommandMissing) as caught:
+            run('no-such-program')
+        self.assertEqual('no-such-program', caught.exception.program)
+
+    def test_one_that_hangs_is_killed_with_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pids = pathlib.Path(folder, 'pids')
+            with self.assertRaises(commands.CommandHung) as caught:
+                run('sh', '-c', f'sleep 1000 & echo $$ $! >{pids}; wait', seconds=1.0)
+            self.assertEqual(('sh -c', 1.0), caught.exception.args)
+            parent, child = (int(pid) for pid in pids.read_text().split())
+        self.assertFalse(os.path.exists(f'/proc/{parent}'))
+        # Nobody waits for the child but the first process of the machine, which may take its time.
+        state = pathlib.Path(f'/proc/{child}/stat')
+        self.assertTrue(not state.exists() or state.read_text().split()[2] in 'ZX')
+
+    def test_an_error_is_the_same_on_the_other_side_of_the_border(self):
+        for error in (commands.CommandFailed('lvm lvs', 5, 'no'),
+                      commands.CommandHung('lvm lvs', 60.0),
+                      commands.CommandMissing('lvm', 'No such file')):
+            again = type(error)(*error.args)
+            self.assertEqual(vars(error), vars(again))

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Run a script in a guest of its own; tools/lab/run prepares the machine for it, and says how."""
+import argparse
+import os
+import sys
+
+from blockattach import units
+from blockattach.testing.lab import guest
+from blockattach.testing.lab import remote
+
+# As timeout(1) and the shell have them.
+TIMED_OUT = 124
+CANNOT_RUN = 125
+KILLED = 128
+
+
+def main() -> int:
+    """The exit code of the script, 124 if it took too long, 125 if there is no guest for it."""
+    options = parser().parse_args()
+    reason = guest.missing()
+    if reason is not None:
+        print(f'Cannot run the lab: {reason}', file=sys.stderr)
+        return CANNOT_RUN
+    if options.results is not None:
+        os.makedirs(options.results, exist_ok=True)
+    disks = [guest.make_disk(units.gib_to_bytes(size)) for size in options.disk]
+    with guest.Guest('lab', memory=options.memory, disks=disks, udev=options.udev,
+                     modules=guest.STORAGE + guest.INITIATOR, shared=options.results) as machine:
+        try:
+            machine.start()
+            code = machine.run(options.script, *options.arguments, timeout=options.timeout,
+                               check=False, directory=os.getcwd(), listener=pass_on).code
+            return code if code >= 0 else KILLED - code
+        except remote.CommandTimeout:
+            print(f'Cannot go on: the script took more than {options.timeout} s', file=sys.stderr)
+            return TIMED_OUT
+        except remote.LabError as exc:
+            print(f'Cannot run the lab: {exc}', file=sys.stderr)
+            return CANNOT_RUN
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of tools/lab/run."""
+    made = argparse.ArgumentParser(prog='tools/lab/run')
+    made.add_argument('--disk', type=int, action='append', default=[], metavar='GIB',
+                      help='an empty disk for it: /dev/ubda, the next one /dev/ubdb')
+    made.add_argument('--memory', default='1G', help='how much it has (1G)')
+    made.add_argument('--udev', action='store_true', help='with udevd: links under /dev/disk')
+    made.add_argument('--results', type=os.path.abspath, metavar='FOLDER',
+                      help='a folder that it sees as /results and may write')
+    made.add_argument('--timeout', type=float, default=600.0, metavar='SECONDS',
+                      help='how long the script may take (600)')
+    made.add_argument('script', help='a program; with a slash, from this folder')
+    made.add_argument('arguments', nargs=argparse.REMAINDER, help='its arguments')
+    return made
+
+
+def pass_on(stream: str, said: bytes) -> None:
+    """What the script says, on the same stream here, at once."""
+    to = sys.stdout if stream == 'o' else sys.stderr
+    to.buffer.write(said)
+    to.buffer.flush()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
