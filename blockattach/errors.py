@@ -6,6 +6,9 @@
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── InvalidFilter            a list was asked for with an unknown filter
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
+    │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
+    │   ├── EncryptedMultiattach     what several hosts share cannot be encrypted
+    │   ├── KeyManagerMissing        consumers would encrypt with a key that nobody keeps
     │   ├── ConnectorUnusable        the connector lacks what the target needs
     │   └── VersionInvalid           the microversion cannot be read
     ├── NotAuthenticated
@@ -13,9 +16,11 @@
     ├── NotFound
     │   ├── RouteNotFound            also: an operation below its microversion
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
-    │   └── ExtraSpecNotFound, MessageNotFound, ServiceNotFound, PoolNotFound
+    │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
+    │   └── MessageNotFound, ServiceNotFound, PoolNotFound
     ├── Conflict
     │   ├── VolumeTypeExists
+    │   ├── VolumeTypeChanged        it is not what it was when the request was judged
     │   ├── VolumeInError            an attachment cannot be updated on a volume in error
     │   ├── DuplicateConnectors      a second host on a plain volume
     │   ├── InvalidTransition        the lifecycle has no such move
@@ -84,6 +89,23 @@ class VolumeTypeInUse(InvalidInput):
     text = 'Volume Type is currently in use.'
 
 
+class VolumeTypeEncryptionExists(InvalidInput):
+    code = 'volume_type.encryption_exists'
+    text = 'Volume type encryption for type %(volume_type_id)s already exists.'
+
+
+class EncryptedMultiattach(InvalidInput):
+    code = 'volume.encrypted_multiattach'
+    text = 'Invalid volume: Multiattach cannot be used with encrypted volumes.'
+
+
+class KeyManagerMissing(InvalidInput):
+    code = 'volume.key_manager_missing'
+    text = ('Invalid volume: Volumes of type %(volume_type)s are encrypted by their consumers '
+            '(control_location front-end), and this service has no key manager that would keep '
+            'their keys. Use a type that is encrypted in the back-end, or a plain one.')
+
+
 class ConnectorUnusable(InvalidInput):
     code = 'connector.unusable'
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
@@ -134,6 +156,11 @@ class ExtraSpecNotFound(NotFound):
     text = 'Volume Type %(volume_type_id)s has no extra specs with key %(key)s.'
 
 
+class VolumeTypeEncryptionNotFound(NotFound):
+    code = 'volume_type.encryption_not_found'
+    text = 'Volume type encryption for type %(volume_type_id)s does not exist.'
+
+
 class MessageNotFound(NotFound):
     code = 'message.not_found'
     text = 'Message %(message_id)s could not be found.'
@@ -157,6 +184,12 @@ class Conflict(BlockattachError):
 class VolumeTypeExists(Conflict):
     code = 'volume_type.exists'
     text = 'Volume Type %(name)s already exists.'
+
+
+class VolumeTypeChanged(Conflict):
+    code = 'volume_type.changed'
+    text = ('Resource conflict: Volume type %(volume_type_id)s was changed while the volume was '
+            'asked for; repeat the request.')
 
 
 class VolumeInError(Conflict):

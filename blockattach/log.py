@@ -43,6 +43,8 @@ def setup(conf: cfg.ConfigOpts) -> None:
     oslo_log.set_defaults(default_log_levels=[
         'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
         'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
+        # Where the driver of notifications is "log", they are its lines.
+        'oslo.messaging.notification=INFO',
         # It tells each error with a trace, and raises it: who asked tells it again.
         'oslo_db.sqlalchemy.exc_filters=CRITICAL'])
     oslo_log.setup(conf, 'blockattach')

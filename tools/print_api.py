@@ -14,8 +14,9 @@ Every path stands below ``/v3`` and, for clients that put it there, below ``/v3/
 *Since* is the microversion from which on an operation exists. The rules under *policy* are
 described in ``etc/blockattach/policy.yaml.sample``. *Status* is that of success, *faults* are
 those of failures; what the service itself gets wrong is 500. Where ``blockattach`` stands under
-*since*, clients of that item in the version header get more (:doc:`extension`). The same as
-an OpenAPI document is :download:`openapi.json`.
+*since*, clients of that item in the version header get more (:doc:`extension`); which parameters
+of the query string it adds stands beside the operation. The same as an OpenAPI document is
+:download:`openapi.json`.
 """
 
 _WITHOUT_RIGHT = {True: 404, False: 403}
@@ -55,11 +56,18 @@ def line(row: operation.Operation) -> list[str]:
     versions = str(row.since) if row.until is None else f'{row.since} to {row.until}'
     if row.extension is not None:
         versions = f'blockattach {row.extension}'
-    elif row.extended:
-        versions = f'{versions}, blockattach {min(row.extended)}'
+    elif added := [*(row.extended or ()), *(row.parameters or ())]:
+        versions = f'{versions}, blockattach {min(added)}'
     policy = rst.literal(row.policy or '') or ('no token' if row.public else 'any token')
     return [row.method, f'{rst.literal(row.path)}{action}', versions, policy, str(row.status),
-            ', '.join(map(str, codes(row))), row.summary]
+            ', '.join(map(str, codes(row))), f'{row.summary}{_added(row)}']
+
+
+def _added(row: operation.Operation) -> str:
+    """What the extension adds to the query string, in a sentence each."""
+    return ''.join(f' With blockattach {since} {rst.literal(name)}: {schema["description"]}.'
+                   for since, added in (row.parameters or {}).items()
+                   for name, schema in added.items())
 
 
 def document() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import print_api
+from blockattach import errors
 from blockattach.api import routes
 from blockattach.api import versions
 from blockattach.http import faults
@@ -129,11 +130,16 @@ def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, An
                            'schema': {'type': 'string', 'minLength': 1}})
     if not rows[0].root:
         found.append({'$ref': '#/components/parameters/version'})
-    if rows[0].method == 'POST' and rows[0].action is None:
+    if any(errors.IdempotencyKeyReused in row.faults for row in rows):
         found.append({'$ref': '#/components/parameters/idempotency_key'})
     query = operation.at_version(rows[0].query, versions.MAXIMUM) or {}
     found += [{'name': name, 'in': 'query', 'schema': schema}
               for name, schema in query.get('properties', {}).items()]
+    found += [{'name': name, 'in': 'query',
+               'description': f'{negotiation.EXTENSION} {since}: {schema["description"]}',
+               'schema': {key: value for key, value in schema.items() if key != 'description'}}
+              for since, added in (rows[0].parameters or {}).items()
+              for name, schema in added.items()]
     return found
 
 

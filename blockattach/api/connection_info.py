@@ -43,10 +43,11 @@ _SOMETIMES = {
 _NAMED = {'driver_volume_type': answers.TEXT, 'attachment_id': schema.UUID}
 
 FLAT: schema.Schema = {'anyOf': [
+    answers.NULL,
     schema.obj(),
     schema.obj({**_ALWAYS, **_SOMETIMES, **_NAMED}, required=[*_ALWAYS, *_NAMED]),
 ]}
-"""Empty before a connector came."""
+"""Empty before a connector came; null where os-attach told of a consumer without one."""
 
 NESTED: schema.Schema = answers.whole({
     'driver_volume_type': answers.TEXT,
@@ -58,7 +59,7 @@ _AUTH_METHOD = 'CHAP'
 
 
 def flat(services: api_services.ApiServices, call: operation.Call,
-         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
+         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
     """By the attachments' ids, with the credentials that the caller may see: one query for all."""
     pairs = {one.id: (one.volume_id, initiator) for one in attachments
              if (initiator := _connected_initiator(one)) is not None
@@ -88,10 +89,12 @@ def _connected_initiator(attachment: records.Attachment) -> str | None:
 
 
 def _composed(attachment: records.Attachment,
-              credential: connection.Credential | None) -> dict[str, Any]:
+              credential: connection.Credential | None) -> dict[str, Any] | None:
     """:param credential: what the initiator must prove; None: none, or not for this caller"""
     if attachment.connection is None:
-        return {}
+        # Only os-attach tells of a mountpoint without an initiator.
+        told = attachment.mountpoint is not None and attachment.initiator is None
+        return None if told else {}
     connector = attachment.previous_connector or attachment.connector or {}
     info = {
         **attachment.connection,

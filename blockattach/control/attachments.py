@@ -29,7 +29,7 @@ class AttachmentControl:
         self._database = parts.database
         self._backend = parts.backend
         self._repeats = parts.repeats
-        self._notifications = parts.notifications
+        self.moves = parts.moves
         self.rule = parts.rule
 
     def create(self, caller: context.RequestContext, volume: records.Volume,
@@ -48,16 +48,15 @@ class AttachmentControl:
 
     def _create(self, caller: context.RequestContext, volume: records.Volume,
                 wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
-        made = attachments.reserve(self._database, wish, self._backend.seconds, within)
+        made = self.moves.reserve(caller, wish, self._backend.seconds, within)
         failpoints.point('control.attachments.after_reserve')
         if wish.connector is None:
             return made
-        self._notifications.attach_start(caller, made)
         try:
             self._backend.connect(caller, made, 'Unable to create attachment for volume')
             return attachment_queries.get(self._database, made.id)
         except Exception as exc:
-            self._backend.withdraw(made, exc)
+            self._backend.withdraw(caller, made, exc)
             if within is not None:
                 self._repeats.failed(made.id)
             raise
@@ -84,12 +83,10 @@ class AttachmentControl:
                attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
         """Connect a row, whatever it was before; raises as `update`."""
-        moved = attachments.move(
-            self._database, volume.id, attachment.id, _Event.CONNECT,
-            attachments.Facts(connector=connector, lease=self._backend.lease(volume)))
+        row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
+            connector=connector, lease=self._backend.lease(volume)))
         failpoints.point('control.attachments.after_connect_intent')
-        self._notifications.attach_start(caller, moved.new)
-        self._backend.connect(caller, moved.new, 'Unable to update attachment')
+        self._backend.connect(caller, row, 'Unable to update attachment')
         return attachment_queries.get(self._database, attachment.id)
 
     def complete(self, caller: context.RequestContext,
@@ -98,10 +95,7 @@ class AttachmentControl:
 
         :raises InvalidTransition: the service itself is still at work on it
         """
-        done = attachments.move(self._database, attachment.volume_id, attachment.id,
-                                _Event.COMPLETE).new
-        self._notifications.attach_end(caller, done)
-        return done
+        return self.moves.move(caller, attachment, _Event.COMPLETE)
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
@@ -114,40 +108,48 @@ class AttachmentControl:
         """
         if not force:
             self.rule.check(caller, attachment)
-        self.remove(caller, attachment, force)
+        self.remove(caller, attachment, force, ruled=not force)
         return attachment_queries.of_volume(self._database, attachment.volume_id)
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
-               force: bool = False) -> None:
-        """Shut a row out and end it; nobody is asked whether he minds.
+               force: bool = False, ruled: bool = False) -> None:
+        """Shut a row out and end it; whether the caller may is judged already.
 
         :param force: the row ends whatever the backend says
+        :param ruled: the judgement was on the row as it was read: another follows if it has moved
+        :raises AttachmentInUseByServer: nothing was changed
         """
-        try:
-            self._tell_to_go(caller, attachment, force)
-        except (errors.StaleGeneration, errors.InvalidTransition):
-            # It has moved on since it was read: another way may be the right one now.
-            now = attachment_queries.get(self._database, attachment.id)
-            self._tell_to_go(caller, now, force)
+        failpoints.point('control.attachments.after_judgement')
+        row = attachment
+        while True:
+            try:
+                self._tell_to_go(caller, row, force)
+                break
+            except (errors.StaleGeneration, errors.InvalidTransition):
+                # It has moved on since it was read: another way may be the right one now.
+                now = attachment_queries.get(self._database, row.id)
+                if now.generation == row.generation:
+                    raise
+                if ruled:
+                    self.rule.check(caller, now)
+                row = now
         if force:
-            self._notifications.detach_forced(caller, attachment)
-        self._notifications.detach_end(caller, attachment)
+            self.moves.forced(caller, attachment)
 
     def _tell_to_go(self, caller: context.RequestContext, attachment: records.Attachment,
                     force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
-            attachments.move(self._database, attachment.volume_id, attachment.id,
-                             _Event.RELEASE, generation=attachment.generation)
-            self._notifications.detach_start(caller, attachment)
+            self.moves.move(caller, attachment, _Event.RELEASE,
+                            generation=attachment.generation)
             return
         volume = volume_queries.get(self._database, attachment.volume_id)
-        moved = attachments.move(self._database, volume.id, attachment.id, _Event.DISCONNECT,
-                                 attachments.Facts(lease=self._backend.lease(volume)))
+        row = self.moves.move(caller, attachment, _Event.DISCONNECT,
+                              attachments.Facts(lease=self._backend.lease(volume)),
+                              attachment.generation)
         failpoints.point('control.attachments.after_disconnect_intent')
-        self._notifications.detach_start(caller, moved.new)
         act = self._backend.disconnect_or_forget if force else self._backend.disconnect
-        act(caller, moved.new)
+        act(caller, row)
 
     def _refuse_second_connector(self, attachment: records.Attachment) -> None:
         others = [other for other in attachment_queries.of_volume(

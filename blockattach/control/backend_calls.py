@@ -8,8 +8,8 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
+from blockattach.control import moves
 from blockattach.db import attachments
-from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
@@ -22,12 +22,12 @@ _Event = attachment_lifecycle.Event
 class BackendCalls:
     """The two acts on a backend, on account of one row."""
 
-    def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
+    def __init__(self, moves: moves.AttachmentMoves, volume_services: volume_rpc.VolumeClients,
                  seconds: float) -> None:
         """
         :param seconds: how long a backend may take, by the database's clock
         """
-        self._database = database
+        self._moves = moves
         self._volume_services = volume_services
         self.seconds = seconds
 
@@ -44,7 +44,7 @@ class BackendCalls:
         try:
             self._volume_services.on(_served_by(row)).connect(caller, row.id, row.generation)
         except errors.BlockattachError as exc:
-            self._undo(row, exc)
+            self._undo(caller, row, exc)
             raise _told(sentence, exc) from exc
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
@@ -55,7 +55,7 @@ class BackendCalls:
             # Whoever else was told to remove it has ended the work.
             return
         except errors.BlockattachError as exc:
-            self._undo(row, exc)
+            self._undo(caller, row, exc)
             raise _told('Unable to delete attachment for volume', exc) from exc
 
     def disconnect_or_forget(self, caller: context.RequestContext,
@@ -71,36 +71,37 @@ class BackendCalls:
         except errors.BlockattachError as exc:
             LOG.warning('Attachment is ended by force, without its backend: %s%s', exc,
                         log.fields(attachment_id=row.id, volume_id=row.volume_id))
-            self._end(row)
+            self._end(caller, row)
 
-    def withdraw(self, made: records.Attachment, failure: Exception) -> None:
+    def withdraw(self, caller: context.RequestContext, made: records.Attachment,
+                 failure: Exception) -> None:
         """The caller never learns this row's id: what may have been done for it is undone."""
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return
         try:
-            attachments.move(
-                self._database, made.volume_id, made.id, _Event.DISCONNECT,
-                attachments.Facts(lease=attachments.Lease(made.owner, 0), error=str(failure)))
+            self._moves.move(caller, made, _Event.DISCONNECT, attachments.Facts(
+                lease=attachments.Lease(made.owner, 0), error=str(failure)))
         except errors.AttachmentNotFound:
             return
         LOG.warning('Attachment is withdrawn after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
 
-    def _end(self, row: records.Attachment) -> None:
+    def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
         facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
         try:
             # A refusal has taken the intent back: it is said once more.
-            attachments.move(self._database, row.volume_id, row.id, _Event.DISCONNECT, facts)
-            attachments.move(self._database, row.volume_id, row.id, _Event.DISCONNECTED)
+            self._moves.move(caller, row, _Event.DISCONNECT, facts)
+            self._moves.move(caller, row, _Event.DISCONNECTED)
         except errors.AttachmentNotFound:
             return
 
-    def _undo(self, row: records.Attachment, failure: errors.BlockattachError) -> None:
+    def _undo(self, caller: context.RequestContext, row: records.Attachment,
+              failure: errors.BlockattachError) -> None:
         """Take a final failure's intent back, where the volume service was not even asked."""
         if not failure.final:
             return
         try:
-            attachments.move(self._database, row.volume_id, row.id, _Event.REFUSED,
+            self._moves.move(caller, row, _Event.REFUSED,
                              attachments.Facts(error=str(failure)), row.generation)
         except (errors.StaleGeneration, errors.AttachmentNotFound):
             return

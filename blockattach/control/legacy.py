@@ -15,7 +15,6 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import detaches
 from blockattach.db import engine
-from blockattach.db import volume_settings
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
@@ -36,19 +35,24 @@ class Consumer:
 
 
 class LegacyControl:
-    """One verb for each action; the caller has been checked already."""
+    """One verb for each action; the caller has been checked already.
+
+    ``forbidden_by``, where a verb may make a row: as `blockattach.domain.multiattach.admit` takes
+    it, which raises NotAuthorized.
+    """
 
     def __init__(self, database: engine.Database,
                  control: attachment_control.AttachmentControl) -> None:
         self._database = database
         self._control = control
 
-    def reserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
+    def reserve(self, caller: context.RequestContext, volume: records.Volume,
+                forbidden_by: str | None = None) -> None:
         """Hold the volume for a consumer who will say later who he is.
 
         :raises InvalidVolume: it cannot be attached (once more)
         """
-        self._hold(volume)
+        self._hold(caller, volume, forbidden_by)
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Let go of what was held; nothing held is fine, and what a host uses already stays."""
@@ -68,12 +72,9 @@ class LegacyControl:
         """Take an announcement back; none is fine."""
         detaches.withdraw(self._database, volume.id)
 
-    def joins(self, volume: records.Volume, connector: Mapping[str, Any]) -> bool:
-        """Whether initialize_connection would make one more row."""
-        return self._to_connect(volume, connection.initiator_of(connector)) is None
-
     def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
-                              connector: Mapping[str, Any]) -> records.Attachment:
+                              connector: Mapping[str, Any],
+                              forbidden_by: str | None = None) -> records.Attachment:
         """Let the host behind the connector in; repeat it as often as you like.
 
         :raises ConnectorUnusable: nothing was changed
@@ -83,7 +84,10 @@ class LegacyControl:
         found = self._to_connect(volume, connection.initiator_of(connector))
         if found is not None and found.initiator is not None and found.connection is not None:
             return found
-        row = found or self._hold(volume)
+        row = found or self._hold(caller, volume, forbidden_by)
+        if row.mountpoint is not None:
+            # os-attach has told it; clients of old leave it out here.
+            connector = {'mountpoint': row.mountpoint, **connector}
         try:
             connected = self._control.let_in(caller, volume, row, connector)
         except errors.BackendError as exc:
@@ -110,28 +114,38 @@ class LegacyControl:
                              connector: Mapping[str, Any] | None) -> None:
         """Shut the host behind the connector out; without one, whoever is held or alone.
 
+        Where several servers of a host share its connection, the connector does not tell which of
+        them leaves. The host stays let in, and os-detach, which comes next, names the attachment.
+
         :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
         """
         rows = self._rows(volume)
-        name = (connector or {}).get('initiator')
-        found = [row for row in rows if row.initiator is not None and row.initiator == name]
-        if not found and not connector:
+        if connector:
+            found = self._given_up(volume, _behind(rows, connector))
+        else:
             found = [row for row in rows if row.hidden] or rows
         self._control.rule.check_volume(caller, volume.id, found or rows, None)
         if len(found) == 1 and (found[0].hidden or found[0].initiator is not None):
             try:
-                self._control.remove(caller, found[0])
+                self._control.remove(caller, found[0], ruled=True)
             except errors.BackendError as exc:
                 raise _told('Unable to terminate volume connection from backend.',
                             exc) from exc
 
-    def adopts(self, volume: records.Volume, consumer: Consumer) -> bool:
-        """Whether attach would make no new row."""
-        return (self._attached_to(volume, consumer) is not None
-                or _held_for(self._rows(volume), consumer) is not None)
+    def _given_up(self, volume: records.Volume,
+                  rows: list[records.Attachment]) -> list[records.Attachment]:
+        """Which of a host's rows can be meant when its connection is to end.
+
+        What is held for a server that has not come yet has no name by which another action could
+        end it, so that is meant before what is attached: unless somebody has announced a detach.
+        """
+        held = [row for row in rows if row.hidden]
+        if len(rows) > 1 and held and not detaches.announced(self._database, volume.id):
+            return held[:1]
+        return rows
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
-               consumer: Consumer) -> None:
+               consumer: Consumer, forbidden_by: str | None = None) -> None:
         """The consumer says that he uses the volume, and who he is.
 
         :raises InvalidVolume: it cannot be attached (once more), or not in this mode
@@ -140,28 +154,19 @@ class LegacyControl:
         if self._attached_to(volume, consumer) is not None:
             return
         held = _held_for(self._rows(volume), consumer)
-        writes = consumer.mode is connection.AccessMode.RW
-        narrow = held is not None and volume.single_writer \
-            and held.mode is connection.AccessMode.RO
-        if writes and (volume.readonly or narrow):
-            raise errors.InvalidVolume(
-                f"Invalid attaching mode '{consumer.mode}' for volume {volume.id}.")
         told = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
                                     consumer.mode)
         if held is not None:
             self._adopt(caller, volume, held, told)
         else:
             self._refuse_second(volume)
-            attachments.reserve(self._database, attachments.Wish(
-                volume.id, volume.project_id, attached=told), 0)
-        volume_settings.note_attached(self._database, volume.id, consumer.mode)
+            self._control.moves.reserve(caller, attachments.Wish(
+                volume.id, volume.project_id, attached=told, forbidden_by=forbidden_by))
 
     def _adopt(self, caller: context.RequestContext, volume: records.Volume,
                held: records.Attachment, told: attachments.Attached) -> None:
-        if volume.attached_mode not in (None, told.mode):
-            raise errors.InvalidVolume(reason='being attached by different mode')
-        new = attachments.move(self._database, volume.id, held.id, _Event.ATTACH,
-                               attachments.Facts(attached=told), held.generation).new
+        new = self._control.moves.move(caller, held, _Event.ATTACH,
+                                       attachments.Facts(attached=told), held.generation)
         if new.connector is not None and held.mode is not new.mode:
             # Let in before he said how he uses it: the target follows what he said.
             self._control.let_in(caller, volume, new, new.connector)
@@ -178,8 +183,7 @@ class LegacyControl:
         rows = [row for row in self._rows(volume) if not row.hidden]
         self._control.rule.check_volume(caller, volume.id, rows, attachment_id)
         for row in _named(rows, attachment_id):
-            self._control.remove(caller, row)
-        volume_settings.forget_attached(self._database, volume.id)
+            self._control.remove(caller, row, ruled=True)
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
@@ -190,15 +194,15 @@ class LegacyControl:
         rows = self._rows(volume)
         self._control.rule.check_volume(caller, volume.id, rows, attachment_id)
         for row in _named(rows, attachment_id):
-            self._control.remove(caller, row, force=True)
-        volume_settings.forget_attached(self._database, volume.id)
+            self._control.remove(caller, row, force=True, ruled=True)
 
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
         return attachment_queries.of_volume(self._database, volume.id, hidden=True)
 
-    def _hold(self, volume: records.Volume) -> records.Attachment:
-        return attachments.reserve(self._database, attachments.Wish(
-            volume.id, volume.project_id, hidden=True), 0)
+    def _hold(self, caller: context.RequestContext, volume: records.Volume,
+              forbidden_by: str | None) -> records.Attachment:
+        return self._control.moves.reserve(caller, attachments.Wish(
+            volume.id, volume.project_id, hidden=True, forbidden_by=forbidden_by))
 
     def _attached_to(self, volume: records.Volume,
                      consumer: Consumer) -> records.Attachment | None:
@@ -226,6 +230,15 @@ def _named(rows: Sequence[records.Attachment],
         raise errors.InvalidInput(
             reason='Invalid volume: More than one attachment, but no attachment_id provided.')
     return [row for row in rows if attachment_id in (None, row.id)]
+
+
+def _behind(rows: Sequence[records.Attachment],
+            connector: Mapping[str, Any]) -> list[records.Attachment]:
+    """The rows of the host that a connector is of: by its initiator, else by its name."""
+    initiator, host = connector.get('initiator'), connector.get('host')
+    if initiator:
+        return [row for row in rows if row.initiator == initiator]
+    return [row for row in rows if host and row.host == host]
 
 
 def _hidden(rows: Sequence[records.Attachment]) -> records.Attachment | None:

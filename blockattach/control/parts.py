@@ -3,9 +3,9 @@ import dataclasses
 
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
+from blockattach.control import moves
 from blockattach.control import repeats
 from blockattach.db import engine
-from blockattach.rpc import notifications
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -13,8 +13,8 @@ class Parts:
     """Made once a process."""
 
     database: engine.Database
+    moves: moves.AttachmentMoves
     backend: backend_calls.BackendCalls
     repeats: repeats.Repeats
     rule: detach_rule.DetachRule
     """Who may end an attachment that Nova uses."""
-    notifications: notifications.AttachmentNotifications

@@ -3,6 +3,7 @@ import functools
 from collections.abc import Mapping
 
 from blockattach import context
+from blockattach import errors
 from blockattach import failpoints
 from blockattach.control import repeats
 from blockattach.control import sending
@@ -12,7 +13,6 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import pools
 from blockattach.domain import records
-from blockattach.domain import volume_type
 from blockattach.objects import placement
 
 
@@ -34,35 +34,35 @@ class VolumeControl:
         """Write a volume down and ask the scheduler to place it.
 
         :param request: the name that the client gave it: made once, however often it comes
+        :raises InvalidInput: the caller has no project that it would be of
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
+        :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
         """
+        if not caller.project_id:
+            raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '
+                                             'project, and the token is of none.')
         draft = volumes.Draft(
-            project_id=caller.project_id or '', user_id=caller.user_id or '', name=name,
-            description=description, size_gb=size_gb, volume_type_id=kind.id,
-            multiattach=volume_type.is_multiattach(kind.extra_specs),
-            single_writer=volume_type.is_single_writer(kind.extra_specs),
+            project_id=caller.project_id, user_id=caller.user_id or '', name=name,
+            description=description, size_gb=size_gb, kind=kind,
             availability_zone=availability_zone or self._settings.availability_zone,
             metadata=metadata)
         return self._repeats.once(
-            request, lambda within: self._create(caller, draft, kind, within),
+            request, lambda within: self._create(caller, draft, within),
             functools.partial(volume_queries.get, self._database))
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
-                kind: records.VolumeType, within: repeats.Within | None) -> records.Volume:
-        refusal = self._refusal(draft, kind)
+                within: repeats.Within | None) -> records.Volume:
+        refusal = self._check.refusal(pools.request_for(
+            draft.kind, draft.size_gb, draft.availability_zone))
+        failpoints.point('control.volumes.before_create')
         made = volumes.create(self._database, draft, self._settings.schedule_seconds, within)
         if refusal is not None:
             # Before the scheduler hears of it: what it says then, or a success, comes later.
             self._check.tell(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         sending.send(self._scheduler.create_volume, caller, placement.VolumeRequest.from_domain(
-            pools.request_of(made, kind.extra_specs)), volume_id=made.id)
+            pools.request_of(made, draft.kind.extra_specs)), volume_id=made.id)
         return made
-
-    def _refusal(self, draft: volumes.Draft, kind: records.VolumeType) -> str | None:
-        return self._check.refusal(pools.VolumeRequest(
-            volume_id='', generation=0, size_gb=draft.size_gb, multiattach=draft.multiattach,
-            availability_zone=draft.availability_zone, extra_specs=kind.extra_specs))
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False) -> None:

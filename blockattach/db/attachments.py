@@ -4,6 +4,7 @@ Both lock the volume's row as their first statement, write the attachment, and d
 status, all in one transaction. Lock order: volume, then attachments.
 """
 import dataclasses
+import datetime
 import uuid
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ class Wish:
     """What a new attachment shall be. With a connector it is born connecting, under a lease.
 
     ``hidden``: held by a legacy action for nobody yet. ``attached``: the legacy os-attach, which
-    tells when all is done.
+    tells when all is done. ``forbidden_by``: as `blockattach.domain.multiattach.admit` takes it.
     """
 
     volume_id: str
@@ -56,6 +57,7 @@ class Wish:
     connector: Mapping[str, Any] | None = None
     hidden: bool = False
     attached: 'Attached | None' = None
+    forbidden_by: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     :param within: called in the same transaction with the new row's id: all of it or nothing
     :raises VolumeNotFound: no such live volume
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses; nothing was changed
+    :raises NotAuthorized: the same
     :raises ConnectorUnusable: a connector without an initiator
     :raises QuotaExceeded: the project has as many as it may
     """
@@ -106,7 +109,8 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     with database.writer() as connection:
         volume = volume_rows.lock(connection, wish.volume_id)
         admission = multiattach.admit(_held(connection, volume, instance_uuid), instance_uuid,
-                                      wish.attached.mode if wish.attached else wish.mode)
+                                      wish.attached.mode if wish.attached else wish.mode,
+                                      wish.forbidden_by)
         database.attachment_quota.change(connection, volume.project_id, 1)
         rank = attachment_lifecycle.rank_of(state, wish.hidden)
         values |= {
@@ -114,7 +118,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
             'instance_uuid': instance_uuid, 'state': state.value, 'generation': 1,
             'rank': rank, 'slot': admission.slot, 'mode': admission.mode, 'hidden': wish.hidden}
         if wish.attached is not None:
-            values |= _attached_values(wish.attached, database)
+            values |= _attached_values(volume, wish.attached, values['created_at'])
         if wish.connector is not None:
             values |= _connector_values(volume, wish.connector, admission.mode)
             values |= _lease_values(Lease(volume_rows.host_of(volume.pool), lease_seconds))
@@ -123,7 +127,8 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
         if within is not None:
             within(connection, values['id'])
         lowest = min(filter(None, (rank, volume.lowest_rank)))
-        volume_rows.store_rank(connection, database, volume, lowest)
+        volume_rows.store_rank(connection, database, volume, lowest,
+                               **_metadata_of_attach(volume, wish.attached))
         made = rows.attachment(_select_one(connection, values['id']))
     LOG.info('Attachment is reserved%s', log.fields(
         attachment_id=made.id, volume_id=made.volume_id, instance_uuid=made.instance_uuid,
@@ -160,7 +165,7 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
             database.attachment_quota.change(connection, volume.project_id, -1)
         derived = volume_rows.store_rank(
             connection, database, volume, _lowest_rank(connection, volume_id),
-            _announced(volume, old, new))
+            _announced(volume, old, new), **_metadata_of_move(volume, old, event, facts))
     LOG.info('Attachment has moved%s', log.fields(
         attachment_id=attachment_id, volume_id=volume_id, event=event, old=old.state,
         new=new.state, generation=new.generation, volume_status=derived.status))
@@ -179,6 +184,25 @@ def _announced(volume: sa.Row[Any], old: records.Attachment, new: records.Attach
     return int(volume.detach_announced) - (1 if leaves else 0)
 
 
+def _metadata_of_attach(volume: sa.Row[Any], attached: Attached | None) -> dict[str, Any]:
+    """os-attach leaves its mode; a volume whose read-only flag was never set gets one, unset."""
+    if attached is None:
+        return {}
+    return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
+
+
+def _metadata_of_move(volume: sa.Row[Any], old: records.Attachment, event: _Event,
+                      facts: Facts) -> dict[str, Any]:
+    """The mode that os-attach left goes with the next attachment that ends, as in Cinder.
+
+    What was only held, or was refused at its birth, has never been one.
+    """
+    if event is _Event.ATTACH:
+        return _metadata_of_attach(volume, facts.attached)
+    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.hidden
+    return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
+
+
 def _values(database: engine.Database, volume: sa.Row[Any], old: records.Attachment,
             event: _Event, target: _State, facts: Facts) -> dict[str, Any]:
     """The columns that a move writes."""
@@ -192,14 +216,14 @@ def _values(database: engine.Database, volume: sa.Row[Any], old: records.Attachm
         assert facts.connector is not None
         values |= _connector_values(volume, facts.connector, old.mode)
         if old.state is not _State.CONNECTING:
-            values |= {'previous_connector': rows.to_json(old.connector),
+            values |= {'previous_connector': rows.to_json(old.connector or _place(old)),
                        'previous_initiator': old.initiator, 'previous_mode': old.mode}
     elif event is _Event.CONNECTED:
         values |= {'connection': rows.to_json(facts.connection), 'last_error': None,
                    'attached_at': values['updated_at'], **_NOTHING_BEFORE}
     elif event is _Event.ATTACH:
         assert facts.attached is not None
-        values |= _attached_values(facts.attached, database)
+        values |= _attached_values(volume, facts.attached, values['updated_at'], old)
     elif event is _Event.REFUSED:
         values['last_error'] = facts.error
         if old.state is _State.CONNECTING:
@@ -216,22 +240,36 @@ def _values(database: engine.Database, volume: sa.Row[Any], old: records.Attachm
 
 
 def _restored(old: records.Attachment) -> dict[str, Any]:
-    """The connector as it was before the refused one came."""
+    """The connector, or the place that os-attach told, as it was before the refused one came."""
     before = old.previous_connector
     return {
-        'connector': rows.to_json(before), 'initiator': old.previous_initiator,
-        'mode': old.previous_mode, **_place_values(before), **_NOTHING_BEFORE}
+        'connector': rows.to_json(before) if old.previous_initiator else None,
+        'initiator': old.previous_initiator, 'mode': old.previous_mode,
+        **_place_values(before), **_NOTHING_BEFORE}
 
 
-def _attached_values(attached: Attached, database: engine.Database) -> dict[str, Any]:
-    """os-attach tells everything at once; what was held hidden is seen from now on."""
-    values: dict[str, Any] = {
-        'hidden': False, 'mode': attached.mode.value, 'attached_at': database.clock.utcnow(),
-        'mountpoint': attached.mountpoint}
+def _attached_values(volume: sa.Row[Any], attached: Attached, now: datetime.datetime,
+                     old: records.Attachment | None = None) -> dict[str, Any]:
+    """os-attach tells everything at once; what was held hidden is seen from now on.
+
+    :param old: the row that was held for it
+    :raises InvalidVolume: it cannot be used in this mode
+    """
+    narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
+    if attached.mode is connections.AccessMode.RW and (volume.readonly or narrow):
+        raise errors.InvalidVolume(
+            f"Invalid attaching mode '{attached.mode}' for volume {volume.id}.")
+    if old is not None and volume.attached_mode not in (None, attached.mode):
+        raise errors.InvalidVolume(reason='being attached by different mode')
+    values: dict[str, Any] = {'hidden': False, 'mode': attached.mode.value, 'attached_at': now,
+                              'mountpoint': attached.mountpoint}
     if attached.instance_uuid is not None:
         values['instance_uuid'] = attached.instance_uuid
     if attached.host is not None:
         values['host'] = attached.host
+    if old is not None and old.connector is not None:
+        values['connector'] = rows.to_json({**old.connector, 'mountpoint': attached.mountpoint,
+                                            'host': attached.host or old.host})
     return values
 
 
@@ -244,6 +282,13 @@ def _connector_values(volume: sa.Row[Any], connector: Mapping[str, Any],
     return {
         'connector': rows.to_json({**connector, 'mode': mode.value}), 'mode': mode.value,
         'initiator': connections.initiator_of(connector), **_place_values(connector)}
+
+
+def _place(row: records.Attachment) -> dict[str, Any] | None:
+    """What os-attach told of a consumer whose connector nobody knows; None: it told nothing."""
+    if row.mountpoint is None:
+        return None
+    return {'host': row.host, 'mountpoint': row.mountpoint}
 
 
 def _place_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -285,6 +330,7 @@ def _held(connection: sa.Connection, volume: sa.Row[Any],
         another_writes = connection.execute(writers.limit(1)).first() is not None
     return multiattach.Held(
         volume.id, volume.own_status, volume.status, volume.multiattach,
+        bootable=volume.bootable, taken=volume.lowest_rank is not None,
         readonly=bool(volume.readonly), single_writer=volume.single_writer,
         holders=() if volume.multiattach else _holders(connection, volume.id),
         another_writes=another_writes)

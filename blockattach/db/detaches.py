@@ -2,9 +2,21 @@
 
 A detach that begins takes one off again (`blockattach.db.attachments.move`).
 """
+import sqlalchemy as sa
+
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import volume_rows
+from blockattach.db.models import volume
+
+_volumes = volume.volumes
+
+
+def announced(database: engine.Database, volume_id: str) -> int:
+    """How many detaches of a live volume are announced and have not begun."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(_volumes.c.detach_announced).where(
+            _volumes.c.id == volume_id, volume_rows.LIVE)).scalar() or 0
 
 
 @engine.retried

@@ -22,6 +22,7 @@ from blockattach.db import quotas
 
 _SQLITE_BUSY_SECONDS = 20
 _SQLITE_WAL_TRIES = 10
+_NOT_SERIALISED = '40001'
 WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
 
@@ -141,8 +142,19 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a verb whose transaction the database threw out (deadlock, serialisation)."""
+    """Repeat a verb, from its beginning, whose transaction the database threw out.
+
+    That is a deadlock, a failed serialisation, and whatever the verb itself raises RetryRequest
+    for. There are no savepoints: MariaDB throws out the whole transaction at a deadlock, and what
+    went on after that would write the rest of it alone.
+    """
     wrapped: Callable[_P, _R] = oslo_db_api.wrap_db_retry(
         max_retries=5, retry_interval=0.05, inc_retry_interval=True, max_retry_interval=1,
-        jitter=True, retry_on_deadlock=True)(verb)
+        jitter=True, retry_on_deadlock=True, exception_checker=_not_serialised)(verb)
     return wrapped
+
+
+def _not_serialised(error: Exception) -> bool:
+    """PostgreSQL could not serialise; oslo.db has no name for that."""
+    return (isinstance(error, sa.exc.DBAPIError)
+            and getattr(error.orig, 'pgcode', None) == _NOT_SERIALISED)

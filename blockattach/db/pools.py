@@ -95,13 +95,12 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
                                             _volumes.c.pool == name).with_for_update())
     allocated = sum(sizes.scalars())
     try:
-        with connection.begin_nested():
-            connection.execute(_pools.insert().values(
-                name=name, host=host, availability_zone=availability_zone,
-                allocated_gb=allocated, **_measured(capabilities, allocated)))
-    except db_exception.DBDuplicateEntry:
-        # Another process of the same backend was faster, and has counted the same volumes.
-        pass
+        connection.execute(_pools.insert().values(
+            name=name, host=host, availability_zone=availability_zone,
+            allocated_gb=allocated, **_measured(capabilities, allocated)))
+    except db_exception.DBDuplicateEntry as exc:
+        # Another process of the same backend was faster: the whole report again, which finds it.
+        raise db_exception.RetryRequest(exc) from exc
     return allocated
 
 

@@ -26,7 +26,8 @@ class AttachmentQuota:
     def change(self, connection: sa.Connection, project_id: str, by: int) -> None:
         """Count one more before it is written (by 1), or one less after it has gone (by -1).
 
-        The caller holds its volume's lock; this takes the project's, in that order everywhere.
+        The caller is `engine.retried` and holds its volume's lock; this takes the project's, in
+        that order everywhere.
 
         :raises QuotaExceeded: the project has as many as it may
         """
@@ -47,20 +48,22 @@ class AttachmentQuota:
             connection.execute(_usages.delete().where(_usages.c.resource == ATTACHMENTS))
 
     def _lock(self, connection: sa.Connection, project_id: str) -> int | None:
-        return connection.execute(
-            sa.select(_usages.c.in_use).where(*_of(project_id))
-            .with_for_update()).scalar_one_or_none()
+        mine = sa.select(_usages.c.in_use).where(*_of(project_id))
+        # Looked for first: a lock on what is not there is one on the gap that others insert into.
+        if connection.execute(mine).first() is None:
+            return None
+        return connection.execute(mine.with_for_update()).scalar_one_or_none()
 
     def _begin(self, connection: sa.Connection, project_id: str, just_gone: int) -> int:
         live = connection.execute(sa.select(sa.func.count()).where(
             _attachments.c.project_id == project_id, _attachments.c.deleted == sa.false()),
         ).scalar_one() + just_gone
         try:
-            with connection.begin_nested():
-                connection.execute(_usages.insert().values(
-                    project_id=project_id, resource=ATTACHMENTS, in_use=live))
-        except db_exception.DBDuplicateEntry:
-            return self._lock(connection, project_id) or 0
+            connection.execute(_usages.insert().values(
+                project_id=project_id, resource=ATTACHMENTS, in_use=live))
+        except db_exception.DBDuplicateEntry as exc:
+            # Another process was faster: the whole verb again, which finds the row.
+            raise db_exception.RetryRequest(exc) from exc
         return live
 
 

@@ -28,17 +28,18 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
     now = database.clock.utcnow()
     told = {'availability_zone': availability_zone, 'incarnation': incarnation,
             'reported_at': clock.now()}
+    known = sa.select(_services.c.id).where(*_named(binary, host))
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **told)
     with database.writer() as connection:
-        if connection.execute(update).rowcount == 0:
+        # Looked for first: an update that finds nothing locks the gap that others insert into.
+        if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
             try:
-                with connection.begin_nested():
-                    connection.execute(_services.insert().values(
-                        uuid=str(uuid.uuid4()), binary=binary, host=host, disabled=False,
-                        created_at=now, **told))
-            except db_exception.DBDuplicateEntry:
-                # Another process of the same name was faster; the last one to speak counts.
-                connection.execute(update)
+                connection.execute(_services.insert().values(
+                    uuid=str(uuid.uuid4()), binary=binary, host=host, disabled=False,
+                    created_at=now, **told))
+            except db_exception.DBDuplicateEntry as exc:
+                # Another process of the same name was faster: again, the last to speak counts.
+                raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
     LOG.info('Service is registered%s', log.fields(binary=binary, host=host))
     return _record(row, up=True)

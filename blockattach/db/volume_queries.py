@@ -76,6 +76,15 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
         return read(connection, volume_id, live_only=True)
 
 
+def get_even_gone(database: engine.Database, volume_id: str) -> records.Volume:
+    """A volume, live or gone: what is told of it may come after its end.
+
+    :raises VolumeNotFound: there never was one
+    """
+    with database.reader() as connection:
+        return read(connection, volume_id)
+
+
 def list_page(database: engine.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
     """One page of live volumes: three queries, however many there are.

@@ -8,10 +8,13 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import volume_type_rows
 from blockattach.db.models import attachment
 from blockattach.db.models import base
 from blockattach.db.models import volume
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
+from blockattach.domain import volume_type
 
 _volumes = volume.volumes
 _attachments = attachment.attachments
@@ -33,21 +36,43 @@ def lock(connection: sa.Connection, volume_id: str) -> sa.Row[Any]:
     return row
 
 
+def insert(connection: sa.Connection, database: engine.Database, kind: records.VolumeType,
+           **values: Any) -> None:
+    """Write the row of a volume that is going to be made, with what it has of its type.
+
+    The transaction's first statement holds the type.
+
+    :raises VolumeTypeNotFound: the type is gone
+    :raises VolumeTypeChanged: the type is not what it was when it was judged
+    """
+    volume_type_rows.hold(connection, kind)
+    own_status = volume_lifecycle.OwnStatus.CREATING
+    derived = volume_lifecycle.derive_status(own_status, None)
+    connection.execute(_volumes.insert().values(
+        own_status=own_status.value, status=derived.status, attach_status=derived.attach_status,
+        volume_type_id=kind.id, multiattach=volume_type.is_multiattach(kind.extra_specs),
+        single_writer=volume_type.is_single_writer(kind.extra_specs),
+        encrypted=kind.encryption is not None, generation=1,
+        created_at=database.clock.utcnow(), **values))
+
+
 def store_rank(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
-               lowest_rank: int | None,
-               announced: int | None = None) -> volume_lifecycle.Derived:
+               lowest_rank: int | None, announced: int | None = None,
+               **metadata: Any) -> volume_lifecycle.Derived:
     """Derive the volume's words from a new lowest rank; writes only what differs.
 
     :param announced: how many detaches are announced from now on; None: as before
+    :param metadata: what an action on an attachment leaves on its volume besides
     """
     announced = row.detach_announced if announced is None else max(announced, 0)
     derived = volume_lifecycle.derive_status(
         row.own_status, lowest_rank, _all_announced(connection, row.id, announced))
     now = (lowest_rank, announced, *derived)
-    if (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
+    if metadata or \
+            (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
         _store(connection, row.id, lowest_rank=lowest_rank, detach_announced=announced,
                status=derived.status, attach_status=derived.attach_status,
-               updated_at=database.clock.utcnow())
+               updated_at=database.clock.utcnow(), **metadata)
     return derived
 
 

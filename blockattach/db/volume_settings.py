@@ -1,8 +1,4 @@
-"""What is said of a volume from outside its life: the read-only flag, the mode of os-attach."""
-from typing import Any
-
-import sqlalchemy as sa
-
+"""What is said of a volume from outside its life: the read-only flag, what is true of it."""
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import volume_rows
@@ -24,25 +20,8 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be available to update readonly flag, '
                        f'but current status is: {row.status}.')
-        _write(connection, database, volume_id, readonly=readonly)
-
-
-@engine.retried
-def note_attached(database: engine.Database, volume_id: str, mode: str) -> None:
-    """os-attach leaves its mode; a volume whose read-only flag was never set gets one, unset."""
-    with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
-        _write(connection, database, volume_id, attached_mode=mode,
-               readonly=False if row.readonly is None else row.readonly)
-
-
-@engine.retried
-def forget_attached(database: engine.Database, volume_id: str) -> None:
-    """The mode of os-attach goes with a detach."""
-    with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
-        if row.attached_mode is not None:
-            _write(connection, database, volume_id, attached_mode=None)
+        connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+            readonly=readonly, updated_at=database.clock.utcnow()))
 
 
 @engine.retried
@@ -60,9 +39,3 @@ def reset_own_status(database: engine.Database, volume_id: str,
             row = volume_rows.lock(connection, volume_id)
         volume_rows.store_own_status(connection, database, row, own_status, owner=None,
                                      deadline=None)
-
-
-def _write(connection: sa.Connection, database: engine.Database, volume_id: str,
-           **values: Any) -> None:
-    connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
-        updated_at=database.clock.utcnow(), **values))

@@ -1,11 +1,10 @@
 """Volume types and their extra specs. A type that live volumes use keeps its meaning.
 
-Whoever changes a type locks its row first; a volume that is being made holds a share of that row
-by its foreign key, so that "in use" cannot come true behind the look.
+Whoever changes a type locks its row first; a volume that is being made holds a share of that row,
+so that "in use" cannot come true behind the look.
 """
 import uuid
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,9 +16,11 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
 from blockattach.db import paging
+from blockattach.db import volume_type_rows
 from blockattach.db.models import base
 from blockattach.db.models import volume
 from blockattach.domain import records
+from blockattach.domain import volume_type
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
                 id=type_id, name=name, live_name=name, description=description,
                 is_public=is_public, created_at=database.clock.utcnow()))
             _store_specs(connection, type_id, extra_specs)
-            made = _read(connection, _types.c.id == type_id)
+            made = volume_type_rows.read(connection, _types.c.id == type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is made%s', log.fields(volume_type_id=type_id, name=name))
@@ -61,7 +62,7 @@ def get(database: engine.Database, type_id: str) -> records.VolumeType:
     :raises VolumeTypeNotFound: there is none
     """
     with database.reader() as connection:
-        found = _read(connection, _types.c.id == type_id)
+        found = volume_type_rows.read(connection, _types.c.id == type_id)
     if not found:
         raise errors.VolumeTypeNotFound(volume_type_id=type_id)
     return found[0]
@@ -73,7 +74,7 @@ def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none
     """
     with database.reader() as connection:
-        found = _read(connection, _types.c.live_name == name)
+        found = volume_type_rows.read(connection, _types.c.live_name == name)
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
     return found[0]
@@ -86,8 +87,8 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none, and it can only be a name
     """
     with database.reader() as connection:
-        found = _read(connection, sa.or_(_types.c.id == id_or_name,
-                                         _types.c.live_name == id_or_name))
+        found = volume_type_rows.read(
+            connection, sa.or_(_types.c.id == id_or_name, _types.c.live_name == id_or_name))
     if found:
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
@@ -97,7 +98,7 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
 
 def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
               name: str | None, page: paging.Page) -> list[records.VolumeType]:
-    """One page of live types: two queries, however many there are.
+    """One page of live types: three queries, however many there are.
 
     :param is_public: only public ones, only private ones, or None for both
     :param extra_specs: keys with values that a type must all have
@@ -120,7 +121,7 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
                 raise errors.VolumeTypeNotFound(volume_type_id=page.marker)
         found = connection.execute(
             paging.select_page(query, SORT_COLUMNS, page, marker)).all()
-        return _records(connection, found)
+        return volume_type_rows.to_records(connection, found)
 
 
 @engine.retried
@@ -137,9 +138,9 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
         if value is not None}
     try:
         with database.writer() as connection:
-            _lock(connection, type_id)
+            volume_type_rows.lock(connection, type_id)
             _touch(connection, database, type_id, **changed)
-            made = _read(connection, _types.c.id == type_id)
+            made = volume_type_rows.read(connection, _types.c.id == type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is changed%s', log.fields(volume_type_id=type_id))
@@ -169,8 +170,9 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
             raise errors.InvalidInput(
                 reason=f'The volume type {type_id} is a default volume type and cannot be '
                        f'deleted.')
-        if _used(connection, type_id):
+        if volume_type_rows.is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
+        volume_type_rows.remove_encryption(connection, database, type_id)
         _touch(connection, database, type_id, live_name=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is gone%s', log.fields(volume_type_id=type_id))
@@ -182,13 +184,16 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
 
     :raises VolumeTypeNotFound: there is none
     :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises EncryptedMultiattach: several hosts could share its volumes, which are encrypted
     """
     with database.writer() as connection:
-        _lock_unused(connection, type_id)
+        volume_type_rows.lock_unused(connection, type_id)
         connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
+        [made] = volume_type_rows.read(connection, _types.c.id == type_id)
+        volume_type.check_sharing(made)
     LOG.info('Extra specs of a volume type are set%s',
              log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))
 
@@ -202,7 +207,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
     :raises ExtraSpecNotFound: the type has none of that key
     """
     with database.writer() as connection:
-        _lock_unused(connection, type_id)
+        volume_type_rows.lock_unused(connection, type_id)
         done = connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                         _specs.c.key == key))
         if done.rowcount != 1:
@@ -210,28 +215,6 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
         _touch(connection, database, type_id)
     LOG.info('Extra spec of a volume type is removed%s',
              log.fields(volume_type_id=type_id, key=key))
-
-
-def _lock(connection: sa.Connection, type_id: str) -> None:
-    found = connection.execute(
-        sa.select(_types.c.id).where(_types.c.id == type_id, base.live(_types))
-        .with_for_update()).one_or_none()
-    if found is None:
-        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
-
-
-def _lock_unused(connection: sa.Connection, type_id: str) -> None:
-    _lock(connection, type_id)
-    if _used(connection, type_id):
-        raise errors.VolumeTypeInUse
-
-
-def _used(connection: sa.Connection, type_id: str) -> bool:
-    volumes = volume.volumes
-    return connection.execute(
-        sa.select(volumes.c.id).where(base.live(volumes),
-                                      volumes.c.volume_type_id == type_id)
-        .limit(1)).first() is not None
 
 
 def _touch(connection: sa.Connection, database: engine.Database, type_id: str,
@@ -245,22 +228,3 @@ def _store_specs(connection: sa.Connection, type_id: str, specs: Mapping[str, st
         connection.execute(_specs.insert(), [
             {'volume_type_id': type_id, 'key': key, 'value': value}
             for key, value in specs.items()])
-
-
-def _read(connection: sa.Connection,
-          condition: sa.ColumnElement[bool]) -> list[records.VolumeType]:
-    return _records(connection, connection.execute(
-        _types.select().where(condition, base.live(_types))).all())
-
-
-def _records(connection: sa.Connection,
-             found: Sequence[sa.Row[Any]]) -> list[records.VolumeType]:
-    specs: dict[str, dict[str, str]] = {row.id: {} for row in found}
-    if specs:
-        for row in connection.execute(
-                _specs.select().where(_specs.c.volume_type_id.in_(specs))):
-            specs[row.volume_type_id][row.key] = row.value
-    return [records.VolumeType(
-        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
-        extra_specs=specs[row.id], created_at=row.created_at, updated_at=row.updated_at)
-        for row in found]

@@ -30,18 +30,16 @@ _Own = volume_lifecycle.OwnStatus
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A volume as it was asked for."""
+    """A volume as it was asked for. ``kind`` is the type as it was judged."""
 
     project_id: str
     user_id: str
     name: str | None
     description: str | None
     size_gb: int
-    volume_type_id: str
-    multiattach: bool
+    kind: records.VolumeType
     availability_zone: str
     metadata: Mapping[str, str]
-    single_writer: bool = False
 
 
 @engine.retried
@@ -52,20 +50,20 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     Its deadline is how long the scheduler may take before somebody asks it again.
 
     :param within: called in the same transaction with the new id: all of it or nothing
+    :raises VolumeTypeNotFound: its type is gone
+    :raises VolumeTypeChanged: its type is not the one that was judged
     """
     volume_id = str(uuid.uuid4())
-    values = dataclasses.asdict(draft)
-    metadata = values.pop('metadata')
-    derived = volume_lifecycle.derive_status(_Own.CREATING, None)
     with database.writer() as connection:
-        connection.execute(_volumes.insert().values(
-            id=volume_id, own_status=_Own.CREATING.value, status=derived.status,
-            attach_status=derived.attach_status, generation=1,
-            deadline=clock.now(lease_seconds), created_at=database.clock.utcnow(), **values))
-        if metadata:
+        volume_rows.insert(
+            connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
+            user_id=draft.user_id, name=draft.name, description=draft.description,
+            size_gb=draft.size_gb, availability_zone=draft.availability_zone,
+            deadline=clock.now(lease_seconds))
+        if draft.metadata:
             connection.execute(volume.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
-                for key, value in metadata.items()])
+                for key, value in draft.metadata.items()])
         if within is not None:
             within(connection, volume_id)
         made = volume_queries.read(connection, volume_id)

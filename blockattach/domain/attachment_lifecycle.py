@@ -50,7 +50,7 @@ class Event(enum.StrEnum):
     REFUSED = 'refused'
     """The backend refused finally: nothing happened, the intent is undone."""
     FAILED = 'failed'
-    """Every further try was refused finally as well: give up and say so."""
+    """An earlier try ended nobody knows how, and the last one was refused finally."""
 
 
 class Writer(enum.StrEnum):
@@ -58,6 +58,17 @@ class Writer(enum.StrEnum):
 
     CONTROL = 'control'
     VOLUME = 'volume'
+
+
+class Told(enum.StrEnum):
+    """What the world is told of."""
+
+    ATTACH_START = 'volume.attach.start'
+    ATTACH_END = 'volume.attach.end'
+    ATTACH_ERROR = 'volume.attach.error'
+    DETACH_START = 'volume.detach.start'
+    DETACH_END = 'volume.detach.end'
+    DETACH_ERROR = 'volume.detach.error'
 
 
 class Row(NamedTuple):
@@ -99,13 +110,16 @@ TRANSITIONS = (
     # Nothing to undo on the backend.
     Row(State.RESERVED, Event.RELEASE, State.GONE, Writer.CONTROL),
     Row(State.ATTACHED, Event.RELEASE, State.GONE, Writer.CONTROL),
-    # Reconcile gives up.
+    # Refused where nobody waits for the answer any more: see `refusal`.
     Row(State.CONNECTING, Event.FAILED, State.ERROR_ATTACHING, Writer.VOLUME),
     Row(State.DISCONNECTING, Event.FAILED, State.ERROR_DETACHING, Writer.VOLUME),
 )
 
 TRANSITIONAL = frozenset({State.CONNECTING, State.DISCONNECTING})
 """The service itself is at work: such a row has an owner and a deadline."""
+
+ATTACHING = frozenset({State.CONNECTING, State.CONNECTED})
+"""A connector came, and its consumer has not said yet that it is done."""
 
 GRANTED = frozenset({State.CONNECTING, State.CONNECTED, State.ATTACHED})
 """A row in one of these wants its initiator, if it has one, let in."""
@@ -186,3 +200,45 @@ def remembered(state: State, target: State, came_from: State | None) -> State | 
     if state is target:
         return came_from
     return State.ERROR_DETACHING if state is State.CONNECTING else state
+
+
+def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
+    """What it means for a row that the backend refuses finally what the service is at work on.
+
+    ==============  =======================  ==============================================
+    who waits       the row                  the refusal
+    ==============  =======================  ==============================================
+    the caller      any                      undoes the intent: nothing happened
+    nobody          connecting, in use by    the same: who uses it goes on as before
+                    its host before
+    nobody          any other                fails: an earlier try may have done its part
+    ==============  =======================  ==============================================
+
+    :param came_from: the state that the row remembers
+    :param awaited: somebody waits for the answer; else he was answered that nobody knows, or died
+    """
+    if awaited or (state is State.CONNECTING and came_from in GRANTED):
+        return Event.REFUSED
+    return Event.FAILED
+
+
+def told(before: State | None, after: State) -> tuple[Told, ...]:
+    """What the world is told of a move: all that starts ends once, well or in error.
+
+    :param before: None: nobody knew of the row
+    """
+    found = []
+    if before in ATTACHING and after not in ATTACHING:
+        well = (before, after) == (State.CONNECTED, State.ATTACHED)
+        found.append(Told.ATTACH_END if well else Told.ATTACH_ERROR)
+    if before is State.DISCONNECTING and after is not State.DISCONNECTING:
+        found.append(Told.DETACH_END if after is State.GONE else Told.DETACH_ERROR)
+    if after in ATTACHING and before not in ATTACHING:
+        found.append(Told.ATTACH_START)
+    if after is State.DISCONNECTING and before is not State.DISCONNECTING:
+        found.append(Told.DETACH_START)
+    if before in (None, State.RESERVED) and after is State.ATTACHED:
+        found += [Told.ATTACH_START, Told.ATTACH_END]
+    if before in (State.RESERVED, State.ATTACHED) and after is State.GONE:
+        found += [Told.DETACH_START, Told.DETACH_END]
+    return tuple(found)

@@ -23,14 +23,17 @@ class Holder:
 class Held:
     """The volume as the rule sees it, under its lock.
 
-    ``holders`` are the live rows of a plain volume; a multiattach one may have thousands, of which
-    only ``another_writes`` matters, and that only where a single host may write.
+    ``taken``: it has live rows. ``holders`` are those of a plain volume; a multiattach one may
+    have thousands, of which only ``another_writes`` matters, and that only where a single host may
+    write.
     """
 
     volume_id: str
     own_status: str
     status: str
     multiattach: bool
+    bootable: bool = False
+    taken: bool = False
     readonly: bool = False
     single_writer: bool = False
     holders: Sequence[Holder] = ()
@@ -53,15 +56,20 @@ _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
 
 
-def admit(held: Held, instance_uuid: str | None,
-          mode: connection.AccessMode | None) -> Admission:
+def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | None,
+          forbidden_by: str | None = None) -> Admission:
     """Admit a new attachment, or refuse it.
+
+    :param forbidden_by: the policy rule that keeps the caller from joining others on a volume to
+        boot from; None: he may
 
     ============  ==================  =====================================  ==================
     volume        its live rows       the new one                            outcome
     ============  ==================  =====================================  ==================
     own life in   any                 any                                    refused
     the way
+    multiattach,  one or more         who may not join                       forbidden
+    bootable
     multiattach   any number          any                                    its own place
     plain         none                any                                    the holder's place
     plain         one                 same instance (a move between hosts)   the pair's place,
@@ -71,13 +79,15 @@ def admit(held: Held, instance_uuid: str | None,
     ============  ==================  =====================================  ==================
 
     :raises InvalidVolume: refused; nothing was changed
+    :raises NotAuthorized: forbidden; nothing was changed
     """
+    if 'error' in held.own_status:
+        raise errors.InvalidVolume(
+            reason=f'Volume attachments can not be created if the volume is in an error state. '
+                   f'The Volume {held.volume_id} currently has a status of: {held.own_status} ')
+    if held.multiattach and held.bootable and held.taken and forbidden_by is not None:
+        raise errors.NotAuthorized(rule=forbidden_by)
     if held.own_status not in volume_lifecycle.RESERVABLE:
-        if 'error' in held.own_status:
-            raise errors.InvalidVolume(
-                reason=f'Volume attachments can not be created if the volume is in an error '
-                       f'state. The Volume {held.volume_id} currently has a status of: '
-                       f'{held.own_status} ')
         raise _not_reservable(held)
     if held.multiattach:
         return Admission(None, mode_of(held, mode))

@@ -68,6 +68,15 @@ class VolumeRequest:
     tried: tuple[str, ...] = ()
 
 
+def request_for(kind: records.VolumeType, size_gb: int,
+                availability_zone: str) -> VolumeRequest:
+    """What a volume of a type would ask of a pool, before there is one."""
+    return VolumeRequest(
+        volume_id='', generation=0, size_gb=size_gb,
+        multiattach=volume_type.is_multiattach(kind.extra_specs),
+        availability_zone=availability_zone, extra_specs=kind.extra_specs)
+
+
 def request_of(volume: records.Volume, extra_specs: Mapping[str, str]) -> VolumeRequest:
     """What a stored volume asks of a pool, as its row is now."""
     return VolumeRequest(

@@ -8,8 +8,27 @@ from blockattach.domain import connection as connections
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TypeEncryption:
+    """How volumes of a type are encrypted.
+
+    :ivar provider: the format, for whoever encrypts: ``luks``, ``plain``, ...
+    :ivar control_location: who encrypts: ``front-end`` (the consumer) or ``back-end``
+    :ivar key_size: in bits
+    """
+
+    id: str
+    volume_type_id: str
+    provider: str
+    control_location: str
+    cipher: str | None
+    key_size: int | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VolumeType:
-    """A kind of volume. ``extra_specs`` is what a pool must offer."""
+    """A kind of volume. ``extra_specs`` is what a pool must offer; ``encryption`` None: plain."""
 
     id: str
     name: str
@@ -18,6 +37,7 @@ class VolumeType:
     extra_specs: dict[str, str]
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    encryption: TypeEncryption | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +66,7 @@ class Volume:
     attach_status: str
     lowest_rank: int | None
     multiattach: bool
+    encrypted: bool
     bootable: bool
     readonly: bool | None
     attached_mode: str | None

@@ -1,5 +1,8 @@
-"""What the extra specs of a volume type mean to the service itself."""
+"""What a volume type means to the service itself: its extra specs, and its encryption."""
 from collections.abc import Mapping
+
+from blockattach import errors
+from blockattach.domain import records
 
 MULTIATTACH = 'multiattach'
 _TRUE_WORDS = frozenset({'true', '1', 't', 'yes', 'y', 'on'})
@@ -34,3 +37,32 @@ MODES = frozenset({ONE_WRITER, ALL_WRITE})
 def is_single_writer(extra_specs: Mapping[str, str]) -> bool:
     """Whether volumes of this type have one writer at a time (``mode: RO``); others read."""
     return extra_specs.get(MODE) == ONE_WRITER
+
+
+FRONT_END = 'front-end'
+BACK_END = 'back-end'
+CONTROL_LOCATIONS = (FRONT_END, BACK_END)
+"""Who encrypts: the consumer, with a key that it fetches, or the storage, which has its own."""
+
+
+def check_sharing(kind: records.VolumeType) -> None:
+    """Several hosts cannot share what is encrypted.
+
+    :raises EncryptedMultiattach: the type says both of its volumes
+    """
+    if kind.encryption is not None and is_multiattach(kind.extra_specs):
+        raise errors.EncryptedMultiattach
+
+
+def check_usable(kind: records.VolumeType) -> None:
+    """Judge whether a volume can be made of a type.
+
+    A consumer takes a volume without a key for a plain one, and would write in the clear to what
+    is called encrypted.
+
+    :raises EncryptedMultiattach: the type says both of its volumes
+    :raises KeyManagerMissing: consumers would need keys, which nobody keeps
+    """
+    check_sharing(kind)
+    if kind.encryption is not None and kind.encryption.control_location == FRONT_END:
+        raise errors.KeyManagerMissing(volume_type=kind.name)

@@ -22,6 +22,8 @@ SERVICE_ROLES = ('service',)
 NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends in place of a token."""
 LONGEST_ID = 255
+NO_PROJECT = ''
+"""Of a token for a domain or for the system. No thing has it; None would be any project's."""
 
 
 def anonymous(request: webob.Request) -> request_context.RequestContext:
@@ -112,5 +114,6 @@ class KeystoneAuthentication:
             global_request_id=middleware.global_request_id(request))
         if environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
             context.service_roles = []
+        context.project_id = context.project_id or NO_PROJECT
         context.is_admin = self._is_admin(context)
         return context

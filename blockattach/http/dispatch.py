@@ -28,6 +28,9 @@ MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
 TOO_LARGE = 'Request is too large.'
 _MOST_DIGITS = 18
+_MOST_LEVELS = 100
+"""Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
+an answer cannot have more than 254."""
 
 _Validators = Mapping[operation.V, schema.Validator]
 
@@ -191,9 +194,13 @@ class Dispatcher:
             # No column takes a zero character; refused here, it is not in each.
             if b'\\u0000' in raw:
                 raise ValueError
-            return orjson.loads(raw)
+            value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
+        # Whoever opens few brackets is not deep, and most are looked at no further.
+        if raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS and _is_deep(value):
+            raise errors.InvalidInput(MALFORMED_BODY)
+        return value
 
     def _read(self, request: webob.Request) -> bytes:
         size = _length(request)
@@ -227,6 +234,15 @@ class Dispatcher:
             if row.refusal is None:
                 raise
             raise row.refusal(call) from None
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether it has more levels than `_MOST_LEVELS`."""
+    level = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        level = [part for one in level if isinstance(one, dict | list)
+                 for part in (one.values() if isinstance(one, dict) else one)]
+    return bool(level)
 
 
 def _length(request: webob.Request) -> int | None:

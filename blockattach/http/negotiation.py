@@ -62,7 +62,7 @@ class Negotiator:
         version: operation.V | None = None
         extension: operation.V | None = None
         for item in (header or '').split(','):
-            service, _, asked = item.strip().partition(' ')
+            service, asked = (*item.split(None, 1), '', '')[:2]
             if service == VOLUME and version is None:
                 version = _choose(asked.strip(), self._volume)
             elif service == EXTENSION and extension is None:

@@ -78,9 +78,9 @@ class Query:
         """The last value of each name: what a schema checks."""
         return dict(self.pairs)
 
-    def replaced(self, name: str, value: str) -> str:
+    def replaced(self, name: str, value: str, *left_out: str) -> str:
         """The query string with one name set anew, the others as they came."""
-        kept = [pair for pair in self.pairs if pair[0] != name]
+        kept = [pair for pair in self.pairs if pair[0] not in (name, *left_out)]
         return parse.urlencode([*kept, (name, value)])
 
     def __contains__(self, name: str) -> bool:
@@ -132,8 +132,11 @@ class Call:
         return f'{self.url.base}{self.url.project}{path}'
 
     def next_link(self, marker: str) -> str:
-        """The address of the page after this one: the same question from ``marker`` on."""
-        return f'{self.link(self.url.path)}?{self.query.replaced("marker", marker)}'
+        """The address of the page after this one: the same question from ``marker`` on.
+
+        What was passed over before the first page (``offset``) is not passed over again.
+        """
+        return f'{self.link(self.url.path)}?{self.query.replaced("marker", marker, "offset")}'
 
     @property
     def idempotency_key(self) -> str | None:
@@ -180,6 +183,8 @@ class Operation:
     :ivar query: the same for the query string (last value of each name)
     :ivar answer: the same for the answer; checked in tests only
     :ivar extended: by version of ``blockattach``: what it makes of the answer's schema
+    :ivar parameters: by version of ``blockattach``: what it adds to the query string, a described
+        schema by name; for handlers and documents
     :ivar faults: what may go wrong besides what every operation of its kind has; for documents
         and tests
     :ivar action: for ``POST .../action``: the only key of the body, which selects this row
@@ -200,6 +205,7 @@ class Operation:
     query: Mapping[V, Schema] | None = None
     answer: Mapping[V, Schema] | None = None
     extended: Mapping[V, Callable[[Schema], Schema]] | None = None
+    parameters: Mapping[V, Mapping[str, Schema]] | None = None
     faults: tuple[type[errors.BlockattachError], ...] = ()
     status: int = 200
     action: str | None = None

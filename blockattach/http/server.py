@@ -21,21 +21,25 @@ _MOST_BODY_BYTES = 114688
 # A body that is somewhat too large is refused by the application, in the words of the API.
 _MORE_BODY_BYTES = 1048576
 _LENGTH = b'Content-Length'
+_VERSION = b'Openstack-Api-Version'
 _BAD_LENGTH = 'Malformed Content-Length Header.'
 _BAD_LINE = 'Illegal header line.'
 
 
 class _Headers(dict[bytes, bytes]):
-    """Has one length, or none."""
+    """Has one length, or none; the list of versions may come in several lines."""
 
     def __setitem__(self, name: bytes, value: bytes) -> None:
         if name == _LENGTH and self.get(name, value) != value:
             raise ValueError(_BAD_LENGTH)
+        if name == _VERSION and name in self:
+            value = b', '.join((self[name], value))
         super().__setitem__(name, value)
 
 
 class _HeaderReader(cheroot.HeaderReader):
-    """A blank around a name could hide a header from a proxy."""
+    """A blank around a name could hide a header from a proxy. So could ``_`` in place of ``-``: an
+    application is told of both under one name."""
 
     def __call__(self, rfile: Any, hdict: Any = None) -> Any:
         """Fill ``hdict``; ValueError where a line is malformed."""
@@ -49,6 +53,9 @@ class _HeaderReader(cheroot.HeaderReader):
         if name != name.strip():
             raise ValueError(_BAD_LINE)
         return name.title()
+
+    def _allow_header(self, name: bytes) -> bool:
+        return b'_' not in name
 
 
 class _Request(cheroot.HTTPRequest):

@@ -28,8 +28,12 @@ RULES = (
         [{'method': 'POST', 'path': '/attachments/{attachment_id}/action (os-complete)'}]),
     policy.DocumentedRuleDefault(
         MULTIATTACH_BOOTABLE, base.MEMBER,
-        'Attach a bootable multiattach volume that is in use already.',
-        [{'method': 'POST', 'path': '/attachments'}]),
+        'Attach a bootable multiattach volume that is attached already, or is going to be. Cinder '
+        'asks only once it is in use.',
+        [{'method': 'POST', 'path': '/attachments'},
+         {'method': 'POST', 'path': '/volumes/{volume_id}/action (os-reserve)'},
+         {'method': 'POST', 'path': '/volumes/{volume_id}/action (os-initialize_connection)'},
+         {'method': 'POST', 'path': '/volumes/{volume_id}/action (os-attach)'}]),
     policy.DocumentedRuleDefault(
         GET, base.READER, 'Show an attachment. Cinder has no such rule: there anyone of the '
         'project may.',
@@ -53,5 +57,6 @@ RULES = (
         [{'method': 'GET', 'path': '/attachments/{attachment_id}'},
          {'method': 'GET', 'path': '/attachments/detail'},
          {'method': 'POST', 'path': '/attachments'},
-         {'method': 'PUT', 'path': '/attachments/{attachment_id}'}]),
+         {'method': 'PUT', 'path': '/attachments/{attachment_id}'},
+         {'method': 'POST', 'path': '/volumes/{volume_id}/action (os-initialize_connection)'}]),
 )

@@ -5,14 +5,14 @@ from blockattach.policy import attachments as rules
 from blockattach.policy import enforcer
 
 
-def authorize(policy: enforcer.Enforcer, caller: context.RequestContext,
-              volume: records.Volume) -> None:
-    """Return if the caller may make one more attachment of the volume.
+def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
+                 volume: records.Volume) -> str | None:
+    """The rule that keeps the caller from joining others on a volume to boot from; None: he may.
 
-    A rule of its own keeps several servers from booting from one volume; Cinder asks it only once
-    the volume is in use, so that those who come together pass.
-
-    :raises NotAuthorized: he may not
+    Whether there are others is judged under the volume's lock
+    (`blockattach.domain.multiattach.admit`). Cinder looks before, and only once the volume is in
+    use, so that those who come together pass.
     """
-    if volume.multiattach and volume.bootable and volume.lowest_rank is not None:
-        policy.authorize(caller, rules.MULTIATTACH_BOOTABLE, volume.project_id)
+    if policy.allowed(caller, rules.MULTIATTACH_BOOTABLE, volume.project_id):
+        return None
+    return rules.MULTIATTACH_BOOTABLE

@@ -17,11 +17,26 @@ EXTRA_SPECS_SHOW = 'volume_extension:types_extra_specs:show'
 EXTRA_SPECS_SENSITIVE = 'volume_extension:types_extra_specs:read_sensitive'
 EXTRA_SPECS_UPDATE = 'volume_extension:types_extra_specs:update'
 EXTRA_SPECS_DELETE = 'volume_extension:types_extra_specs:delete'
+ENCRYPTION = 'volume_extension:volume_type_encryption'
+ENCRYPTION_CREATE = 'volume_extension:volume_type_encryption:create'
+ENCRYPTION_GET = 'volume_extension:volume_type_encryption:get'
+ENCRYPTION_UPDATE = 'volume_extension:volume_type_encryption:update'
+ENCRYPTION_DELETE = 'volume_extension:volume_type_encryption:delete'
 
 _SHOWN: list[policy.Operation] = [
     {'method': 'GET', 'path': '/types'},
     {'method': 'GET', 'path': '/types/{type_id}'},
 ]
+_ENCRYPTION_SHOWN: list[policy.Operation] = [
+    {'method': 'GET', 'path': '/types/{type_id}/encryption'},
+    {'method': 'GET', 'path': '/types/{type_id}/encryption/{key}'},
+]
+_ENCRYPTION_CREATED: policy.Operation = {'method': 'POST', 'path': '/types/{type_id}/encryption'}
+_ENCRYPTION_UPDATED: policy.Operation = {
+    'method': 'PUT', 'path': '/types/{type_id}/encryption/{encryption_id}'}
+_ENCRYPTION_DELETED: policy.Operation = {
+    'method': 'DELETE', 'path': '/types/{type_id}/encryption/{encryption_id}'}
+_ENCRYPTION_DEFAULT = f'rule:{ENCRYPTION}'
 
 RULES = (
     policy.DocumentedRuleDefault(
@@ -67,4 +82,20 @@ RULES = (
     policy.DocumentedRuleDefault(
         EXTRA_SPECS_DELETE, base.ADMIN, 'Delete an extra spec of a volume type.',
         [{'method': 'DELETE', 'path': '/types/{type_id}/extra_specs/{extra_spec_key}'}]),
+    policy.DocumentedRuleDefault(
+        ENCRYPTION, base.ADMIN, 'Default of all that can be done with the encryption of a volume '
+        'type.', [_ENCRYPTION_CREATED, *_ENCRYPTION_SHOWN, _ENCRYPTION_UPDATED,
+                  _ENCRYPTION_DELETED]),
+    policy.DocumentedRuleDefault(
+        ENCRYPTION_CREATE, _ENCRYPTION_DEFAULT, 'Let the volumes of a type be encrypted.',
+        [_ENCRYPTION_CREATED]),
+    policy.DocumentedRuleDefault(
+        ENCRYPTION_GET, _ENCRYPTION_DEFAULT, 'Show how the volumes of a type are encrypted.',
+        _ENCRYPTION_SHOWN),
+    policy.DocumentedRuleDefault(
+        ENCRYPTION_UPDATE, _ENCRYPTION_DEFAULT, 'Change how the volumes of a type are encrypted.',
+        [_ENCRYPTION_UPDATED]),
+    policy.DocumentedRuleDefault(
+        ENCRYPTION_DELETE, _ENCRYPTION_DEFAULT, 'Let the volumes of a type be plain again.',
+        [_ENCRYPTION_DELETED]),
 )

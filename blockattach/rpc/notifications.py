@@ -4,7 +4,6 @@ Off until ``[oslo_messaging_notifications] driver`` is set; then nothing is read
 Telling never makes what happened fail, and never holds it up: a broker that is away is not waited
 for. So tell after the commit, and go on.
 """
-import dataclasses
 import logging
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -45,7 +44,9 @@ class Notifications:
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],
              publisher: str | None = None) -> None:
-        """Tell of one event. Never raises."""
+        """Tell of one event, failures too with the priority info: what is told of one thing comes
+        by one queue, in order. Never raises.
+        """
         if self._notifier is None:
             return
         try:
@@ -76,8 +77,9 @@ def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notif
 class AttachmentNotifications:
     """Tells that an attachment begins or ends, as Cinder does, in the name of the volume's host.
 
-    Each is called after the commit of what it tells of, with the row as it is then. None raises.
-    Of a hidden row, which only holds a volume, nothing is told.
+    To be called by whoever has made a move, after its commit; so what one process begins and
+    another ends is told once. Never raises. Of a hidden row, which only holds a volume, nothing is
+    told.
     """
 
     def __init__(self, notifications: Notifications,
@@ -92,35 +94,26 @@ class AttachmentNotifications:
         self._read_volume = read_volume
         self._read_rows = read_rows
 
-    def attach_start(self, caller: context.RequestContext,
-                     attachment: records.Attachment) -> None:
-        """A connector came, and the backend is about to be asked."""
-        self._tell(caller, 'volume.attach.start', attachment)
+    def moved(self, caller: context.RequestContext, old: records.Attachment | None,
+              new: records.Attachment) -> None:
+        """What a move begins, and what it ends.
 
-    def attach_end(self, caller: context.RequestContext,
-                   attachment: records.Attachment) -> None:
-        """The consumer is done: it uses the volume."""
-        self._tell(caller, 'volume.attach.end', attachment)
+        :param old: the row before; None: it was born by the move
+        """
+        if new.hidden:
+            return
+        before = None if old is None or old.hidden else old.state
+        for event_type in attachment_lifecycle.told(before, new.state):
+            self._tell(caller, event_type, new)
 
-    def detach_start(self, caller: context.RequestContext,
-                     attachment: records.Attachment) -> None:
-        """It was told to go."""
-        self._tell(caller, 'volume.detach.start', attachment)
-
-    def detach_end(self, caller: context.RequestContext,
-                   attachment: records.Attachment) -> None:
-        """It is gone, and the host shut out; the record may be the last that was seen of it."""
-        self._tell(caller, 'volume.detach.end', dataclasses.replace(
-            attachment, state=attachment_lifecycle.State.GONE))
-
-    def detach_forced(self, caller: context.RequestContext,
-                      attachment: records.Attachment) -> None:
+    def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """Somebody ends it whatever Nova and the backend say: for the audit."""
-        self._tell(caller, 'volume.detach.force', attachment)
+        if not attachment.hidden:
+            self._tell(caller, 'volume.detach.force', attachment)
 
     def _tell(self, caller: context.RequestContext, event_type: str,
               attachment: records.Attachment) -> None:
-        if not self._notifications.enabled or attachment.hidden:
+        if not self._notifications.enabled:
             return
         try:
             volume = self._read_volume(attachment.volume_id)

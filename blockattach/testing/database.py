@@ -1,11 +1,10 @@
 """A fresh, migrated database: SQLite in a directory of its own, or one more on a server.
 
-Servers are found by ``BLOCKATTACH_TEST_MYSQL`` and ``BLOCKATTACH_TEST_POSTGRESQL``: the URL of an
-account that may make databases; by default the loopback address and no password.
+Servers are found as `blockattach.testing.servers` says: ``BLOCKATTACH_TEST_MYSQL`` and
+``BLOCKATTACH_TEST_POSTGRESQL`` are URLs of an account that may make databases.
 """
 import atexit
 import functools
-import os
 import pathlib
 import shutil
 import tempfile
@@ -21,17 +20,12 @@ from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import engine
 from blockattach.db import migrate
+from blockattach.testing import servers
 
 SQLITE = 'sqlite'
-MYSQL = 'mysql'
-POSTGRESQL = 'postgresql'
+MYSQL = servers.MYSQL
+POSTGRESQL = servers.POSTGRESQL
 KINDS = (SQLITE, MYSQL, POSTGRESQL)
-
-_SERVERS = {
-    MYSQL: ('BLOCKATTACH_TEST_MYSQL', 'mysql+pymysql://root@127.0.0.1/'),
-    POSTGRESQL: ('BLOCKATTACH_TEST_POSTGRESQL',
-                 'postgresql+psycopg2://postgres@127.0.0.1/postgres'),
-}
 
 
 class DatabaseFixture:
@@ -117,8 +111,7 @@ def why_missing(kind: str) -> str | None:
 
 
 def _server_url(kind: str) -> sa.URL:
-    variable, default = _SERVERS[kind]
-    return sa.make_url(os.environ.get(variable) or default)
+    return sa.make_url(servers.url(kind))
 
 
 def _administer(kind: str, statement: str) -> None:

@@ -32,6 +32,7 @@ from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import legacy
+from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
@@ -126,11 +127,13 @@ class ApiFixture:
                  rules: Mapping[str, str] | None = None,
                  control: control_conf.ControlSettings | None = None,
                  nova: nova_conf.NovaSettings | None = None,
+                 told: notifications.Notifications | None = None,
                  **settings: Any) -> None:
         """Start it.
 
         :param rules: an operator's rules, over the defaults
         :param nova: who knows which servers use what; without it everybody may detach anything
+        :param told: hears of what happens to attachments; without it nobody does
         :param settings: of `blockattach.conf.api.ApiSettings`
         """
         time = clock or clocks.Clock()
@@ -141,14 +144,15 @@ class ApiFixture:
         self.hold = False
         self.managers = in_process.VolumeClients()
         scheduler = in_process.Scheduler(self.database, self.managers, self.work, time)
+        tell = self._telling(told or notifications.Notifications(None, ''))
         self.manager = manager.VolumeManager(
-            self.database, HOST, self.control.availability_zone, scheduler, self.work.later)
+            self.database, HOST, self.control.availability_zone, scheduler, self.work.later, tell)
         self.manager.report()
         self.managers.add(HOST, self.manager.endpoint)
-        told = api_conf.ApiSettings(**settings)
+        api_settings = api_conf.ApiSettings(**settings)
         named = repeats.Repeats(self.database, self.control.idempotency_key_seconds,
                                 self.control.backend_seconds, time)
-        attaching = attachments.AttachmentControl(self._parts(named, nova))
+        attaching = attachments.AttachmentControl(self._parts(named, nova, tell))
         self.services = api_services.ApiServices(
             database=self.database, policy=_policy(rules or {}), attachments=attaching,
             legacy=legacy.LegacyControl(self.database, attaching),
@@ -158,8 +162,9 @@ class ApiFixture:
             volumes=volumes.VolumeControl(volume_parts.VolumeParts(
                 self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
                     self.database, scheduler_conf.SchedulerSettings().filters,
-                    told.check_capabilities, service_conf.ServiceSettings(), time), named)),
-            settings=told, check_database=lambda: True,
+                    api_settings.check_capabilities, service_conf.ServiceSettings(), time),
+                named)),
+            settings=api_settings, check_database=lambda: True,
             default_volume_type=self.control.default_volume_type,
             availability_zone=self.control.availability_zone, service_down_time=_DOWN_AFTER,
             clock=time)
@@ -171,19 +176,23 @@ class ApiFixture:
         self.as_stranger = Persona(self, 'member,reader', OTHER_PROJECT)
         self.as_service = Persona(self, 'member,reader', service_token=True)
 
-    def _parts(self, named: repeats.Repeats, nova: nova_conf.NovaSettings | None) -> parts.Parts:
-        volume = functools.partial(volume_queries.get, self.database)
+    def _telling(self, told: notifications.Notifications) -> notifications.AttachmentNotifications:
+        return notifications.AttachmentNotifications(
+            told, functools.partial(volume_queries.get_even_gone, self.database),
+            functools.partial(attachment_queries.of_volume, self.database))
+
+    def _parts(self, named: repeats.Repeats, nova: nova_conf.NovaSettings | None,
+               tell: notifications.AttachmentNotifications) -> parts.Parts:
         attachment = functools.partial(attachment_queries.get, self.database)
+        moving = moves.AttachmentMoves(self.database, tell)
         return parts.Parts(
             database=self.database,
-            backend=backend_calls.BackendCalls(self.database, self.managers,
+            moves=moving,
+            backend=backend_calls.BackendCalls(moving, self.managers,
                                                self.control.backend_seconds),
             repeats=named,
             rule=detach_rule.DetachRule(nova_client.NovaClient(nova) if nova else None,
-                                        detach_rule.RuleSettings(nova is not None), attachment),
-            notifications=notifications.AttachmentNotifications(
-                notifications.Notifications(None, ''), volume,
-                functools.partial(attachment_queries.of_volume, self.database)))
+                                        detach_rule.RuleSettings(nova is not None), attachment))
 
     def answer(self, request: webob.Request) -> Reply:
         """Send a request; then all that waits goes on, unless ``hold`` is set."""

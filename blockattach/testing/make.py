@@ -8,6 +8,7 @@ from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import volume_queries
+from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle
@@ -60,6 +61,13 @@ def volume_type(db: engine.Database, name: str | None = None, multiattach: bool 
                                {**specs, **(extra_specs or {})})
 
 
+def encrypted_type(db: engine.Database) -> records.VolumeType:
+    """A new volume type whose volumes the storage encrypts."""
+    made = volume_type(db)
+    volume_type_encryptions.create(db, made.id, 'luks', 'back-end')
+    return volume_types.get(db, made.id)
+
+
 def volume(db: engine.Database, multiattach: bool = False, size_gb: int = 1,
            own_status: volume_lifecycle.OwnStatus = _Own.AVAILABLE, name: str | None = None,
            project_id: str = PROJECT, kind: records.VolumeType | None = None,
@@ -67,8 +75,8 @@ def volume(db: engine.Database, multiattach: bool = False, size_gb: int = 1,
     """A new volume, by default available on a pool (which is made if nobody reported it)."""
     made = volumes.create(db, volumes.Draft(
         project_id=project_id, user_id=USER, name=name, description=None, size_gb=size_gb,
-        volume_type_id=(kind or _usual_type(db, multiattach)).id, multiattach=multiattach,
-        availability_zone=ZONE, metadata=metadata or {}), LEASE_SECONDS)
+        kind=kind or _usual_type(db, multiattach), availability_zone=ZONE,
+        metadata=metadata or {}), LEASE_SECONDS)
     if own_status is not _Own.CREATING:
         _lead(db, made, own_status, on_pool)
     if own_status is _Own.GONE:

@@ -7,8 +7,10 @@ from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volumes as volume_verbs
 from blockattach.domain import binaries
+from blockattach.rpc import notifications
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.testing import backend
+from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments
 from blockattach.volume import endpoint
 from blockattach.volume import locks
@@ -23,10 +25,12 @@ class VolumeManager:
 
     def __init__(self, database: engine.Database, host: str, zone: str,
                  scheduler: scheduler_rpc.SchedulerInterface,
-                 later: Callable[..., None]) -> None:
+                 later: Callable[..., None],
+                 tell: notifications.AttachmentNotifications) -> None:
         """Put it together; it is not known to anybody before `report`.
 
         :param later: takes what goes on after an answer
+        :param tell: told of what becomes of attachments
         """
         self.host = host
         self.backend = backend.FakeBackend(host.partition('@')[2])
@@ -37,7 +41,9 @@ class VolumeManager:
         own = functools.partial(volume_verbs.own, database, owner=host,
                                 lease_seconds=_CREATE_SECONDS)
         self.endpoint = endpoint.VolumeEndpoint(
-            keeper, attachments.AttachmentKeeper(database, keeper, locks.NamedLocks()),
+            keeper, attachments.AttachmentKeeper(
+                database, keeper, locks.NamedLocks(),
+                attachment_outcomes.AttachmentOutcomes(database, tell)),
             lambda volume_id, generation: own(volume_id, generation), later)
 
     def report(self) -> None:

@@ -5,24 +5,19 @@ initiator) to what all live rows of that pair want, so it may be repeated at any
 generation is compared before and after; whoever has lost it leaves the row alone and puts the
 target right.
 """
-from oslo_log import log as oslo_log
-
+from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach import log
 from blockattach.db import attachment_queries
-from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.db import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
+from blockattach.volume import attachment_outcomes
 from blockattach.volume import locks
 from blockattach.volume import volumes
 
-LOG = oslo_log.getLogger(__name__)
-
-_Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
 
 
@@ -30,15 +25,19 @@ class AttachmentKeeper:
     """The attachments of one backend."""
 
     def __init__(self, database: engine.Database, keeper: volumes.VolumeKeeper,
-                 pair_locks: locks.NamedLocks) -> None:
+                 pair_locks: locks.NamedLocks,
+                 outcome: attachment_outcomes.AttachmentOutcomes) -> None:
         self._database = database
         self._keeper = keeper
         self._pair_locks = pair_locks
+        self._outcome = outcome
 
-    def connect(self, attachment_id: str, generation: int) -> None:
+    def connect(self, caller: context.RequestContext, attachment_id: str, generation: int,
+                awaited: bool = True) -> None:
         """Let the row's initiator in and store the connection.
 
-        :raises BackendRefused: final; the row is back where it came from
+        :param awaited: somebody waits for the answer; see `attachment_lifecycle.refusal`
+        :raises BackendRefused: final; the row is back where it came from, or failed
         :raises BackendUncertain: the row keeps connecting, with its deadline
         :raises StaleGeneration: somebody else goes on with the row; nothing was changed
         """
@@ -48,29 +47,29 @@ class AttachmentKeeper:
         with self._pair_locks.holding((row.volume_id, row.initiator)):
             self._current(attachment_id, generation, _State.CONNECTING)
             failpoints.point('volume.attachments.before_grant')
-            made = self._act(row, volume, row.initiator)
+            made = self._act(caller, row, volume, row.initiator, awaited)
             failpoints.point('volume.attachments.after_grant')
             try:
                 if made is None:
                     raise errors.StaleGeneration(noun='attachment', id=row.id,
                                                  generation=generation)
-                moved = attachments.move(
-                    self._database, row.volume_id, row.id, _Event.CONNECTED,
-                    attachments.Facts(connection=made.to_dict()), generation)
+                self._outcome.connected(caller, row, made)
             except (errors.StaleGeneration, errors.AttachmentNotFound):
-                self._put_right(volume, row.initiator)
+                self._keeper.exports.put_right(volume, row.initiator)
                 raise
-        left = moved.old.previous_initiator
+        left = row.previous_initiator
         if left is not None and left != row.initiator:
             with self._pair_locks.holding((row.volume_id, left)):
-                self._put_right(volume, left)
+                self._keeper.exports.put_right(volume, left)
 
-    def disconnect(self, attachment_id: str, generation: int) -> None:
+    def disconnect(self, caller: context.RequestContext, attachment_id: str, generation: int,
+                   awaited: bool = True) -> None:
         """Shut the row's initiator out, unless another row of it still wants in, and end the row.
 
         A row that was told to go once more is still to go: whoever is here ends it.
 
-        :raises BackendRefused: final; the row is back where it came from
+        :param awaited: as in `connect`
+        :raises BackendRefused: final; the row is back where it came from, or failed
         :raises BackendUncertain: the row keeps disconnecting, with its deadline
         :raises StaleGeneration: it is not to go any more; nothing was changed
         """
@@ -81,11 +80,10 @@ class AttachmentKeeper:
             for initiator in sorted({*filter(None, (row.initiator, row.previous_initiator))}):
                 with self._pair_locks.holding((row.volume_id, initiator)):
                     self._leaving(attachment_id, row.generation)
-                    self._act(row, volume, initiator)
+                    self._act(caller, row, volume, initiator, awaited)
             failpoints.point('volume.attachments.after_revoke')
             try:
-                attachments.move(self._database, row.volume_id, row.id, _Event.DISCONNECTED,
-                                 generation=row.generation)
+                self._outcome.disconnected(caller, row)
                 return
             except errors.StaleGeneration:
                 row = self._leaving(attachment_id, row.generation)
@@ -121,46 +119,17 @@ class AttachmentKeeper:
                                          generation=generation)
         return row
 
-    def _act(self, row: records.Attachment, volume: records.Volume,
-             initiator: str) -> connection.Connection | None:
+    def _act(self, caller: context.RequestContext, row: records.Attachment,
+             volume: records.Volume, initiator: str,
+             awaited: bool) -> connection.Connection | None:
         """Bring a pair to what its rows want, on account of one of them; as `Exports.align`.
 
-        :raises BackendRefused: the row's intent is undone
-        :raises BackendUncertain: also for whatever nobody foresaw
+        :raises BackendRefused: the row's intent is given up
         """
         try:
             return self._keeper.exports.align(volume, initiator)
         except errors.BackendRefused as exc:
-            self._refused(row, exc)
+            self._outcome.refused(caller, row, exc, awaited)
             # With the intent, what others did on its account meanwhile is undone.
-            self._put_right(volume, initiator)
+            self._keeper.exports.put_right(volume, initiator)
             raise
-        except errors.BackendUncertain:
-            raise
-        except Exception as exc:
-            LOG.exception('Cannot tell how far the backend came%s', _fields(row))
-            raise errors.BackendUncertain(reason=str(exc)) from exc
-
-    def _put_right(self, volume: records.Volume, initiator: str) -> None:
-        """Bring a pair to what its rows want by now. Nobody waits for it, so it never fails: what
-        it cannot do, the next comparison of target and rows does.
-        """
-        try:
-            self._keeper.exports.align(volume, initiator)
-        except Exception:
-            LOG.warning('Cannot put a grant right; it is tried again%s',
-                        log.fields(volume_id=volume.id, initiator=initiator), exc_info=True)
-
-    def _refused(self, row: records.Attachment, failure: errors.BackendRefused) -> None:
-        """Undo the intent: nothing happened on the backend."""
-        LOG.warning('Cannot serve an attachment: the backend refused%s', _fields(row))
-        try:
-            attachments.move(self._database, row.volume_id, row.id, _Event.REFUSED,
-                             attachments.Facts(error=str(failure)), row.generation)
-        except (errors.StaleGeneration, errors.AttachmentNotFound):
-            LOG.info('Attachment has moved on by itself%s', _fields(row))
-
-
-def _fields(row: records.Attachment) -> log.Fields:
-    return log.fields(attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
-                      generation=row.generation)

@@ -35,12 +35,12 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
     def connect(self, ctxt: context.RequestContext, attachment_id: str,
                 generation: int) -> None:
         """Let an attachment's host in."""
-        self._attachments.connect(attachment_id, generation)
+        self._attachments.connect(ctxt, attachment_id, generation)
 
     def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
                    generation: int) -> None:
         """Shut an attachment's host out."""
-        self._attachments.disconnect(attachment_id, generation)
+        self._attachments.disconnect(ctxt, attachment_id, generation)
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:

@@ -8,12 +8,12 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import log
 from blockattach.db import attachment_queries
-from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.db import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
+from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
 from blockattach.volume import mending
 from blockattach.volume import volumes
@@ -29,10 +29,12 @@ class Reconciler:
 
     def __init__(self, database: engine.Database, keeper: volumes.VolumeKeeper,
                  attachment_keeper: volume_attachments.AttachmentKeeper,
+                 outcome: attachment_outcomes.AttachmentOutcomes,
                  menders: mending.Menders, lease_seconds: float) -> None:
         self._database = database
         self._keeper = keeper
         self._attachments = attachment_keeper
+        self._outcome = outcome
         self._menders = menders
         self._lease_seconds = lease_seconds
         self._orphans: tuple[list[records.Volume], list[records.Attachment]] | None = None
@@ -72,12 +74,9 @@ class Reconciler:
             event = _Event.DISCONNECT
         LOG.warning('Attachment was left half done and is gone on with%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
-        moved = attachments.move(
-            self._database, row.volume_id, row.id, event,
-            attachments.Facts(
-                connector=row.connector,
-                lease=attachments.Lease(self._keeper.host, self._lease_seconds)),
-            row.generation)
+        caller = context.admin_context()
+        generation = self._outcome.taken_on(caller, row, event, self._keeper.host,
+                                            self._lease_seconds)
         act = (self._attachments.connect if event is _Event.CONNECT
                else self._attachments.disconnect)
-        act(row.id, moved.new.generation)
+        act(caller, row.id, generation, awaited=False)

@@ -19,6 +19,7 @@ from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import legacy
+from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
@@ -59,11 +60,11 @@ def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
     check = pool_check.PoolCheck(
         base.database, scheduler_conf.settings(base.conf).filters, settings.check_capabilities,
         base.service, base.clock)
+    moving = moves.AttachmentMoves(base.database, base.attachment_notifications)
     attaching = attachments.AttachmentControl(parts.Parts(
-        database=base.database,
-        backend=backend_calls.BackendCalls(base.database, volume_services,
-                                           base.control.backend_seconds),
-        repeats=named, rule=build_detach_rule(base), notifications=base.attachment_notifications))
+        database=base.database, moves=moving,
+        backend=backend_calls.BackendCalls(moving, volume_services, base.control.backend_seconds),
+        repeats=named, rule=build_detach_rule(base)))
     services = api_services.ApiServices(
         database=base.database,
         policy=policy,

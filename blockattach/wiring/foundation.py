@@ -146,6 +146,6 @@ def build_foundation(conf: cfg.ConfigOpts, upgrade: bool = False) -> Foundation:
         bus=transport.Bus(bus_transport, rpc_conf.settings(conf)),
         notifier=told,
         attachment_notifications=notifications.AttachmentNotifications(
-            told, functools.partial(volume_queries.get, database),
+            told, functools.partial(volume_queries.get_even_gone, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=time)

@@ -9,6 +9,7 @@ from blockattach.domain import binaries
 from blockattach.drivers import loading
 from blockattach.privileged import context as privsep
 from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments
 from blockattach.volume import backends
 from blockattach.volume import endpoint
@@ -43,9 +44,11 @@ def build_volume(base: foundation.Foundation, backend_name: str) -> service.Volu
     keeper = volumes.VolumeKeeper(
         base.database, backend, host,
         outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds))
-    attachment_keeper = attachments.AttachmentKeeper(base.database, keeper, locks.NamedLocks())
+    outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
+    attachment_keeper = attachments.AttachmentKeeper(base.database, keeper, locks.NamedLocks(),
+                                                     outcome)
     menders = mending.Menders(_MENDER_THREADS)
-    reconciler = reconcile.Reconciler(base.database, keeper, attachment_keeper, menders,
+    reconciler = reconcile.Reconciler(base.database, keeper, attachment_keeper, outcome, menders,
                                       base.control.backend_seconds)
     truth = target_truth.TargetTruth(base.database, keeper, attachment_keeper, menders)
     reporter = stats.PoolReporter(base.database, backend, host, base.control.availability_zone,

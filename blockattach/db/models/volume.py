@@ -22,6 +22,20 @@ volume_type_extra_specs = sa.Table(
     sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'], ondelete='CASCADE'),
     **base.OPTIONS)
 
+volume_type_encryptions = sa.Table(
+    'volume_type_encryptions', base.metadata,
+    base.uuid_column('id', primary_key=True),
+    base.uuid_column('volume_type_id', nullable=False),
+    # NULL once deleted: a type is encrypted in one way at a time.
+    base.uuid_column('live_volume_type_id', unique=True),
+    sa.Column('provider', sa.String(base.NAME_LENGTH), nullable=False),
+    sa.Column('control_location', sa.String(32), nullable=False),
+    sa.Column('cipher', sa.String(base.NAME_LENGTH)),
+    sa.Column('key_size', sa.Integer),
+    *base.timestamps(), *base.soft_deletion(),
+    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
+    **base.OPTIONS)
+
 volumes = sa.Table(
     'volumes', base.metadata,
     base.uuid_column('id', primary_key=True),
@@ -38,8 +52,9 @@ volumes = sa.Table(
     sa.Column('attach_status', sa.String(32), nullable=False),
     sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
     sa.Column('bootable', sa.Boolean, nullable=False, default=False),
-    # From the type at birth, whose extra specs cannot change while it has volumes.
+    # From the type at birth, which cannot change in these while it has volumes.
     sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
+    sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
     # NULL: nobody has ever said. Shown with attached_mode among the volume's metadata.
     sa.Column('readonly', sa.Boolean),
     sa.Column('attached_mode', sa.String(2)),

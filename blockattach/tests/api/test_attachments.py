@@ -1,4 +1,6 @@
 """Attachments: reserve, connect, complete, delete, and each way in which that is refused."""
+import functools
+
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
@@ -191,7 +193,7 @@ class ConnectionInfoTest(base.ApiTestCase):
         reading_service = http.Persona(self.http, 'reader', service_token=True)
         rows = (
             (self.http.as_member, True), (self.http.as_admin, True), (reading_service, True),
-            (self.http.as_reader, False),
+            (http.Persona(self.http, 'reader,service'), True), (self.http.as_reader, False),
         )
         for persona, sees in rows:
             with self.subTest(sees=sees):
@@ -211,7 +213,8 @@ class ConnectionInfoTest(base.ApiTestCase):
         """The secret beside a target is always that target's."""
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
-        before = self.connect(attachment_id)['connection_info']
+        before = self.connect(attachment_id, make.connector(
+            multipath=True, enforce_multipath=True))['connection_info']
         self.http.manager.backend.fake_target.faults.plan(
             'grant', faults.Fault.UNCERTAIN_BEFORE)
         self.assert_status(504, self.http.as_member.put(
@@ -235,6 +238,9 @@ class CreateRefusedTest(base.ApiTestCase):
                 self.assert_fault(404, f'Volume {asked} could not be found.',
                                   self.create(asked, persona))
 
+    def nested(self, levels):
+        return functools.reduce(lambda inner, _: [inner], range(levels), 'x')
+
     def test_bodies_that_are_not_understood(self):
         volume_id = self.volume()
         good = {'volume_uuid': volume_id, 'instance_uuid': base.SERVER}
@@ -250,12 +256,16 @@ class CreateRefusedTest(base.ApiTestCase):
             ({'attachment': {**good, 'instance_uuid': 'x'}}, 'instance_uuid'),
             ({'attachment': {**good, 'connector': 'x'}}, 'connector'),
             ({'attachment': {**good, 'connector': {'host': 'h' * 256}}}, 'host'),
+            # What is stored is shown again, in lists of others' things too.
+            ({'attachment': {**good, 'connector': make.connector(deep=self.nested(200))}},
+             'Malformed request body'),
             (b'', 'Malformed request body'),
             (b'{', 'Malformed request body'),
         )
         for body, sentence in rows:
             with self.subTest(body=body):
                 self.assert_fault(400, sentence, self.http.as_member.post('/attachments', body))
+        self.assertEqual('available', self.shown(volume_id)['status'])
 
     def test_a_volume_that_is_held(self):
         volume_id = self.volume()

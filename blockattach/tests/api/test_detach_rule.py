@@ -1,7 +1,11 @@
 """The rule of CVE-2023-2088 at the API: every way to end an attachment asks Nova first."""
+from blockattach import failpoints
 from blockattach.conf import nova as nova_conf
+from blockattach.testing import make
 from blockattach.testing import nova
 from blockattach.tests.api import base
+
+POINT = 'control.attachments.after_judgement'
 
 
 class DetachRuleTest(base.ApiTestCase):
@@ -74,6 +78,29 @@ class DetachRuleTest(base.ApiTestCase):
         self.assert_status(200, self.delete(self.http.as_member, attachment_id))
         self.assertEqual([], self.nova.requests)
 
+    def test_what_the_server_begins_to_use_after_the_judgement_stays(self):
+        """Judged while it was held only; the server connects and completes before it can go."""
+        service = self.http.as_service
+        for way in ('delete', 'os-detach', 'os-force_detach'):
+            with self.subTest(way):
+                self.attachment_id = self.reserve(volume_id := self.volume())
+                self.nova.use(base.SERVER, volume_id, self.attachment_id)
+
+                def overtake(attachment_id=self.attachment_id):
+                    failpoints.disarm(POINT)
+                    path = f'/attachments/{attachment_id}'
+                    self.assert_status(200, service.put(path, {'attachment': {
+                        'connector': make.connector()}}))
+                    self.assert_status(204, service.post(f'{path}/action', {'os-complete': None}))
+
+                failpoints.arm(POINT, overtake)
+                self.addCleanup(failpoints.disarm, POINT)
+                named = {'attachment_id': self.attachment_id}
+                reply = (self.delete(self.http.as_admin) if way == 'delete'
+                         else self.act(self.http.as_admin, way, named, volume_id))
+                self.assert_fault(409, 'ConflictNovaUsingAttachment', reply)
+                self.assertEqual('in-use', self.shown(volume_id)['status'])
+
     def test_an_action_that_could_mean_several(self):
         volume_id = self.volume(multiattach=True)
         for server_id in (base.SERVER, base.OTHER_SERVER):
@@ -81,6 +108,17 @@ class DetachRuleTest(base.ApiTestCase):
         for body in ({}, {'attachment_id': base.ABSENT}):
             self.assert_fault(409, 'Detach volume from instance  using the Compute API',
                               self.act(self.http.as_member, 'os-detach', body, volume_id))
+
+    def test_a_host_that_several_servers_share(self):
+        volume_id = self.volume(multiattach=True)
+        connector = make.connector()
+        for server_id in (base.SERVER, base.OTHER_SERVER):
+            self.attached(volume_id, server_id, connector)
+        for persona, status in ((self.http.as_member, 409), (self.http.as_admin, 409),
+                                (self.http.as_service, 202)):
+            self.assert_status(status, self.act(
+                persona, 'os-terminate_connection', {'connector': connector}, volume_id))
+            self.assertEqual(2, len(self.shown(volume_id)['attachments']))
 
     def test_an_attachment_of_another_volume(self):
         body = {'attachment_id': self.attachment_id}

@@ -1,5 +1,6 @@
 """What is given to clients of ``blockattach 1.0``, and to nobody else."""
 import contextlib
+import functools
 
 import sqlalchemy as sa
 
@@ -85,6 +86,13 @@ class AttachmentTest(ExtensionTestCase):
                              'auth_password', 'nested', 'listed', 'system_uuid')))
 
 
+    def test_what_a_connector_may_nest_can_be_shown(self):
+        deep = functools.reduce(lambda inner, _: [inner], range(95), 'x')
+        attachment_id = self.attached(self.volume(), connector=make.connector(deep=deep))
+        self.assertEqual(deep, self.show(attachment_id)['connector']['deep'])
+        self.assert_status(200, self.send('GET', '/attachments/detail'))
+
+
 class SharedConnectionTest(ExtensionTestCase):
     """Two attachments of one host on one volume; a third host has its own connection."""
 
@@ -102,6 +110,14 @@ class SharedConnectionTest(ExtensionTestCase):
         self.assertEqual([[self.second], [self.first], []], [
             self.show(one)['shared_connections']
             for one in (self.first, self.second, self.alone)])
+
+    def test_what_no_client_sees_is_not_told_either(self):
+        """os-reserve holds it, for a server of the same host that has not come yet."""
+        for action, value in (('os-reserve', None),
+                              ('os-initialize_connection', {'connector': self.host})):
+            self.assertLess(self.http.as_member.post(f'/volumes/{self.volume_id}/action', {
+                action: value}).status, 300)
+        self.assertEqual([self.second], self.show(self.first)['shared_connections'])
 
     def test_who_keeps_a_read_only_one_from_writing(self):
         self.assertEqual(['target', 'consumer', 'target'], [

@@ -1,21 +1,48 @@
 """``Idempotency-Key``: a request that comes again makes nothing twice."""
 import threading
+from concurrent import futures
 
+from blockattach import failpoints
+from blockattach.conf import control as control_conf
+from blockattach.db import attachments
+from blockattach.domain import attachment_lifecycle
 from blockattach.drivers import faults
+from blockattach.testing import clock
+from blockattach.testing import http
 from blockattach.testing import make
 from blockattach.tests.api import base
 
+PATIENCE = 60
+"""Seconds that only a failure ever takes."""
 
-class IdempotencyTest(base.ApiTestCase):
+
+class Died(BaseException):
+    """The end of the process that was answering, as far as the rest can see."""
+
+
+class NamedTestCase(base.ApiTestCase):
+    """Sends requests that have a name."""
 
     def attach(self, volume_id, key, persona=None, **more):
         body = {'attachment': {'volume_uuid': volume_id, 'instance_uuid': base.SERVER, **more}}
         return (persona or self.http.as_member).post('/attachments', body,
                                                      **{'Idempotency-Key': key})
 
+    def listed(self, volume_id):
+        return self.http.as_admin.get(f'/attachments?volume_id={volume_id}').body['attachments']
+
     def ids(self, volume_id):
-        return [row['id'] for row in self.http.as_admin.get(
-            f'/attachments?volume_id={volume_id}').body['attachments']]
+        return [row['id'] for row in self.listed(volume_id)]
+
+
+    def at_once(self, count, path, body, key='k'):
+        """What as many of the same request are answered."""
+        with futures.ThreadPoolExecutor(count) as threads:
+            return list(threads.map(lambda _: self.http.as_member.post(
+                path, body, **{'Idempotency-Key': key}), range(count)))
+
+
+class IdempotencyTest(NamedTestCase):
 
     def test_the_same_request_shows_the_same_attachment(self):
         volume_id = self.volume(multiattach=True)
@@ -65,18 +92,18 @@ class IdempotencyTest(base.ApiTestCase):
         self.assert_status(200, self.attach(volume_id, 'k'))
 
     def test_the_same_request_at_once_makes_one(self):
-        volume_id = self.volume(multiattach=True)
+        """Where no server is named, a plain volume has no place for a second one."""
         connector = make.connector()
-        replies = []
-        threads = [threading.Thread(target=lambda: replies.append(
-            self.attach(volume_id, 'k', connector=connector))) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        self.assertEqual([200] * 6, [reply.status for reply in replies])
-        self.assertEqual(1, len({reply.body['attachment']['id'] for reply in replies}))
-        self.assertEqual(1, len(self.ids(volume_id)))
+        for multiattach in (True, False):
+            for server in ({'instance_uuid': base.SERVER}, {}):
+                with self.subTest(multiattach=multiattach, server=server):
+                    volume_id = self.volume(multiattach=multiattach)
+                    body = {'attachment': {'volume_uuid': volume_id, 'connector': connector,
+                                           **server}}
+                    replies = self.at_once(6, '/attachments', body, volume_id)
+                    self.assertEqual([200] * 6, [reply.status for reply in replies])
+                    self.assertEqual(1, len({reply.text for reply in replies}))
+                    self.assertEqual([replies[0].body['attachment']['id']], self.ids(volume_id))
 
     def test_volumes_too(self):
         body = {'volume': {'size': 1}}
@@ -88,8 +115,147 @@ class IdempotencyTest(base.ApiTestCase):
         self.assert_fault(409, 'another body', self.http.as_member.post(
             '/volumes', {'volume': {'size': 2}}, **{'Idempotency-Key': 'v'}))
 
+    def test_the_same_volume_at_once_is_one(self):
+        replies = self.at_once(6, '/volumes', {'volume': {'size': 1, 'name': 'one'}})
+        self.assertEqual([202] * 6, [reply.status for reply in replies])
+        self.assertEqual(1, len({reply.body['volume']['id'] for reply in replies}))
+        self.assertEqual(1, len(self.http.as_member.get('/volumes').body['volumes']))
+
+    def test_a_volume_that_is_gone_is_not_found(self):
+        body = {'volume': {'size': 1}}
+        made = self.http.as_member.post('/volumes', body, **{'Idempotency-Key': 'v'})
+        volume_id = made.body['volume']['id']
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        self.assert_fault(404, volume_id, self.http.as_member.post(
+            '/volumes', body, **{'Idempotency-Key': 'v'}))
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
+
+    def test_a_name_is_of_one_path_and_one_caller(self):
+        volume_id = self.volume(multiattach=True)
+        key = {'Idempotency-Key': 'k'}
+        made = self.attach(volume_id, 'k').body['attachment']['id']
+        self.assert_status(202, self.http.as_member.post('/volumes', {'volume': {'size': 1}},
+                                                         **key))
+        others = self.attach(volume_id, 'k', http.Persona(
+            self.http, 'admin,member,reader', http.OTHER_PROJECT))
+        self.assert_status(200, others)
+        self.assertNotEqual(made, others.body['attachment']['id'])
+        colleagues = self.http.as_member.post(
+            '/attachments', {'attachment': {'volume_uuid': volume_id,
+                                            'instance_uuid': base.SERVER}},
+            **key, **{'X-Auth-Token': f'colleague:{http.PROJECT}:member,reader'})
+        self.assert_status(200, colleagues)
+        self.assertNotEqual(made, colleagues.body['attachment']['id'])
+        self.assertEqual(made, self.attach(volume_id, 'k').body['attachment']['id'])
+
     def test_names_that_are_none(self):
         volume_id = self.volume()
         for key in ('', 'k' * 256):
             with self.subTest(length=len(key)):
                 self.assert_fault(400, 'Idempotency-Key', self.attach(volume_id, key))
+
+
+class UnderWayTest(NamedTestCase):
+    """The same request while the first is still at work: its backend lets nobody in yet."""
+
+    def setUp(self):
+        self.clock = clock.ManualClock()
+        self.SETTINGS = {'clock': self.clock,
+                         'control': control_conf.ControlSettings(backend_seconds=30)}
+        super().setUp()
+        self.volume_id = self.volume(multiattach=True)
+        self.connector = make.connector()
+        self.at_work, self.goes_on = threading.Event(), threading.Event()
+        failpoints.arm('volume.attachments.before_grant', self.hold_the_first)
+        self.addCleanup(failpoints.disarm, 'volume.attachments.before_grant')
+        self.addCleanup(self.goes_on.set)
+
+    def hold_the_first(self):
+        self.at_work.set()
+        self.goes_on.wait(PATIENCE)
+
+    def begin(self):
+        """Send the request from elsewhere; what it is answered is the future's result."""
+        answer = futures.Future()
+
+        def send():
+            answer.set_result(self.attach(self.volume_id, 'k', connector=self.connector))
+        threading.Thread(target=send, daemon=True).start()
+        return answer
+
+    def both(self, fault=None):
+        """What the first and one that waited for it are answered."""
+        if fault is not None:
+            self.http.manager.backend.fake_target.faults.plan('grant', fault)
+        first = self.begin()
+        self.assertTrue(self.at_work.wait(PATIENCE))
+        second = self.begin()
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertFalse(second.done())
+        self.goes_on.set()
+        first = first.result(PATIENCE)
+        self.clock.advance(1)
+        return first, second.result(PATIENCE)
+
+    def test_a_second_one_waits_and_shows_what_the_first_made(self):
+        first, second = self.both()
+        self.assert_status(200, second)
+        self.assertEqual(first.body, second.body)
+        self.assertIn('auth_password', second.body['attachment']['connection_info'])
+        self.assertEqual([first.body['attachment']['id']], self.ids(self.volume_id))
+
+    def test_a_second_one_is_the_first_when_that_is_refused(self):
+        first, second = self.both(faults.Fault.REFUSED)
+        self.assert_status(500, first)
+        self.assert_status(200, second)
+        self.assertEqual([second.body['attachment']['id']], self.ids(self.volume_id))
+        self.assertEqual(second.body, self.attach(self.volume_id, 'k',
+                                                  connector=self.connector).body)
+
+    def test_a_second_one_is_the_first_when_that_is_withdrawn(self):
+        first, second = self.both(faults.Fault.UNCERTAIN_BEFORE)
+        self.assert_status(504, first)
+        self.assert_status(200, second)
+        self.assertEqual('attaching', second.body['attachment']['status'])
+        self.assertEqual({second.body['attachment']['id']: 'attaching'},
+                         {one['id']: one['status'] for one in self.listed(self.volume_id)
+                          if one['status'] != 'detaching'})
+
+    def test_a_second_one_is_the_first_when_that_died(self):
+        """What it had begun is refused, and it cannot say any more that its name is free."""
+        def die():
+            raise Died
+        failpoints.arm('control.attachments.after_reserve', die)
+        self.addCleanup(failpoints.disarm, 'control.attachments.after_reserve')
+        with self.assertRaises(Died):
+            self.attach(self.volume_id, 'k', connector=self.connector)
+        failpoints.disarm('control.attachments.after_reserve')
+        left, = self.ids(self.volume_id)
+        second = self.begin()
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        attachments.move(self.http.database, self.volume_id, left,
+                         attachment_lifecycle.Event.REFUSED, attachments.Facts(error='no'))
+        self.goes_on.set()
+        self.clock.advance(1)
+        reply = second.result(PATIENCE)
+        self.assert_status(200, reply)
+        self.assertNotEqual(left, reply.body['attachment']['id'])
+        self.assertEqual([reply.body['attachment']['id']], self.ids(self.volume_id))
+
+    def test_a_second_one_does_not_wait_for_ever(self):
+        first = self.begin()
+        self.assertTrue(self.at_work.wait(PATIENCE))
+        second = self.begin()
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.clock.advance(31)
+        self.assert_fault(409, 'is under way', second.result(PATIENCE))
+        self.goes_on.set()
+        self.assert_status(200, first.result(PATIENCE))
+        self.assertEqual([first.result().body['attachment']['id']], self.ids(self.volume_id))
+
+    def test_another_body_does_not_wait(self):
+        first = self.begin()
+        self.assertTrue(self.at_work.wait(PATIENCE))
+        self.assert_fault(409, 'another body', self.attach(self.volume_id, 'k'))
+        self.goes_on.set()
+        self.assert_status(200, first.result(PATIENCE))

@@ -86,9 +86,9 @@ class SummaryTest(base.ApiTestCase):
 
 
 class EncryptionTest(base.ApiTestCase):
-    """Nova asks before each attach whether a volume has a key: none has one."""
+    """Nova asks before each attach whether a volume has a key: a plain one has none."""
 
-    def test_no_volume_has_a_key(self):
+    def test_no_plain_volume_has_a_key(self):
         path = f'/volumes/{self.volume()}/encryption'
         for version in (None, '3.71'):
             for reply in (self.http.as_member.get(path, version=version),

@@ -3,6 +3,7 @@
 A stranger is told that a thing is not there, never that it is not his.
 """
 import pathlib
+import re
 
 import yaml
 
@@ -56,6 +57,8 @@ class PolicyTest(base.ApiTestCase):
             'attachment': lambda: self.reserve(self.volume()),
             'type': lambda: make.volume_type(self.http.database,
                                              extra_specs={'multiattach': '<is> True'}).id,
+            'plain type': lambda: make.volume_type(self.http.database).id,
+            'encrypted type': lambda: make.encrypted_type(self.http.database).id,
             'message': self.message,
             'connector': lambda: self.connector,
             'new id': base.new_id,
@@ -88,7 +91,7 @@ class PolicyTest(base.ApiTestCase):
         method, path, *_ = row['operation'].split(' ')
         if 'id' in row:
             path = path.replace('{id}', self.things[row['id']]())
-        path = path.replace('{key}', row.get('key', ''))
+        path = re.sub('{key}|{encryption_id}', row.get('key', ''), path)
         asked = f'volume {http.LATEST}'
         if 'asks_for' in row:
             asked = f'{asked}, {row["asks_for"]}'

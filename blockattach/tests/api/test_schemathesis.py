@@ -22,7 +22,7 @@ EXAMPLES = 2000
 ENOUGH_THINGS = 8
 REFRESH = 20
 """So many examples are sent before the test looks again what there is."""
-WORDS = ('multiattach', 'mode', 'encryption_key_id', 'zz')
+WORDS = ('multiattach', 'mode', 'encryption_key_id', 'cipher', 'zz')
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.POSITIVE,
          schemathesis.GenerationMode.NEGATIVE)
 VERSION = 'OpenStack-API-Version'
@@ -97,6 +97,8 @@ class SchemathesisTest(base.ApiTestCase):
             case.path_parameters['project_id'] = persona.project_id
             if 'id' in case.path_parameters:
                 case.path_parameters['id'] = self.pick(data, noun)
+            if 'encryption_id' in case.path_parameters:
+                case.path_parameters['encryption_id'] = 'provider'
             if 'key' in case.path_parameters:
                 case.path_parameters['key'] = data.draw(st.sampled_from(WORDS))
         headers = {'X-Auth-Token': persona.token}

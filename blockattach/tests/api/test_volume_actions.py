@@ -1,4 +1,7 @@
 """The actions that hold a volume and say who uses it: os-reserve, os-attach and their undoing."""
+import threading
+from concurrent import futures
+
 from blockattach.domain import volume_lifecycle
 from blockattach.testing import make
 from blockattach.tests.api import actions
@@ -164,6 +167,33 @@ class BootableTest(actions.ActionsTestCase):
         self.attach(self.volume_id)
         self.attach(self.volume_id)
         self.assertEqual([base.SERVER], self.servers(self.volume_id))
+
+    def test_of_those_who_come_together_one_comes(self):
+        told = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
+        asks = (self.reserve_again, lambda: self.act(self.volume_id, 'os-reserve'),
+                lambda: self.act(self.volume_id, 'os-attach', told),
+                lambda: self.act(self.volume_id, 'os-initialize_connection',
+                                 {'connector': make.connector()})) * 4
+        start = threading.Barrier(len(asks))
+
+        def ask(one):
+            start.wait(60)
+            return one().status
+        with futures.ThreadPoolExecutor(len(asks)) as threads:
+            codes = list(threads.map(ask, asks, timeout=60))
+        # Of those of today one at most; an action may take over what another one has reserved, and
+        # is told to repeat itself (409) where several do.
+        self.assertLessEqual(codes[::4].count(200), 1)
+        self.assertEqual({200, 403}, {200, *codes[::4]})
+        self.assertLessEqual({code for code in codes if code >= 400}, {403, 409})
+        self.assertEqual(1, len(self.rows(self.volume_id)))
+
+    def test_a_request_by_name_that_comes_again(self):
+        """It makes no second record, so it is the first."""
+        body = {'attachment': {'volume_uuid': self.volume_id, 'instance_uuid': base.SERVER}}
+        first, again = (self.http.as_member.post('/attachments', body, **{'Idempotency-Key': 'a'})
+                        for _ in range(2))
+        self.assertEqual((200, first.body), (again.status, again.body))
 
     def test_who_may(self):
         self.reserve(self.volume_id)

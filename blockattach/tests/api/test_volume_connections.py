@@ -224,6 +224,67 @@ class TerminateTest(ConnectionTestCase):
         self.assertEqual([], self.rows(volume_id))
 
 
+class SharedHostTest(ConnectionTestCase):
+    """Servers of one host share its connection; a connector does not tell which one is meant."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume_id = self.volume(multiattach=True)
+        self.connector = make.connector()
+        self.attached(self.volume_id, base.OTHER_SERVER, make.connector())
+
+    def held(self):
+        """What a server of the host has reserved and connected; it has not come yet."""
+        before = {row.id for row in self.rows(self.volume_id)}
+        self.done(self.volume_id, 'os-reserve')
+        self.initialize(self.volume_id, self.connector)
+        made, = {row.id for row in self.rows(self.volume_id)} - before
+        return made
+
+    def joined(self, server=base.SERVER):
+        row = self.held()
+        self.attach(self.volume_id, server, host_name=self.connector['host'])
+        return row
+
+    def left(self, connector=None):
+        """The host's rows after its connection was told to end; whether it is still let in."""
+        self.assert_status(202, self.terminate(self.volume_id, connector or self.connector))
+        rows = [row.id for row in self.rows(self.volume_id) if row.host == self.connector['host']]
+        self.assertEqual(bool(rows), self.connector['initiator'] in self.grants(self.volume_id))
+        self.assertEqual(2 if rows else 1, len(self.grants(self.volume_id)))
+        return rows
+
+    def test_os_detach_names_the_server_that_leaves(self):
+        first, second = self.joined(), self.joined(base.new_id())
+        for announced in (False, True):
+            if announced:
+                self.done(self.volume_id, 'os-begin_detaching')
+            self.assertEqual([first, second], self.left())
+        self.done(self.volume_id, 'os-detach', {'attachment_id': first})
+        self.assertEqual([], self.left())
+
+    def test_what_is_held_is_given_up_beside_a_server(self):
+        server = self.joined()
+        self.held()
+        self.assertEqual([server], self.left())
+        self.done(self.volume_id, 'os-unreserve')
+        self.assertEqual([base.OTHER_SERVER, base.SERVER], self.servers(self.volume_id))
+
+    def test_what_is_held_stays_where_a_server_is_about_to_leave(self):
+        server = self.joined()
+        held = self.held()
+        self.done(self.volume_id, 'os-begin_detaching')
+        self.assertEqual([server, held], self.left())
+        self.done(self.volume_id, 'os-detach', {'attachment_id': server})
+        self.attach(self.volume_id, base.new_id(), host_name=self.connector['host'])
+        self.assertIn(self.connector['initiator'], self.grants(self.volume_id))
+
+    def test_a_host_that_tells_its_name_only(self):
+        server = self.joined()
+        self.assertEqual([server], self.left({'host': 'another'}))
+        self.assertEqual([], self.left({'host': self.connector['host']}))
+
+
 class LifeTest(ConnectionTestCase):
     """All of it, in the order of clients of old."""
 

@@ -92,6 +92,13 @@ class PageTest(ListTestCase):
             with self.subTest(path=path):
                 self.assertEqual(['a', 'b', 'c', 'd'], seen)
 
+    def test_an_offset_is_passed_over_once(self):
+        first = self.list('?limit=2&sort=name:asc&offset=1')
+        link, = first['volumes_links']
+        second = self.list(f'?{parse.urlsplit(link["href"]).query}')
+        self.assertEqual([['b', 'c'], ['d']],
+                         [[one['name'] for one in page['volumes']] for page in (first, second)])
+
     def test_a_page_that_is_not_full_has_no_link(self):
         for query, linked in (('', False), ('?limit=5', False), ('?limit=4', True),
                               ('?limit=0', False), ('?limit=3', True)):

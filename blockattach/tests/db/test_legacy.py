@@ -113,11 +113,103 @@ class LegacyTest(base.DatabaseTestCase):
             volume.id, volume.project_id, 'instance-a', connector=make.connector(mode='rw')), 9)
         self.assertIs(RW, row.mode)
 
-    def test_os_attach_leaves_its_mode(self):
+
+@base.on_every_database
+class MetadataTest(base.DatabaseTestCase):
+    """What os-attach leaves on a volume: it comes and goes in an attachment's transaction."""
+
+    def told(self, volume):
+        found = volume_queries.get(self.database, volume.id)
+        return found.readonly, found.attached_mode
+
+    def attach(self, volume, mode=RW, instance='instance-a'):
+        return attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id,
+            attached=attachments.Attached(instance, None, '/dev/vdb', mode)), 0)
+
+    def adopt(self, volume, mode=RW):
+        held = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, hidden=True), 0)
+        return attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(
+            attached=attachments.Attached('instance-b', None, '/dev/vdb', mode))).new
+
+    def test_the_mode_comes_with_the_attachment(self):
+        for attach in (self.attach, self.adopt):
+            with self.subTest(attach):
+                volume = make.volume(self.database)
+                attach(volume, RO)
+                self.assertEqual((False, 'ro'), self.told(volume))
+
+    def test_a_flag_that_was_set_stays(self):
         volume = make.volume(self.database)
-        volume_settings.note_attached(self.database, volume.id, 'rw')
-        found = volume_queries.get(self.database, volume.id)
-        self.assertEqual((False, 'rw'), (found.readonly, found.attached_mode))
-        volume_settings.forget_attached(self.database, volume.id)
-        found = volume_queries.get(self.database, volume.id)
-        self.assertEqual((False, None), (found.readonly, found.attached_mode))
+        volume_settings.set_readonly(self.database, volume.id, True)
+        self.attach(volume, RO)
+        self.assertEqual((True, 'ro'), self.told(volume))
+
+    def test_it_goes_with_whatever_ends_an_attachment(self):
+        for events in ((E.RELEASE,), (E.CONNECT, E.CONNECTED, E.DISCONNECT, E.DISCONNECTED)):
+            with self.subTest(events):
+                volume = make.volume(self.database)
+                row = self.attach(volume)
+                for event in events:
+                    self.assertEqual((False, 'rw'), self.told(volume))
+                    row = make.move(self.database, row, event)
+                self.assertEqual((False, None), self.told(volume))
+
+    def test_it_goes_with_another_one_too(self):
+        """As in Cinder: it tells the mode of the last os-attach, and ends with the next end."""
+        volume = make.volume(self.database, multiattach=True)
+        other = make.attachment(self.database, volume, S.RESERVED)
+        self.attach(volume)
+        make.move(self.database, other, E.RELEASE)
+        self.assertEqual((False, None), self.told(volume))
+
+    def test_what_has_never_been_an_attachment_takes_nothing_along(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.attach(volume)
+        held = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, hidden=True), 0)
+        make.move(self.database, held, E.RELEASE)
+        born = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, connector=make.connector()), 9)
+        make.move(self.database, born, E.REFUSED)
+        self.assertEqual((False, 'rw'), self.told(volume))
+
+    def test_a_mode_that_cannot_be_leaves_nothing(self):
+        volume = make.volume(self.database)
+        volume_settings.set_readonly(self.database, volume.id, True)
+        for attach in (self.attach, self.adopt):
+            with self.assertRaisesRegex(errors.InvalidVolume, "Invalid attaching mode 'rw'"):
+                attach(volume)
+            self.assertEqual((True, None), self.told(volume))
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
+
+    def test_another_mode_than_that_of_the_others(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.attach(volume, RO)
+        with self.assertRaisesRegex(errors.InvalidVolume, 'being attached by different mode'):
+            self.adopt(volume, RW)
+        self.assertEqual((False, 'ro'), self.told(volume))
+
+    def test_the_place_outlives_a_connector_that_was_refused(self):
+        volume = make.volume(self.database)
+        row = self.attach(volume)
+        make.move(self.database, row, E.CONNECT, with_connector=make.connector())
+        after = make.move(self.database, row, E.REFUSED)
+        self.assertEqual((S.ATTACHED, row.host, row.mountpoint, None, None, None),
+                         (after.state, after.host, after.mountpoint, after.connector,
+                          after.initiator, after.previous_connector))
+
+    def test_the_place_told_last_is_the_one_that_a_refusal_brings_back(self):
+        volume = make.volume(self.database)
+        held = attachments.reserve(self.database, attachments.Wish(
+            volume.id, volume.project_id, hidden=True), 0)
+        for event in (E.CONNECT, E.CONNECTED):
+            held = make.move(self.database, held, event, with_connector=make.connector(host='a'))
+        row = attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(
+            attached=attachments.Attached('instance-b', None, '/dev/vdb', RW))).new
+        self.assertEqual(('a', '/dev/vdb'), (row.host, row.mountpoint))
+        make.move(self.database, row, E.CONNECT, with_connector=make.connector(host='b'))
+        after = make.move(self.database, row, E.REFUSED)
+        self.assertEqual((row.host, row.mountpoint, row.connector, row.initiator),
+                         (after.host, after.mountpoint, after.connector, after.initiator))

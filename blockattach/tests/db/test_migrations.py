@@ -1,20 +1,34 @@
 """Migrations: from empty to the tables of the models, once, however many ask at once."""
+import datetime
+import pathlib
 import subprocess
 import sys
 import unittest
 
 import sqlalchemy as sa
 from alembic import autogenerate
+from alembic import command
+from alembic import config
 from alembic.runtime import migration
 from oslo_db import exception as db_exception
 
+from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import models
 from blockattach.db import pools
+from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.testing import database
 from blockattach.testing import make
 from blockattach.tests.db import base
+
+MIGRATIONS = str(pathlib.Path(migrate.__file__).parent / 'migrations')
+OLDER_VOLUME = {
+    'id': 'an-older-volume', 'project_id': 'p', 'user_id': 'u', 'name': 'of old', 'size_gb': 1,
+    'own_status': 'available', 'status': 'available', 'attach_status': 'detached',
+    'multiattach': False, 'bootable': False, 'availability_zone': 'nova',
+    'shared_targets': False, 'generation': 1, 'attempts': 0, 'tried': '[]', 'deleted': False,
+    'created_at': datetime.datetime(2026, 1, 1)}
 
 UPGRADE = """
 import sys
@@ -64,6 +78,23 @@ class MigrationTest(base.DatabaseTestCase):
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         migrate.upgrade(self.database.engine)
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
+
+    def test_what_an_older_release_has_written_stays(self):
+        connection = self.database.engine.execution_options(**{engine.WRITER: True})
+        with connection.begin() as older:
+            settings = config.Config()
+            settings.set_main_option('script_location', MIGRATIONS)
+            settings.attributes['connection'] = older
+            command.upgrade(settings, '0002')
+            kind = older.execute(sa.text('SELECT id FROM volume_types')).scalar_one()
+            values = {**OLDER_VOLUME, 'volume_type_id': kind}
+            older.execute(sa.text(
+                f'INSERT INTO volumes ({", ".join(values)}) '
+                f'VALUES ({", ".join(f":{name}" for name in values)})').bindparams(**values))
+        migrate.upgrade(self.database.engine)
+        found = volume_queries.get(self.database, OLDER_VOLUME['id'])
+        self.assertEqual(('of old', False), (found.name, found.encrypted))
+        self.assertIsNone(volume_types.get(self.database, kind).encryption)
 
     def start_upgrade(self):
         """A process that has connected and waits for a line to go on."""

@@ -99,6 +99,9 @@ class ReportTest(PoolCase):
         self.report(('h@b#p', THICK))
         self.assertEqual(9, self.get().allocated_gb)
 
+
+@base.on_every_database
+class ReportRaceTest(PoolCase):
     def test_the_same_report_from_many_at_once(self):
         start, failures = threading.Barrier(6), []
 

@@ -10,7 +10,9 @@ from blockattach.db import grants
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
 from blockattach.testing import make
 from blockattach.tests.db import base
@@ -106,6 +108,50 @@ class ReserveRaceTest(Case):
             self.assertEqual(4 - len(made), len(refused))
             self.assertEqual(isinstance(told, errors.InvalidVolume), bool(made))
             self.assertEqual(len(made), len(self.live(volume)))
+
+
+@base.on_every_database
+class BootableRaceTest(Case):
+    """Who may not join others on a volume to boot from: of those who come together, one comes."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, multiattach=True)
+        with self.database.writer() as connection:
+            connection.execute(volume_models.volumes.update().values(bootable=True))
+
+    def reserve_as(self, number, forbidden_by):
+        """Each way to make a record: with a connector or without, os-reserve, os-attach."""
+        way = ({}, {'connector': make.connector()}, {'hidden': True},
+               {'attached': attachments.Attached(str(uuid.uuid4()), None, '/dev/vdb',
+                                                 connection.AccessMode.RW)})[number % 4]
+        wish = attachments.Wish(self.volume.id, self.volume.project_id, str(uuid.uuid4()),
+                                forbidden_by=forbidden_by, **way)
+        return lambda database: attachments.reserve(database, wish, 60)
+
+    def rows(self):
+        return attachment_queries.of_volume(self.database, self.volume.id, hidden=True)
+
+    def test_one_of_those_who_come_together(self):
+        made, refused = self.split(self.at_once([
+            self.reserve_as(number, 'a:rule') for number in range(THREADS)]))
+        self.assertEqual([errors.NotAuthorized] * (THREADS - 1), refused)
+        self.assertEqual(made, self.rows())
+
+    def test_beside_those_who_may(self):
+        made, refused = self.split(self.at_once([
+            self.reserve_as(number // 2, 'a:rule' if number % 2 else None)
+            for number in range(THREADS)]))
+        self.assertEqual({errors.NotAuthorized}, set(refused))
+        # Of those who may not, at most the very first of all came.
+        self.assertIn(len(refused), (THREADS // 2, THREADS // 2 - 1))
+        self.assertEqual(len(made), len(self.rows()))
+
+    def test_the_next_one_comes_once_it_is_free(self):
+        row = self.reserve_as(0, 'a:rule')(self.database)
+        self.assertRaises(errors.NotAuthorized, self.reserve_as(1, 'a:rule'), self.database)
+        make.move(self.database, row, E.RELEASE)
+        self.reserve_as(1, 'a:rule')(self.database)
 
 
 @base.on_every_database

@@ -1,6 +1,7 @@
 """Services: one row a name, and up or down by the database's clock."""
 import datetime
 import threading
+from concurrent import futures
 
 from blockattach import clock as process_clock
 from blockattach import errors
@@ -53,18 +54,25 @@ class RegisterTest(ServiceCase):
                self.register(binary=binaries.SCHEDULER).id}
         self.assertEqual(3, len(ids))
 
-    def test_many_at_once_make_one(self):
-        ids, start = [], threading.Barrier(8)
 
-        def register():
-            start.wait()
-            ids.append(self.register().id)
-        threads = [threading.Thread(target=register) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual((8, 1), (len(ids), len(set(ids))))
+@base.on_every_database
+class RegisterRaceTest(ServiceCase):
+
+    def registered(self, hosts):
+        """The ids of services that all begin at once."""
+        start = threading.Barrier(len(hosts))
+
+        def register(host):
+            start.wait(30)
+            return self.register(host=host).id
+        with futures.ThreadPoolExecutor(len(hosts)) as threads:
+            return list(threads.map(register, hosts, timeout=60))
+
+    def test_many_of_one_name_are_one(self):
+        self.assertEqual(1, len(set(self.registered(['h@b'] * 12))))
+
+    def test_many_of_their_own_names_do_not_hinder_each_other(self):
+        self.assertEqual(12, len(set(self.registered([f'h@{number}' for number in range(12)]))))
 
 
 @base.on_chosen_databases

@@ -21,6 +21,7 @@ from blockattach.conf import service as service_conf
 from blockattach.control import attachments as attachment_control
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
+from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import pool_check
 from blockattach.control import repeats
@@ -51,6 +52,7 @@ from blockattach.testing import backend
 from blockattach.testing import database
 from blockattach.testing import in_process
 from blockattach.testing import make
+from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
 from blockattach.volume import endpoint
 from blockattach.volume import locks
@@ -63,7 +65,7 @@ from blockattach.volume import volumes
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
 LEASE_SECONDS = 60.0
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 S = lifecycle.State
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
@@ -87,11 +89,12 @@ class Life:
         self.keeper = volumes.VolumeKeeper(
             world.database, world.backend, host,
             outcomes.VolumeOutcomes(world.database, world.scheduler, LEASE_SECONDS))
+        outcome = attachment_outcomes.AttachmentOutcomes(world.database, world.tell)
         self.attachments = volume_attachments.AttachmentKeeper(
-            world.database, self.keeper, locks.NamedLocks())
+            world.database, self.keeper, locks.NamedLocks(), outcome)
         self.menders = mending.Menders(4)
         self.reconciler = reconcile.Reconciler(
-            world.database, self.keeper, self.attachments, self.menders, LEASE_SECONDS)
+            world.database, self.keeper, self.attachments, outcome, self.menders, LEASE_SECONDS)
         self.truth = target_truth.TargetTruth(
             world.database, self.keeper, self.attachments, self.menders)
         self.endpoint = endpoint.VolumeEndpoint(
@@ -108,7 +111,8 @@ class Life:
 class World:
     """Everything, put together without a bus; `close` ends it."""
 
-    def __init__(self):
+    def __init__(self, told=None):
+        """``told``: hears of what happens to attachments; without it nobody does."""
         self._databases = database.DatabaseFixture()
         self.database = self._databases.database
         self.backend = backend.FakeBackend()
@@ -126,17 +130,18 @@ class World:
                 self.managers, settings)), LEASE_SECONDS, LEASE_SECONDS)
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         named = repeats.Repeats(self.database, LEASE_SECONDS, LEASE_SECONDS, clocks.Clock())
+        self.tell = notifications.AttachmentNotifications(
+            told or notifications.Notifications(None, ''),
+            functools.partial(volume_queries.get_even_gone, self.database),
+            functools.partial(attachment_queries.of_volume, self.database))
+        moving = moves.AttachmentMoves(self.database, self.tell)
         self.control = attachment_control.AttachmentControl(parts.Parts(
-            database=self.database,
-            backend=backend_calls.BackendCalls(self.database, self.managers, LEASE_SECONDS),
+            database=self.database, moves=moving,
+            backend=backend_calls.BackendCalls(moving, self.managers, LEASE_SECONDS),
             repeats=named,
             rule=detach_rule.DetachRule(
                 None, detach_rule.RuleSettings(False),
-                functools.partial(attachment_queries.get, self.database)),
-            notifications=notifications.AttachmentNotifications(
-                notifications.Notifications(None, ''),
-                functools.partial(volume_queries.get, self.database),
-                functools.partial(attachment_queries.of_volume, self.database))))
+                functools.partial(attachment_queries.get, self.database))))
         told = control_conf.ControlSettings()
         self.volume_control = volume_control.VolumeControl(volume_parts.VolumeParts(
             self.database, self.scheduler, self.managers, told,
@@ -315,8 +320,8 @@ class WorldTestCase(unittest.TestCase):
         super().setUp()
         self.world = self.a_world()
 
-    def a_world(self):
-        made = World()
+    def a_world(self, told=None):
+        made = World(told)
         self.addCleanup(made.close)
         return made
 

@@ -29,7 +29,8 @@ def shell(program, *arguments):
     return done.stdout
 
 
-class ClientsTest(base.StackTestCase):
+class ClientsTestCase(base.StackTestCase):
+    """A service for all tests of the class, and shells that speak to it."""
 
     @classmethod
     def setUpClass(cls):
@@ -50,6 +51,9 @@ class ClientsTest(base.StackTestCase):
         return shell('cinder', '--os-auth-type', 'noauth', '--os-user-id',
                      'somebody', '--os-project-id', PROJECT, '--os-endpoint',
                      self.stack.endpoint, '--os-volume-api-version', '3.71', *arguments)
+
+
+class ClientsTest(ClientsTestCase):
 
     def test_cinderclient(self):
         cinder = cinder_client.Client('3.71', session=session.Session(

@@ -4,7 +4,6 @@ The configuration is the one of ``doc/source/install/separate_processes.rst``, w
 """
 import configparser
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -17,11 +16,13 @@ import kombu
 
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import database
+from blockattach.testing import servers
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 
-URL = os.environ.get('BLOCKATTACH_TEST_RABBITMQ', 'amqp://guest:guest@127.0.0.1:5672/')
+URL = servers.url(servers.RABBITMQ)
+AMQP_URL = URL.replace('rabbit://', 'amqp://', 1)
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
 PROCESSES = ('volume', 'scheduler', 'api')
 
@@ -54,7 +55,7 @@ class ProcessesTest(base.StackTestCase):
             self.port = probe.getsockname()[1]
         self.configure({
             ('DEFAULT', 'state_path'): f'{self.folder}/state',
-            ('DEFAULT', 'transport_url'): URL.replace('amqp://', 'rabbit://', 1),
+            ('DEFAULT', 'transport_url'): URL,
             ('database', 'connection'): rows.url,
             # Nothing is left behind in the broker, and nobody's exchange is in the way.
             ('DEFAULT', 'control_exchange'): self.exchange,
@@ -64,14 +65,14 @@ class ProcessesTest(base.StackTestCase):
             ('disks', 'target_ip_address'): '127.0.0.1', ('disks', 'target_port'): '0'})
 
     def broker_answers(self):
-        with contextlib.suppress(OSError), kombu.Connection(URL, connect_timeout=5) as broker:
+        with contextlib.suppress(OSError), kombu.Connection(AMQP_URL, connect_timeout=5) as broker:
             broker.connect()
             return True
         return False
 
     def clear_broker(self):
         """Exchanges outlive those who used them."""
-        with kombu.Connection(URL, connect_timeout=5) as broker:
+        with kombu.Connection(AMQP_URL, connect_timeout=5) as broker:
             for name in (self.exchange, *(f'{self.exchange}-{topic}_fanout'
                                           for topic in ('scheduler', 'volume'))):
                 kombu.Exchange(name, channel=broker.default_channel).delete()

@@ -1,4 +1,4 @@
-"""The state of an attachment has one writer: `blockattach.db.attachments`."""
+"""The state of an attachment has one writer, `blockattach.db.attachments`; each move is told."""
 import ast
 import unittest
 
@@ -8,6 +8,11 @@ WRITER = 'blockattach/db/attachments.py'
 COLUMNS = ('state', 'previous_state', 'slot', 'rank')
 # Migrations make columns and fill new ones; they run while nothing else does.
 EXCEPTED = (WRITER, 'blockattach/db/migrations/')
+
+VERBS = ('blockattach.db.attachments.move', 'blockattach.db.attachments.reserve')
+# Who makes a move tells the world of it; tests begin in the middle of a life.
+TELLERS = ('blockattach/control/moves.py', 'blockattach/volume/attachment_outcomes.py',
+           'blockattach/testing/make.py')
 
 
 def writes(module):
@@ -32,6 +37,13 @@ def writes(module):
                 yield f'{module.at(node)}: writes {name}'
 
 
+def moves(module):
+    """Where a module lets something happen to an attachment."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and module.imported(node) in VERBS:
+            yield f'{module.at(node)}: {node.attr}'
+
+
 class OneWriterTest(unittest.TestCase):
 
     def test_only_the_mover_writes_the_state(self):
@@ -49,3 +61,22 @@ class OneWriterTest(unittest.TestCase):
             with self.subTest(text):
                 module = sources.parse(text, 'blockattach/db/example.py')
                 self.assertEqual(1, len(list(writes(module))))
+
+
+class EveryMoveIsToldTest(unittest.TestCase):
+
+    def test_only_who_tells_makes_a_move(self):
+        self.assertEqual([], [found for module in sources.product()
+                              if not module.path.startswith(TELLERS) for found in moves(module)])
+
+    def test_who_tells_is_seen_to_move(self):
+        for teller in TELLERS:
+            [module] = sources.modules(teller)
+            self.assertNotEqual([], list(moves(module)), teller)
+
+    def test_each_way_to_move_is_found(self):
+        for text in ('from blockattach.db import attachments\nattachments.move()\n',
+                     'from blockattach.db import attachments as a\nact = a.reserve\n',
+                     'import blockattach.db.attachments\nblockattach.db.attachments.move()\n'):
+            with self.subTest(text):
+                self.assertEqual(1, len(list(moves(sources.parse(text)))))

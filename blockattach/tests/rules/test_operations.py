@@ -76,6 +76,16 @@ class OperationsTest(unittest.TestCase):
                         self.assertNotEqual(schema, extend(schema))
                         jsonschema.Draft202012Validator.check_schema(extend(schema))
 
+    def test_parameters_of_the_extension_are_described_and_within_its_versions(self):
+        known = {number for number, _ in versions.EXTENSION_HISTORY}
+        for row in self.operations:
+            for since, added in (row.parameters or {}).items():
+                with self.subTest(row.name):
+                    self.assertIn(since, known)
+                    for schema in added.values():
+                        jsonschema.Draft202012Validator.check_schema(schema)
+                        self.assertRegex(schema['description'], r'^[a-z].*[^.]$')
+
     def test_an_action_says_what_its_body_is(self):
         for row in self.operations:
             with self.subTest(row.name):

@@ -22,6 +22,8 @@ MASKED = '***'
 TARGET = 'target'
 CONSUMER = 'consumer'
 
+_FORCE = 'force'
+
 # A connector is whatever a host says of itself: what may be a secret is known by its name only.
 _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
 
@@ -63,6 +65,13 @@ LEFT = {V(1, 0): _left}
 """What the extension makes of the schemas of answers: one in full, one that was asked for, many,
 what a delete leaves."""
 
+FILTERS = {V(1, 0): {'host': {
+    'type': 'string', 'description': 'only those whose consumer is on this host'}}}
+DELETION = {V(1, 0): {_FORCE: {
+    'type': 'boolean', 'description': f'whatever its state is and whatever its backend answers; '
+                                      f'needs ``{policies.FORCE_DELETE}``'}}}
+"""What the extension adds to the query strings of lists, and of a delete."""
+
 
 def more(services: api_services.ApiServices, call: operation.Call,
          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
@@ -96,7 +105,7 @@ def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
     :raises InvalidInput: ``force`` is neither true nor false
     :raises NotAuthorized: the caller may not
     """
-    if call.extension is None or not listing.flag(call, 'force'):
+    if call.extension is None or not listing.flag(call, _FORCE):
         return False
     services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
     return True

@@ -3,6 +3,7 @@ import dataclasses
 
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.api.resources.attachments import extension
 from blockattach.db import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -16,7 +17,6 @@ _COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
 _RULES = listing.FilterRules(
     known=frozenset(('volume_id', 'instance_id', 'status', 'attach_status')),
     more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
-_EXTENDED = dataclasses.replace(_RULES, known=_RULES.known | {'host'})
 
 
 def listed(services: api_services.ApiServices,
@@ -35,7 +35,8 @@ def listed(services: api_services.ApiServices,
 
 def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
     """What shall be listed; None: nothing can match."""
-    asked = listing.asked(call, _RULES if call.extension is None else _EXTENDED)
+    more = operation.at_version(extension.FILTERS, call.extension or operation.NONE) or {}
+    asked = listing.asked(call, dataclasses.replace(_RULES, known=_RULES.known | more.keys()))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():
         if equal.setdefault(_COLUMNS.get(key, key), value) != value:

@@ -38,9 +38,9 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     wish = call.body['attachment']
     volume = access.volume(call.context, services.database, wish['volume_uuid'])
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
-    joining.authorize(services.policy, call.context, volume)
-    made = services.attachments.create(call.context, volume, requests.read(wish, volume),
-                                       naming.request_of(call))
+    asked = requests.read(wish, volume,
+                          joining.forbidden_by(services.policy, call.context, volume))
+    made = services.attachments.create(call.context, volume, asked, naming.request_of(call))
     return _detail(services, call, made)
 
 

@@ -23,9 +23,11 @@ _DETAIL: dict[operation.V, Any] = {_SINCE: schemas.DETAIL}
 
 OPERATIONS = (
     Operation('GET', '/attachments', handlers.index, since=_SINCE, policy=policies.GET_ALL,
-              answer={_SINCE: schemas.SUMMARIES}, summary='List attachments.'),
+              answer={_SINCE: schemas.SUMMARIES}, parameters=extension.FILTERS,
+              summary='List attachments.'),
     Operation('GET', '/attachments/detail', handlers.detail, since=_SINCE,
               policy=policies.GET_ALL, answer={_SINCE: schemas.DETAILS}, extended=extension.EACH,
+              parameters=extension.FILTERS,
               summary='List attachments with all that is known of them.'),
     Operation('GET', '/attachments/{id}', handlers.show, since=_SINCE, policy=policies.GET,
               target=_attachment, answer=_DETAIL, extended=extension.SHOWN,
@@ -47,6 +49,6 @@ OPERATIONS = (
               summary='Say that the consumer uses the volume.'),
     Operation('DELETE', '/attachments/{id}', handlers.delete, since=_SINCE,
               policy=policies.DELETE, target=_attachment, answer={_SINCE: schemas.SUMMARIES},
-              extended=extension.LEFT, faults=answers.DETACHING,
+              extended=extension.LEFT, parameters=extension.DELETION, faults=answers.DETACHING,
               summary='Shut an attachment out and remove it; answers what is left.'),
 )

@@ -7,8 +7,9 @@ from blockattach.domain import connection
 from blockattach.domain import records
 
 
-def read(asked: Mapping[str, Any], volume: records.Volume) -> attachments.Wish:
+def read(asked: Mapping[str, Any], volume: records.Volume,
+         forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none."""
     mode = connection.AccessMode(asked['mode']) if 'mode' in asked else None
     return attachments.Wish(volume.id, volume.project_id, asked.get('instance_uuid'), mode,
-                            asked.get('connector') or None)
+                            asked.get('connector') or None, forbidden_by=forbidden_by)

@@ -19,10 +19,10 @@ def summary(attachment: records.Attachment) -> dict[str, Any]:
     }
 
 
-def detail(attachment: records.Attachment, info: Mapping[str, Any]) -> dict[str, Any]:
+def detail(attachment: records.Attachment, info: Mapping[str, Any] | None) -> dict[str, Any]:
     """All that is known of an attachment.
 
-    :param info: how its host reaches the volume
+    :param info: how its host reaches the volume; None: nobody knows
     """
     return {
         **summary(attachment),

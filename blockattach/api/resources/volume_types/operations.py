@@ -1,7 +1,7 @@
 """What can be done with volume types and their extra specs."""
 from blockattach import errors
-from blockattach.api import answers
 from blockattach.api import services as api_services
+from blockattach.api.resources.volume_types import encryption
 from blockattach.api.resources.volume_types import extra_specs
 from blockattach.api.resources.volume_types import handlers
 from blockattach.api.resources.volume_types import schemas
@@ -17,6 +17,7 @@ def _type(services: api_services.ApiServices, call: operation.Call) -> records.V
     return access.volume_type(call.context, services.database, call.path['id'])
 
 
+_ENCRYPTION = '/types/{id}/encryption'
 _SPECS = '/types/{id}/extra_specs'
 _SPEC = '/types/{id}/extra_specs/{key}'
 
@@ -38,7 +39,7 @@ OPERATIONS = (
               faults=(errors.VolumeTypeExists,),
               summary='Change what a volume type is called and who sees it.'),
     Operation('DELETE', '/types/{id}', handlers.delete, policy=policies.DELETE, target=_type,
-              status=202, answer={BASE: answers.EMPTY}, summary='Delete a volume type.'),
+              status=202, answer={BASE: schemas.NOTHING}, summary='Delete a volume type.'),
     Operation('GET', _SPECS, extra_specs.index, policy=policies.EXTRA_SPECS_LIST, target=_type,
               answer={BASE: schemas.SPECS_SHOWN}, summary='List the extra specs of a type.'),
     Operation('POST', _SPECS, extra_specs.create, policy=policies.EXTRA_SPECS_CREATE,
@@ -50,6 +51,23 @@ OPERATIONS = (
               body={BASE: schemas.SPEC}, answer={BASE: schemas.SPEC_SHOWN},
               summary='Set one extra spec of a type.'),
     Operation('DELETE', _SPEC, extra_specs.delete, policy=policies.EXTRA_SPECS_DELETE,
-              target=_type, status=202, answer={BASE: answers.EMPTY},
+              target=_type, status=202, answer={BASE: schemas.NOTHING},
               summary='Delete an extra spec of a type.'),
+    Operation('GET', _ENCRYPTION, encryption.show, policy=policies.ENCRYPTION_GET, target=_type,
+              answer={BASE: schemas.ENCRYPTION_SHOWN},
+              summary='Show how the volumes of a type are encrypted.'),
+    Operation('POST', _ENCRYPTION, encryption.create, policy=policies.ENCRYPTION_CREATE,
+              target=_type, body={BASE: schemas.ENCRYPTION_CREATE},
+              answer={BASE: schemas.ENCRYPTION_CREATED},
+              summary='Let the volumes of a type be encrypted.'),
+    Operation('GET', f'{_ENCRYPTION}/{{key}}', encryption.fact, policy=policies.ENCRYPTION_GET,
+              target=_type, answer={BASE: schemas.ENCRYPTION_FACT},
+              summary='Show one fact of how the volumes of a type are encrypted.'),
+    Operation('PUT', f'{_ENCRYPTION}/{{encryption_id}}', encryption.update,
+              policy=policies.ENCRYPTION_UPDATE, target=_type,
+              body={BASE: schemas.ENCRYPTION_UPDATE}, answer={BASE: schemas.ENCRYPTION_UPDATED},
+              summary='Change how the volumes of a type are encrypted.'),
+    Operation('DELETE', f'{_ENCRYPTION}/{{encryption_id}}', encryption.delete,
+              policy=policies.ENCRYPTION_DELETE, target=_type, status=202,
+              answer={BASE: schemas.NOTHING}, summary='Let the volumes of a type be plain again.'),
 )

@@ -42,6 +42,31 @@ def detail(services: api_services.ApiServices, call: operation.Call,
     return shown
 
 
+def encryption(found: records.TypeEncryption) -> dict[str, Any]:
+    """How the volumes of a type are encrypted, as the answer that makes it so shows it."""
+    return {
+        'encryption_id': found.id,
+        'volume_type_id': found.volume_type_id,
+        'provider': found.provider,
+        'control_location': found.control_location,
+        'cipher': found.cipher,
+        'key_size': found.key_size,
+    }
+
+
+def encryption_detail(found: records.TypeEncryption | None) -> dict[str, Any]:
+    """All that is known of it: nothing where the volumes are plain."""
+    if found is None:
+        return {}
+    return {
+        **encryption(found),
+        'created_at': found.created_at,
+        'updated_at': found.updated_at,
+        'deleted': False,
+        'deleted_at': None,
+    }
+
+
 def extra_specs(services: api_services.ApiServices, call: operation.Call,
                 kind: records.VolumeType) -> Mapping[str, str]:
     """The extra specs that the caller may see: what they say of backends is not for users."""

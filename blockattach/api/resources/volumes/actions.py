@@ -22,8 +22,7 @@ _ATTACH_STATUSES = (None, 'attached', 'detached')
 
 def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
     """Hold the volume for a consumer who says later who he is."""
-    joining.authorize(services.policy, call.context, call.target)
-    services.legacy.reserve(call.context, call.target)
+    services.legacy.reserve(call.context, call.target, _forbidden_by(services, call))
 
 
 def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -45,10 +44,10 @@ def initialize_connection(services: api_services.ApiServices,
                           call: operation.Call) -> dict[str, Any]:
     """Let a host in; answers how it reaches the volume."""
     connector = _connector(call.body['os-initialize_connection']['connector'])
-    if services.legacy.joins(call.target, connector):
-        joining.authorize(services.policy, call.context, call.target)
-    row = services.legacy.initialize_connection(call.context, call.target, connector)
+    row = services.legacy.initialize_connection(call.context, call.target, connector,
+                                                _forbidden_by(services, call))
     info = connection_info.flat(services, call, [row])[row.id]
+    assert info is not None
     return {'connection_info': connection_info.nested(info)}
 
 
@@ -68,9 +67,7 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
         host=None if host is None else host.replace(' ', '-'),
         mountpoint=told['mountpoint'],
         mode=connection.AccessMode(told.get('mode', connection.AccessMode.RW)))
-    if not services.legacy.adopts(call.target, consumer):
-        joining.authorize(services.policy, call.context, call.target)
-    services.legacy.attach(call.context, call.target, consumer)
+    services.legacy.attach(call.context, call.target, consumer, _forbidden_by(services, call))
 
 
 def detach(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -108,6 +105,10 @@ def update_readonly_flag(services: api_services.ApiServices, call: operation.Cal
     value = call.body['os-update_readonly_flag']['readonly']
     readonly = value if isinstance(value, bool) else bool(listing.boolean(value))
     volume_settings.set_readonly(services.database, call.target.id, readonly)
+
+
+def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:
+    return joining.forbidden_by(services.policy, call.context, call.target)
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:

@@ -18,7 +18,6 @@ from blockattach.policy import volumes as policies
 
 _FORCED = operation.V(3, 23)
 _METADATA_SUMMED_UP = operation.V(3, 36)
-_PLAIN = {'encryption_key_id': None}
 
 View = Callable[[api_services.ApiServices, operation.Call, Sequence[records.Volume]],
                 list[dict[str, Any]]]
@@ -71,16 +70,17 @@ def summary(services: api_services.ApiServices, call: operation.Call) -> dict[st
 
 
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Volumes are plain: clients look for a key before they attach one, and find none."""
-    return dict(_PLAIN)
+    """Clients look here before they attach a volume, whether it is encrypted or not."""
+    return shown.encryption(services, call.target)
 
 
 def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """One of these facts."""
     key = call.path['key']
-    if key not in _PLAIN:
+    found = shown.encryption(services, call.target)
+    if key not in found:
         raise errors.NotFound()
-    return {key: _PLAIN[key]}
+    return {key: found[key]}
 
 
 def _list(services: api_services.ApiServices, call: operation.Call, view: View) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from blockattach import errors
 from blockattach.api import services as api_services
 from blockattach.db import services as service_queries
 from blockattach.domain import records
+from blockattach.domain import volume_type
 from blockattach.http import operation
 from blockattach.http.operation import V
 from blockattach.policy import access
@@ -53,6 +54,7 @@ def read(services: api_services.ApiServices, call: operation.Call) -> Wish:
     name = _text(asked, 'name')
     description = _text(asked, 'description')
     kind = _kind(services, call, asked.get('volume_type'))
+    volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     return Wish(name, description, _size(asked.get('size')), kind,
                 _zone(services, asked.get('availability_zone')), asked.get('metadata') or {})

@@ -2,6 +2,7 @@
 from collections.abc import Callable
 
 from blockattach.api import answers
+from blockattach.domain import volume_type
 from blockattach.http import schema
 from blockattach.http.operation import BASE
 from blockattach.http.operation import V
@@ -125,8 +126,16 @@ DETAILS = _by_version(schema.extend(_MADE, _ATTRIBUTES), _list)
 SHOWN = _by_version(schema.extend(_MADE, _ATTRIBUTES), _one)
 CREATED = _by_version(_MADE, _one)
 
-# Volumes are plain: there is no key, and so nothing else to tell.
-ENCRYPTION = {BASE: answers.whole({'encryption_key_id': answers.NULL})}
+_KEY = {'encryption_key_id': answers.NULL}
+_ENCRYPTION = {
+    **_KEY,
+    'provider': answers.TEXT,
+    'control_location': {'enum': list(volume_type.CONTROL_LOCATIONS)},
+    'cipher': answers.NULLABLE_TEXT,
+    'key_size': {'type': ['integer', 'null']},
+}
+ENCRYPTION = {BASE: {'anyOf': [answers.whole(_KEY), answers.whole(_ENCRYPTION)]}}
+ENCRYPTION_FACT = {BASE: schema.obj(_ENCRYPTION, minProperties=1, maxProperties=1)}
 
 _TOTALS = answers.whole({'total_count': answers.INTEGER, 'total_size': answers.INTEGER})
 _VALUES: schema.Schema = {'type': 'object', 'additionalProperties': schema.array(answers.TEXT)}

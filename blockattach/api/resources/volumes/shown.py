@@ -5,6 +5,7 @@ from typing import Any
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
 from blockattach.db import attachment_counts
+from blockattach.db import volume_type_encryptions
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import volumes as policies
@@ -33,6 +34,13 @@ def made(services: api_services.ApiServices, call: operation.Call,
     """A volume as the answer to its creation shows it."""
     return {**views.made(call, volume, _rights(services, call, volume.project_id)),
             **_more(services, call, [volume])[volume.id]}
+
+
+def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
+    """How a volume is encrypted. Its type says that; it cannot say another thing meanwhile."""
+    return views.encryption(
+        volume_type_encryptions.find(services.database, volume.volume_type_id)
+        if volume.encrypted else None)
 
 
 def _more(services: api_services.ApiServices, call: operation.Call,

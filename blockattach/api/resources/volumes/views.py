@@ -79,7 +79,7 @@ def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[s
         'metadata': volume.metadata,
         'links': _links(call, volume),
         'bootable': 'true' if volume.bootable else 'false',
-        'encrypted': False,
+        'encrypted': volume.encrypted,
         'replication_status': None,
         'multiattach': volume.multiattach,
         'attachments': [_server(volume, one, rights) for one in volume.attached],
@@ -101,6 +101,18 @@ def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict
     if rights.migration:
         shown['os-vol-mig-status-attr:migstat'] = None
         shown['os-vol-mig-status-attr:name_id'] = None
+    return shown
+
+
+def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
+    """What whoever attaches a volume must know of its encryption; None: it is plain.
+
+    The storage encrypts by itself, so no volume has a key that a consumer would fetch.
+    """
+    shown: dict[str, Any] = {'encryption_key_id': None}
+    if found is not None:
+        shown |= {'provider': found.provider, 'control_location': found.control_location,
+                  'cipher': found.cipher, 'key_size': found.key_size}
     return shown
 
 

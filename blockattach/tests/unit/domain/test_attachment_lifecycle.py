@@ -7,6 +7,7 @@ from blockattach.domain import volume_lifecycle
 
 S = lifecycle.State
 E = lifecycle.Event
+T = lifecycle.Told
 
 # Once more by hand, and from the other side: by event. Every pair that is not here is refused.
 # BACK: to where the row came from.
@@ -158,6 +159,106 @@ class RememberedTest(unittest.TestCase):
         for event in lifecycle.allowed_events(state):
             target = lifecycle.next_state(state, event, came_from)
             yield target, lifecycle.remembered(state, target, came_from)
+
+
+class RefusalTest(unittest.TestCase):
+
+    def test_who_waits_hears_of_it_and_nothing_has_happened(self):
+        for state in lifecycle.TRANSITIONAL:
+            for came_from in (None, *S):
+                self.assertIs(E.REFUSED, lifecycle.refusal(state, came_from, True))
+
+    def test_where_nobody_waits_it_fails_unless_the_host_before_uses_it(self):
+        # by what a row remembers: the state that a refusal leads to
+        for state, came_from, expected in (
+                (S.CONNECTING, S.RESERVED, S.ERROR_ATTACHING),
+                (S.CONNECTING, S.ERROR_ATTACHING, S.ERROR_ATTACHING),
+                (S.CONNECTING, S.CONNECTED, S.CONNECTED),
+                (S.CONNECTING, S.ATTACHED, S.ATTACHED),
+                (S.DISCONNECTING, S.CONNECTED, S.ERROR_DETACHING),
+                (S.DISCONNECTING, S.ATTACHED, S.ERROR_DETACHING),
+                (S.DISCONNECTING, S.ERROR_ATTACHING, S.ERROR_DETACHING),
+                (S.DISCONNECTING, S.ERROR_DETACHING, S.ERROR_DETACHING)):
+            with self.subTest(state=state, came_from=came_from):
+                event = lifecycle.refusal(state, came_from, False)
+                self.assertIs(expected, lifecycle.next_state(state, event, came_from))
+
+
+class ToldTest(unittest.TestCase):
+    """All that starts ends once."""
+
+    def walk(self):
+        """Every move of every life: what was begun before, and what is told.
+
+        A life begins with a birth that is told (as it were from nowhere), or hidden.
+        """
+        lives = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
+        for born in (S.RESERVED, S.CONNECTING, S.ATTACHED):
+            told = lifecycle.told(None, born)
+            yield None, None, born, frozenset(), told
+            lives.append((born, None, self.after(frozenset(), told), False))
+        seen = set()
+        while lives:
+            life = lives.pop()
+            if life in seen:
+                continue
+            seen.add(life)
+            state, memory, begun, hidden = life
+            for event in lifecycle.allowed_events(state):
+                if hidden and event is not E.ATTACH:
+                    continue
+                target = lifecycle.next_state(state, event, memory)
+                told = lifecycle.told(None if hidden else state, target)
+                yield state, event, target, begun, told
+                lives.append((target, lifecycle.remembered(state, target, memory),
+                              self.after(begun, told), False))
+
+    def after(self, begun, told):
+        for one in told:
+            _, what, how = one.split('.')
+            begun = begun | {what} if how == 'start' else begun - {what}
+        return begun
+
+    def test_nothing_starts_twice_and_only_what_has_started_ends(self):
+        for state, event, target, begun, told in self.walk():
+            with self.subTest(state=state, event=event, target=target):
+                for one in told:
+                    _, what, how = one.split('.')
+                    self.assertEqual(how != 'start', what in begun, (begun, told))
+                    begun = self.after(begun, (one,))
+
+    def test_nothing_is_under_way_but_where_the_table_says_so(self):
+        for state, event, target, begun, told in self.walk():
+            with self.subTest(state=state, event=event, target=target):
+                expected = {'attach'} if target in lifecycle.ATTACHING else (
+                    {'detach'} if target is S.DISCONNECTING else set())
+                self.assertEqual(expected, self.after(begun, told))
+
+    def test_it_ends_well_only_where_it_did(self):
+        for state, event, target, _, told in self.walk():
+            with self.subTest(state=state, event=event, target=target):
+                self.assertEqual(target is S.ATTACHED and (event in (E.COMPLETE, E.ATTACH, None)
+                                                           and state is not S.ATTACHED),
+                                 T.ATTACH_END in told)
+                self.assertEqual(event in (E.DISCONNECTED, E.RELEASE), T.DETACH_END in told)
+
+    def test_whole_lives(self):
+        for states, expected in (
+                ((None, S.RESERVED, S.CONNECTING, S.CONNECTED, S.ATTACHED, S.DISCONNECTING,
+                  S.GONE), (T.ATTACH_START, T.ATTACH_END, T.DETACH_START, T.DETACH_END)),
+                ((None, S.RESERVED, S.GONE), (T.DETACH_START, T.DETACH_END)),
+                ((None, S.CONNECTING, S.GONE), (T.ATTACH_START, T.ATTACH_ERROR)),
+                ((None, S.ATTACHED, S.ATTACHED, S.GONE),
+                 (T.ATTACH_START, T.ATTACH_END, T.DETACH_START, T.DETACH_END)),
+                ((None, S.CONNECTING, S.DISCONNECTING, S.GONE),
+                 (T.ATTACH_START, T.ATTACH_ERROR, T.DETACH_START, T.DETACH_END)),
+                ((S.ATTACHED, S.CONNECTING, S.ATTACHED), (T.ATTACH_START, T.ATTACH_ERROR)),
+                ((S.ATTACHED, S.DISCONNECTING, S.DISCONNECTING, S.ATTACHED),
+                 (T.DETACH_START, T.DETACH_ERROR))):
+            with self.subTest(states=states):
+                self.assertEqual(expected, tuple(
+                    one for before, after in zip(states, states[1:], strict=False)
+                    for one in lifecycle.told(before, after)))
 
 
 class WordsTest(unittest.TestCase):

@@ -42,6 +42,28 @@ class AdmitTest(unittest.TestCase):
                                  admit(shared=True, holders=holders, instance=instance,
                                        mode=mode))
 
+    def test_who_may_not_join_on_a_volume_to_boot_from(self):
+        # multiattach, bootable, taken, may join: whether it is forbidden
+        for shared, bootable, taken, may in itertools.product((False, True), repeat=4):
+            with self.subTest(shared=shared, bootable=bootable, taken=taken, may=may):
+                held = multiattach.Held('v', 'available', 'available', shared, bootable=bootable,
+                                        taken=taken)
+                rule = None if may else 'the:rule'
+                if shared and bootable and taken and not may:
+                    with self.assertRaises(errors.NotAuthorized) as caught:
+                        multiattach.admit(held, A, RW, rule)
+                    self.assertEqual("Policy doesn't allow the:rule to be performed.",
+                                     str(caught.exception))
+                else:
+                    self.assertEqual(multiattach.admit(held, A, RW),
+                                     multiattach.admit(held, A, RW, rule))
+
+    def test_what_is_told_to_who_may_not_join_a_volume_that_nobody_may(self):
+        for own_status, kind in (('error', errors.InvalidVolume),
+                                 ('maintenance', errors.NotAuthorized)):
+            held = multiattach.Held('v', own_status, own_status, True, bootable=True, taken=True)
+            self.assertRaises(kind, multiattach.admit, held, A, RW, 'the:rule')
+
     def test_a_plain_volume_without_holders(self):
         for own_status, instance, mode in itertools.product(
                 ('available', 'downloading'), (None, A), MODES):

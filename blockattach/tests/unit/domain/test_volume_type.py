@@ -1,7 +1,12 @@
-"""What the extra specs of a type mean."""
+"""What a type means: its extra specs, and its encryption."""
+import datetime
 import unittest
 
+from blockattach import errors
+from blockattach.domain import records
 from blockattach.domain import volume_type
+
+NOW = datetime.datetime(2026, 1, 1)
 
 
 class MultiattachTest(unittest.TestCase):
@@ -19,3 +24,32 @@ class MultiattachTest(unittest.TestCase):
     def test_a_type_that_says_nothing(self):
         self.assertFalse(volume_type.is_multiattach({}))
         self.assertFalse(volume_type.is_multiattach({'Multiattach': '<is> True'}))
+
+
+def kind(control_location=None, **extra_specs):
+    """A type; without a control location its volumes are plain."""
+    encryption = control_location and records.TypeEncryption(
+        'e', 't', 'luks', control_location, None, None, NOW, None)
+    return records.VolumeType('t', 'secret', None, True, extra_specs, NOW, None, encryption)
+
+
+class EncryptionTest(unittest.TestCase):
+
+    def test_what_is_encrypted_is_not_shared(self):
+        for location in volume_type.CONTROL_LOCATIONS:
+            for value in ('<is> True', '<is> true', 'YES'):
+                for check in (volume_type.check_sharing, volume_type.check_usable):
+                    with self.subTest(location=location, value=value):
+                        self.assertRaises(errors.EncryptedMultiattach, check,
+                                          kind(location, multiattach=value))
+
+    def test_each_alone(self):
+        for one in (kind(), kind(multiattach='<is> True'), kind('back-end'),
+                    kind('back-end', multiattach='<is> False')):
+            volume_type.check_sharing(one)
+            volume_type.check_usable(one)
+
+    def test_consumers_have_no_keys(self):
+        self.assertRaisesRegex(errors.KeyManagerMissing, 'type secret', volume_type.check_usable,
+                               kind('front-end'))
+        volume_type.check_sharing(kind('front-end'))

@@ -120,3 +120,10 @@ class KeystoneAuthenticationTest(unittest.TestCase):
 
     def test_the_project_of_the_url_is_not_believed(self):
         self.assertEqual('p', ask(self.auth, environ=self.CONFIRMED, project_id='q').project_id)
+
+    def test_a_token_of_no_project_is_of_none_not_of_any(self):
+        for scope in ({}, {'HTTP_X_DOMAIN_ID': 'd'}, {'HTTP_OPENSTACK_SYSTEM_SCOPE': 'all'}):
+            with self.subTest(scope=scope):
+                confirmed = {**self.CONFIRMED, **scope}
+                del confirmed['HTTP_X_PROJECT_ID']
+                self.assertEqual(auth.NO_PROJECT, ask(self.auth, environ=confirmed).project_id)

@@ -158,6 +158,19 @@ class BodiesTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request body'),
                                  tiny.fault(answer))
 
+    def test_what_is_nested_too_deep_is_malformed(self):
+        for depth, code in ((1, 204), (98, 204), (99, 400), (900, 400), (1000, 400)):
+            for left, right in ((b'[', b']'), (b'{"a": ', b'}')):
+                with self.subTest(depth=depth, left=left):
+                    nested = left * depth + b'1' + right * depth
+                    answer = self.api.call('POST', '/v3/attachments/a/action',
+                                           b'{"os-complete": [' + nested + b']}')
+                    self.assertEqual(code, answer.status_int)
+
+    def test_what_is_wide_is_not_deep(self):
+        body = b'{"os-complete": [' + b','.join([b'[{}]'] * 1000) + b']}'
+        self.assertEqual(204, self.api.call('POST', '/v3/attachments/a/action', body).status_int)
+
     def test_an_empty_body_where_one_is_needed_is_malformed(self):
         for method, path in (('POST', '/v3/attachments'), ('PUT', '/v3/attachments/a'),
                              ('POST', '/v3/attachments/a/action')):

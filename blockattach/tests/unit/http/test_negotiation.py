@@ -19,6 +19,8 @@ class NegotiationTest(unittest.TestCase):
                 ('', V(3, 0), None, 'volume 3.0'),
                 ('volume 3.27', V(3, 27), None, 'volume 3.27'),
                 ('  volume   3.27  ', V(3, 27), None, 'volume 3.27'),
+                ('volume\t3.27,\tblockattach\t1.0', V(3, 27), V(1, 0),
+                 'volume 3.27, blockattach 1.0'),
                 ('volume latest', V(3, 71), None, 'volume 3.71'),
                 ('compute 2.89', V(3, 0), None, 'volume 3.0'),
                 ('compute nonsense,volume 3.9', V(3, 9), None, 'volume 3.9'),

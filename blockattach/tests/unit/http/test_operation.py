@@ -40,6 +40,7 @@ class QueryTest(unittest.TestCase):
 
     def test_one_name_set_anew(self):
         self.assertEqual('b=&c=%C3%A4&a=3', self.query.replaced('a', '3'))
+        self.assertEqual('c=%C3%A4&a=3', self.query.replaced('a', '3', 'b', 'zz'))
 
     def test_no_text(self):
         for text in ('a=%FF', 'a=%00'):

@@ -24,6 +24,7 @@ class ServerTest(unittest.TestCase):
 
     def application(self, environ, start_response):
         self.seen.append(f'{environ["REQUEST_METHOD"]} {environ["PATH_INFO"]}')
+        self.environ = environ
         start_response('200 OK', [('Content-Length', '2')])
         return [b'ok']
 
@@ -67,6 +68,19 @@ class ServerTest(unittest.TestCase):
         answer = self.talk(b'GET /a HTTP/1.1\r\n of nothing\r\n\r\n')
         self.assertTrue(answer.startswith(b'HTTP/1.1 400 '), answer)
         self.assertEqual([], self.seen)
+
+    def test_a_name_that_only_looks_like_another_is_dropped(self):
+        for headers in (b'X-Service-Token: a\r\nX_Service_Token: b\r\n',
+                        b'X_Service_Token: b\r\n more\r\nX-Service-Token: a\r\n'):
+            with self.subTest(headers=headers):
+                self.assertIn(b' 200 OK', self.post(headers))
+                self.assertEqual('a', self.environ['HTTP_X_SERVICE_TOKEN'])
+
+    def test_a_list_of_versions_in_several_lines(self):
+        self.assertIn(b' 200 OK', self.post(b'OpenStack-API-Version: volume 3.71\r\n'
+                                            b'openstack-api-version: blockattach 1.0\r\n'))
+        self.assertEqual('volume 3.71, blockattach 1.0',
+                         self.environ['HTTP_OPENSTACK_API_VERSION'])
 
     def test_behind_a_body_in_pieces_the_connection_ends(self):
         """The application reads none of it here; what is left must not be taken for a request."""

@@ -9,6 +9,7 @@ import oslo_messaging
 
 from blockattach import context
 from blockattach import errors
+from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import records
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
@@ -16,6 +17,7 @@ from blockattach.tests.unit import samples
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
+S = lifecycle.State
 TEXT = {'type': 'string'}
 TEXT_OR_NULL = {'type': ['string', 'null']}
 TIME = {'type': 'string', 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$'}
@@ -164,6 +166,11 @@ class AttachmentNotificationsTest(unittest.TestCase):
         return notifications.AttachmentNotifications(told, self.read_volume,
                                                      lambda volume_id: self.rows)
 
+    def ended(self, told: notifications.AttachmentNotifications) -> None:
+        """The last move of an attachment."""
+        told.moved(self.ctxt, samples.attachment(state=S.DISCONNECTING),
+                   samples.attachment(state=S.GONE, detached_at=samples.NOW))
+
     def heard(self, count: int) -> list[tuple[Any, ...]]:
         """The first messages, as any listener gets them: one that knows nothing of us."""
         listener = Listener()
@@ -180,16 +187,20 @@ class AttachmentNotificationsTest(unittest.TestCase):
 
     def test_each_event_has_its_name_and_its_publisher(self) -> None:
         told = self.attachments()
-        for tell in (told.attach_start, told.attach_end, told.detach_start, told.detach_forced,
-                     told.detach_end):
-            tell(self.ctxt, self.rows[1])
+        for before, after in ((None, S.CONNECTING), (S.CONNECTED, S.ATTACHED),
+                              (S.CONNECTING, S.RESERVED), (S.ATTACHED, S.DISCONNECTING),
+                              (S.DISCONNECTING, S.GONE), (S.DISCONNECTING, S.ERROR_DETACHING)):
+            told.moved(self.ctxt, before and samples.attachment(state=before),
+                       samples.attachment(state=after))
+        told.forced(self.ctxt, self.rows[1])
         self.assertEqual(
             [('volume.h@b', f'volume.{event}') for event in (
-                'attach.start', 'attach.end', 'detach.start', 'detach.force', 'detach.end')],
-            [(publisher, event_type) for _, publisher, event_type, _ in self.heard(5)])
+                'attach.start', 'attach.end', 'attach.error', 'detach.start', 'detach.end',
+                'detach.error', 'detach.force')],
+            [(publisher, event_type) for _, publisher, event_type, _ in self.heard(7)])
 
     def test_the_payload_is_cinders_with_the_attachment_and_without_a_secret(self) -> None:
-        self.attachments().detach_end(self.ctxt, samples.attachment(detached_at=samples.NOW))
+        self.ended(self.attachments())
         ctxt, _, _, payload = self.heard(1)[0]
         jsonschema.validate(payload, PAYLOAD)
         self.assertNotIn(samples.SECRET, str(payload))
@@ -214,28 +225,34 @@ class AttachmentNotificationsTest(unittest.TestCase):
     def test_what_nobody_has_said_is_null(self) -> None:
         self.volume = samples.volume(name=None, pool=None, metadata={})
         self.rows = []
-        self.attachments().attach_start(self.ctxt, samples.attachment(
-            instance_uuid=None, mode=None, host=None, mountpoint=None, attached_at=None))
+        self.attachments().moved(self.ctxt, None, samples.attachment(
+            state=S.CONNECTING, instance_uuid=None, mode=None, host=None,
+            mountpoint=None, attached_at=None))
         _, publisher, _, payload = self.heard(1)[0]
         jsonschema.validate(payload, PAYLOAD)
         self.assertEqual('volume.h', publisher)
 
     def test_nothing_is_read_unless_somebody_is_told(self) -> None:
-        self.attachments(driver=()).attach_end(self.ctxt, self.rows[0])
+        self.ended(self.attachments(driver=()))
         self.assertEqual(0, self.reads)
-        self.attachments().attach_end(self.ctxt, self.rows[0])
+        self.ended(self.attachments())
         self.assertEqual(1, self.reads)
 
-    def test_of_what_only_holds_a_volume_nothing_is_told(self) -> None:
+    def test_what_only_holds_a_volume_is_told_of_once_it_is_taken_over(self) -> None:
         told = self.attachments()
-        for tell in (told.attach_start, told.attach_end, told.detach_start, told.detach_end):
-            tell(self.ctxt, samples.attachment(hidden=True))
+        held = samples.attachment(state=S.CONNECTED, hidden=True)
+        told.moved(self.ctxt, None, held)
+        told.moved(self.ctxt, held, samples.attachment(state=S.GONE, hidden=True))
+        told.forced(self.ctxt, held)
         self.assertEqual(0, self.reads)
+        told.moved(self.ctxt, held, samples.attachment())
+        self.assertEqual(['volume.attach.start', 'volume.attach.end'],
+                         [event_type for _, _, event_type, _ in self.heard(2)])
 
     def test_a_volume_that_is_gone_does_no_harm(self) -> None:
         def gone(volume_id: str) -> records.Volume:
             raise errors.VolumeNotFound(volume_id=volume_id)
         self.read_volume = gone  # type: ignore[method-assign]
         with self.assertLogs('blockattach.rpc.notifications', 'WARNING') as logged:
-            self.attachments().detach_end(self.ctxt, self.rows[0])
+            self.ended(self.attachments())
         self.assertIn('volume.detach.end', logged.output[0])

@@ -9,9 +9,10 @@ import kombu
 from oslo_config import cfg
 
 from blockattach.rpc import transport
+from blockattach.testing import servers
 from blockattach.tests.unit.rpc import bus_contract
 
-URL = os.environ.get('BLOCKATTACH_TEST_RABBITMQ', 'amqp://guest:guest@127.0.0.1:5672/')
+URL = servers.url(servers.RABBITMQ)
 
 # Warnings about pool sizes and the like, which say nothing of us.
 CHATTER = ('oslo_messaging', 'oslo.messaging', 'amqp')
@@ -19,7 +20,7 @@ CHATTER = ('oslo_messaging', 'oslo.messaging', 'amqp')
 
 def why_absent() -> str | None:
     """Why the broker cannot be used; None if it can."""
-    connection = kombu.Connection(URL, connect_timeout=5)
+    connection = kombu.Connection(URL.replace('rabbit://', 'amqp://', 1), connect_timeout=5)
     try:
         with connection:
             connection.connect()
@@ -31,7 +32,7 @@ def why_absent() -> str | None:
 class RabbitBusTest(bus_contract.BusContract, unittest.TestCase):
     """Production's transport does what the contract says, so the one in process must too."""
 
-    url = URL.replace('amqp://', 'rabbit://', 1)
+    url = URL
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -11,6 +11,9 @@ from oslo_config import cfg
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import options
+from blockattach.db import attachments
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.policy import enforcer
 from blockattach.rpc import transport
 from blockattach.testing import make
@@ -113,9 +116,31 @@ class NotificationsTest(WiringTestCase):
 
     def test_the_rows_are_those_of_the_database(self):
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
-        base, listener = self.base(), Listener()
-        made = make.attachment(base.database)
-        base.attachment_notifications.attach_end(context.admin_context(), made)
+        base = self.base()
+        connected = make.attachment(base.database, state=lifecycle.State.CONNECTED)
+        made = make.move(base.database, connected, lifecycle.Event.COMPLETE)
+        base.attachment_notifications.moved(context.admin_context(), connected, made)
+        publisher, event_type, payload = self.heard().get(timeout=PATIENCE)
+        self.assertEqual(('volume.storage-1@file', 'volume.attach.end', 'in-use', [made.id]),
+                         (publisher, event_type, payload['status'],
+                          [row['id'] for row in payload['volume_attachment']]))
+
+    def test_the_end_is_told_though_the_volume_is_gone_by_then(self):
+        self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
+        base = self.base()
+        leaving = make.attachment(base.database, state=lifecycle.State.DISCONNECTING)
+        moved = attachments.move(base.database, leaving.volume_id, leaving.id,
+                                 lifecycle.Event.DISCONNECTED)
+        told = volumes.start_delete(base.database, leaving.volume_id, PATIENCE)
+        volumes.deleted(base.database, leaving.volume_id, told.generation)
+        base.attachment_notifications.moved(context.admin_context(), moved.old, moved.new)
+        publisher, event_type, payload = self.heard().get(timeout=PATIENCE)
+        self.assertEqual(('volume.storage-1@file', 'volume.detach.end', []),
+                         (publisher, event_type, payload['volume_attachment']))
+
+    def heard(self):
+        """What is told, as any listener gets it."""
+        listener = Listener()
         channel = oslo_messaging.get_notification_transport(self.conf)
         self.addCleanup(channel.cleanup)
         server = oslo_messaging.get_notification_listener(
@@ -123,10 +148,7 @@ class NotificationsTest(WiringTestCase):
             executor='threading')
         server.start()
         self.addCleanup(server.stop)
-        publisher, event_type, payload = listener.heard.get(timeout=PATIENCE)
-        self.assertEqual(('volume.storage-1@file', 'volume.attach.end', 'in-use', [made.id]),
-                         (publisher, event_type, payload['status'],
-                          [row['id'] for row in payload['volume_attachment']]))
+        return listener.heard
 
 
 class Listener:

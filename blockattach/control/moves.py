@@ -1,0 +1,41 @@
+"""Every move that a verb makes: first committed, then told to the world."""
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import context
+from blockattach.db import attachments
+from blockattach.db import engine
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+from blockattach.rpc import notifications
+
+_NO_FACTS = attachments.Facts()
+
+
+class AttachmentMoves:
+    """Makes attachments and moves them; arguments and errors are `blockattach.db.attachments`'."""
+
+    def __init__(self, database: engine.Database,
+                 tell: notifications.AttachmentNotifications) -> None:
+        self._database = database
+        self._tell = tell
+
+    def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
+                lease_seconds: float = 0,
+                within: Callable[[Any, str], None] | None = None) -> records.Attachment:
+        """Hold the volume for a new attachment; returns it."""
+        made = attachments.reserve(self._database, wish, lease_seconds, within)
+        self._tell.moved(caller, None, made)
+        return made
+
+    def move(self, caller: context.RequestContext, row: records.Attachment,
+             event: attachment_lifecycle.Event, facts: attachments.Facts = _NO_FACTS,
+             generation: int | None = None) -> records.Attachment:
+        """Let an event happen to an attachment; returns it as it is then."""
+        moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation)
+        self._tell.moved(caller, moved.old, moved.new)
+        return moved.new
+
+    def forced(self, caller: context.RequestContext, row: records.Attachment) -> None:
+        """Tell that an attachment is ended by force."""
+        self._tell.forced(caller, row)

@@ -1,0 +1,108 @@
+"""The row of a volume type as a lock, and what a type is made of.
+
+Inside the transactions of whoever changes a type, or makes a volume of one; nobody else.
+"""
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import engine
+from blockattach.db.models import base
+from blockattach.db.models import volume
+from blockattach.domain import records
+
+_types = volume.volume_types
+_specs = volume.volume_type_extra_specs
+_encryptions = volume.volume_type_encryptions
+
+
+def lock(connection: sa.Connection, type_id: str) -> None:
+    """Lock a live type's row until the transaction ends; the transaction's first statement.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    _lock(connection, type_id, shared=False)
+
+
+def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
+    """The same, of a type that no live volume has.
+
+    :param refusal: what to say of one that is used
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeInUse: live volumes were made by what it says now
+    """
+    lock(connection, type_id)
+    if is_used(connection, type_id):
+        raise errors.VolumeTypeInUse(refusal)
+
+
+def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
+    """Keep a type as it was read before, until the transaction ends; its first statement.
+
+    Any number hold a type at once; who wants to change it waits for all of them.
+
+    :raises VolumeTypeNotFound: it is gone
+    :raises VolumeTypeChanged: what it says of its volumes is not what it was
+    """
+    _lock(connection, kind.id, shared=True)
+    [now] = read(connection, _types.c.id == kind.id)
+    if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption):
+        raise errors.VolumeTypeChanged(volume_type_id=kind.id)
+
+
+def is_used(connection: sa.Connection, type_id: str) -> bool:
+    """Whether a live volume has the type."""
+    volumes = volume.volumes
+    return connection.execute(
+        sa.select(volumes.c.id).where(base.live(volumes), volumes.c.volume_type_id == type_id)
+        .limit(1)).first() is not None
+
+
+def read(connection: sa.Connection,
+         condition: sa.ColumnElement[bool]) -> list[records.VolumeType]:
+    """The live types that a condition holds for."""
+    return to_records(connection, connection.execute(
+        _types.select().where(condition, base.live(_types))).all())
+
+
+def to_records(connection: sa.Connection,
+               found: Sequence[sa.Row[Any]]) -> list[records.VolumeType]:
+    """Rows of types with what belongs to them: two queries, however many there are."""
+    specs: dict[str, dict[str, str]] = {row.id: {} for row in found}
+    encryptions: dict[str, records.TypeEncryption] = {}
+    if specs:
+        for row in connection.execute(_specs.select().where(_specs.c.volume_type_id.in_(specs))):
+            specs[row.volume_type_id][row.key] = row.value
+        for row in connection.execute(
+                _encryptions.select().where(_encryptions.c.live_volume_type_id.in_(specs))):
+            encryptions[row.volume_type_id] = to_encryption(row)
+    return [records.VolumeType(
+        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
+        extra_specs=specs[row.id], created_at=row.created_at, updated_at=row.updated_at,
+        encryption=encryptions.get(row.id)) for row in found]
+
+
+def remove_encryption(connection: sa.Connection, database: engine.Database,
+                      type_id: str) -> None:
+    """Let the encryption of a type that is locked become history, if it has one."""
+    connection.execute(
+        _encryptions.update().where(_encryptions.c.live_volume_type_id == type_id)
+        .values(live_volume_type_id=None, deleted=True, deleted_at=database.clock.utcnow()))
+
+
+def to_encryption(row: sa.Row[Any]) -> records.TypeEncryption:
+    """One row of ``volume_type_encryptions``."""
+    return records.TypeEncryption(
+        id=row.id, volume_type_id=row.volume_type_id, provider=row.provider,
+        control_location=row.control_location, cipher=row.cipher, key_size=row.key_size,
+        created_at=row.created_at, updated_at=row.updated_at)
+
+
+def _lock(connection: sa.Connection, type_id: str, shared: bool) -> None:
+    found = connection.execute(
+        sa.select(_types.c.id).where(_types.c.id == type_id, base.live(_types))
+        .with_for_update(read=shared)).one_or_none()
+    if found is None:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)

@@ -1,0 +1,366 @@
+"""The servers that tests run against: where they are, and how to have some of one's own.
+
+`url` tells where MariaDB, PostgreSQL and RabbitMQ are expected: what the environment says, else
+the usual port of the loopback address. Servers of one's own are for machines where none answers
+there (`why_silent`), and for tests that stop or kill one. Each listens on the loopback address
+only and keeps its data in a new directory. As root they run as the account that Debian's package
+makes for them; otherwise as oneself.
+"""
+import abc
+import contextlib
+import dataclasses
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.parse
+import uuid
+from types import TracebackType
+from typing import Any
+from typing import ClassVar
+from typing import Self
+
+from blockattach import clock as clocks
+
+LOOPBACK = '127.0.0.1'
+SECONDS_TO_START = 120.0
+SECONDS_TO_STOP = 60.0
+BETWEEN_LOOKS = 0.1
+ENOUGH_OF_A_LOG = 2000
+
+
+class CannotStart(Exception):
+    """A server did not come up; the text ends with what it wrote last."""
+
+
+class Server(abc.ABC):
+    """One server: `start`, then `url`; `stop` or `kill`, `start` again on the same data; `close`.
+
+    Also a context manager, which starts and closes it.
+    """
+
+    name: ClassVar[str]
+    account: ClassVar[str]
+    """Who runs it when root starts it."""
+    programs: ClassVar[tuple[str, ...]]
+    """What must be on the machine; the first one is the server."""
+
+    def __init__(self, port: int | None = None, clock: clocks.Clock | None = None) -> None:
+        """Prepare its data.
+
+        :param port: where it listens; by default a free one
+        :raises CannotStart: a program is missing, or its data cannot be made
+        """
+        self._clock = clock or clocks.Clock()
+        self._program = {name: _found(name) for name in self.programs}
+        self.port = port or free_port()
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f'blockattach-{self.name}-'))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._account = self.account if os.geteuid() == 0 else None
+        self.log = self.directory / 'server.log'
+        self.log.touch()
+        try:
+            self._own(self.directory)
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    @abc.abstractmethod
+    def url(self) -> str:
+        """How clients find it, with an account that may do everything."""
+
+    @abc.abstractmethod
+    def _prepare(self) -> None:
+        """Make what it needs before its first start."""
+
+    @abc.abstractmethod
+    def _command(self) -> list[str]:
+        """What runs it in the foreground."""
+
+    @abc.abstractmethod
+    def _answers(self) -> bool:
+        """Whether it serves by now."""
+
+    def _environment(self) -> dict[str, str]:
+        return {'PATH': os.environ['PATH'], 'HOME': str(self.directory), 'LC_ALL': 'C'}
+
+    def start(self) -> None:
+        """Start it and wait until it serves.
+
+        :raises CannotStart: it ended, or does not answer in time
+        """
+        self._process = self._spawn(self._command())
+        deadline = self._clock.monotonic() + SECONDS_TO_START
+        while not self._answers():
+            ended = self._has_ended(BETWEEN_LOOKS)
+            if ended or self._clock.monotonic() > deadline:
+                said = self.log.read_text('utf-8', 'replace')[-ENOUGH_OF_A_LOG:]
+                self.kill()
+                raise CannotStart(f'Cannot start {self.name}: '
+                                  f'{"it ended" if ended else "it does not answer"}\n{said}')
+
+    def stop(self) -> None:
+        """End it as an operator would; its data stays."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a power cut would; its data stays."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it and remove its data."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        # A group of its own, so that all of it can be ended, and Ctrl-C is not passed on to it.
+        with self.log.open('ab') as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                    start_new_session=True, **self._as_account())
+
+    def _run(self, command: list[str]) -> None:
+        """Run something that ends by itself.
+
+        :raises CannotStart: it failed
+        """
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=SECONDS_TO_START, check=False, **self._as_account())
+        if done.returncode:
+            raise CannotStart(f'Cannot prepare {self.name}: {done.stdout}{done.stderr}')
+
+    def _as_account(self) -> dict[str, Any]:
+        account = {'user': self._account, 'group': pwd.getpwnam(self._account).pw_gid,
+                   'extra_groups': []} if self._account else {}
+        return {'cwd': self.directory, 'env': self._environment(), **account}
+
+    def _own(self, path: pathlib.Path) -> None:
+        if self._account:
+            entry = pwd.getpwnam(self._account)
+            for one in (path, *path.rglob('*')):
+                os.chown(one, entry.pw_uid, entry.pw_gid)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            _signal_group(self._process, number)
+            self._has_ended(SECONDS_TO_STOP)
+            # Whatever is left of its group.
+            _signal_group(self._process, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _has_ended(self, seconds: float) -> bool:
+        """Whether it ends within so long."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+class MariaDB(Server):
+    """MariaDB with its default durability; the account is root without a password."""
+
+    name = 'mariadb'
+    account = 'mysql'
+    programs = ('mariadbd', 'mariadb-install-db')
+
+    @property
+    def url(self) -> str:
+        return f'mysql+pymysql://root@{LOOPBACK}:{self.port}/'
+
+    def _prepare(self) -> None:
+        self._run([self._program['mariadb-install-db'], '--no-defaults',
+                   f'--datadir={self.directory / "data"}',
+                   '--auth-root-authentication-method=normal', '--skip-test-db'])
+
+    def _command(self) -> list[str]:
+        return [self._program['mariadbd'], '--no-defaults',
+                f'--datadir={self.directory / "data"}', f'--socket={self.directory / "socket"}',
+                f'--pid-file={self.directory / "pid"}', f'--bind-address={LOOPBACK}',
+                f'--port={self.port}', '--max-connections=500']
+
+    def _answers(self) -> bool:
+        # The server speaks first.
+        return bool(_heard(self.port, b''))
+
+
+class PostgreSQL(Server):
+    """PostgreSQL with its default durability; the account is postgres without a password."""
+
+    name = 'postgresql'
+    account = 'postgres'
+    programs = ('postgres', 'initdb')
+
+    @property
+    def url(self) -> str:
+        return f'postgresql+psycopg2://postgres@{LOOPBACK}:{self.port}/postgres'
+
+    def _prepare(self) -> None:
+        self._run([self._program['initdb'], '-D', str(self.directory / 'data'), '-U', 'postgres',
+                   '--auth=trust', '--encoding=UTF8', '--no-locale'])
+
+    def _command(self) -> list[str]:
+        return [self._program['postgres'], '-D', str(self.directory / 'data'), '-p',
+                str(self.port), '-c', f'listen_addresses={LOOPBACK}', '-c',
+                f'unix_socket_directories={self.directory}', '-c', 'max_connections=300']
+
+    def stop(self) -> None:
+        """End it at once but cleanly: a SIGTERM would wait for its clients."""
+        self._end(signal.SIGINT)
+
+    def _answers(self) -> bool:
+        # A start-up packet of protocol 3.0 without a user: refused by "E" once it serves at all.
+        # While it starts it refuses too, with the condition cannot_connect_now (57P03).
+        reply = _heard(self.port, b'\x00\x00\x00\x13\x00\x03\x00\x00user\x00none\x00\x00')
+        return reply[:1] in (b'E', b'R') and b'57P03' not in reply
+
+
+class RabbitMQ(Server):
+    """RabbitMQ without management; the account is guest with the password guest."""
+
+    name = 'rabbitmq'
+    account = 'rabbitmq'
+    programs = ('rabbitmq-server', 'epmd')
+
+    def _prepare(self) -> None:
+        self._node = f'blockattach-{uuid.uuid4().hex[:8]}@localhost'
+        self._ports = [free_port(), free_port()]
+        self._epmd: subprocess.Popen[bytes] | None = None
+        config = self.directory / 'rabbitmq.conf'
+        config.write_text(f'listeners.tcp.1 = {LOOPBACK}:{self.port}\n'
+                          'disk_free_limit.absolute = 50MB\n'
+                          'log.console = true\nlog.file = false\n', 'utf-8')
+        (self.directory / 'enabled_plugins').write_text('[].\n', 'utf-8')
+        self._own(self.directory)
+
+    @property
+    def url(self) -> str:
+        return f'rabbit://guest:guest@{LOOPBACK}:{self.port}/'
+
+    def _environment(self) -> dict[str, str]:
+        where = self.directory
+        return {
+            **super()._environment(),
+            'RABBITMQ_NODENAME': self._node,
+            'RABBITMQ_CONFIG_FILE': str(where / 'rabbitmq.conf'),
+            'RABBITMQ_CONF_ENV_FILE': str(where / 'none'),
+            'RABBITMQ_ENABLED_PLUGINS_FILE': str(where / 'enabled_plugins'),
+            'RABBITMQ_MNESIA_BASE': str(where / 'mnesia'),
+            'RABBITMQ_LOG_BASE': str(where / 'log'),
+            'RABBITMQ_DIST_PORT': str(self._ports[0]),
+            'ERL_EPMD_PORT': str(self._ports[1]),
+            'ERL_EPMD_ADDRESS': LOOPBACK,
+            'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '-kernel inet_dist_use_interface {127,0,0,1}',
+        }
+
+    def start(self) -> None:
+        # Erlang's register of nodes would start itself as a daemon that nobody ends.
+        self._epmd = self._spawn([self._program['epmd']])
+        super().start()
+
+    def _command(self) -> list[str]:
+        # Debian's wrapper in the path insists on its own account and directories.
+        return ['/usr/lib/rabbitmq/bin/rabbitmq-server']
+
+    def _answers(self) -> bool:
+        return _heard(self.port, b'AMQP\x00\x00\x09\x01').startswith(b'\x01')
+
+    def _end(self, number: signal.Signals) -> None:
+        super()._end(number)
+        epmd, self._epmd = getattr(self, '_epmd', None), None
+        if epmd is not None:
+            _signal_group(epmd, signal.SIGKILL)
+            epmd.wait()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expected:
+    """Where a server is expected: what the environment variable says, else the usual place."""
+
+    variable: str
+    usual: str
+    own: type[Server]
+
+
+MYSQL = 'mysql'
+POSTGRESQL = 'postgresql'
+RABBITMQ = 'rabbitmq'
+EXPECTED = {
+    MYSQL: Expected('BLOCKATTACH_TEST_MYSQL', f'mysql+pymysql://root@{LOOPBACK}:3306/', MariaDB),
+    POSTGRESQL: Expected('BLOCKATTACH_TEST_POSTGRESQL',
+                         f'postgresql+psycopg2://postgres@{LOOPBACK}:5432/postgres', PostgreSQL),
+    RABBITMQ: Expected('BLOCKATTACH_TEST_RABBITMQ',
+                       f'rabbit://guest:guest@{LOOPBACK}:5672/', RabbitMQ),
+}
+
+
+def url(kind: str) -> str:
+    """Where the server of a kind (a key of `EXPECTED`) is, if there is one."""
+    expected = EXPECTED[kind]
+    return os.environ.get(expected.variable) or expected.usual
+
+
+def why_silent(kind: str) -> str | None:
+    """Why nobody can be there; None: somebody listens."""
+    place = urllib.parse.urlsplit(url(kind))
+    usual = urllib.parse.urlsplit(EXPECTED[kind].usual)
+    address = place.hostname or LOOPBACK, place.port or usual.port
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except OSError as exc:
+        return f'no {kind} at {address[0]}:{address[1]}: {exc.strerror or exc}'
+    return None
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _heard(port: int, said: bytes) -> bytes:
+    """What a server answers first; empty: nothing, or nobody is there."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=2) as connection:
+            connection.sendall(said)
+            return connection.recv(256)
+    except OSError:
+        return b''
+
+
+def _found(program: str) -> str:
+    """Where a program is; Debian keeps some outside of everybody's path.
+
+    :raises CannotStart: it is not on this machine
+    """
+    folders = [os.environ.get('PATH', ''), '/usr/local/sbin', '/usr/sbin', '/sbin',
+               *map(str, sorted(pathlib.Path('/usr/lib/postgresql').glob('*/bin'), reverse=True))]
+    found = shutil.which(program, path=os.pathsep.join(folders))
+    if found is None:
+        raise CannotStart(f'Cannot find {program} on this machine')
+    return found
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,178 @@
+"""What the world is told while requests come: all that starts ends once, well or in error."""
+from blockattach.drivers import faults
+from blockattach.testing import make
+from blockattach.testing import notifications
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+ATTACHED = ['attach.start', 'attach.end']
+DETACHED = ['detach.start', 'detach.end']
+REFUSED = faults.Fault.REFUSED
+UNCERTAIN = faults.Fault.UNCERTAIN_AFTER
+
+
+class Case(actions.ActionsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.heard = notifications.Heard()
+        self.fixture(told=self.heard)
+        self.target = self.http.manager.backend.fake_target
+
+    def create(self, volume_id, **more):
+        return self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.SERVER, **more}})
+
+    def delete(self, attachment_id):
+        return self.http.as_member.delete(f'/attachments/{attachment_id}')
+
+    def assert_told(self, expected, attachment_id=None):
+        """Of one attachment; of the only one that anything was told of, where none is named."""
+        if attachment_id is None:
+            attachment_id, = {payload['attachment']['id'] for _, payload in self.heard.events}
+        self.assertEqual(expected, self.heard.of(attachment_id))
+
+
+class AttachmentsTest(Case):
+
+    def test_a_life(self):
+        attachment_id = self.attached(self.volume())
+        self.assert_told(ATTACHED, attachment_id)
+        self.assert_status(200, self.delete(attachment_id))
+        self.assert_told(ATTACHED + DETACHED, attachment_id)
+        self.assertEqual(
+            ['attaching', 'attached', 'detaching', 'detached'],
+            [payload['attachment']['attach_status'] for _, payload in self.heard.events])
+        self.assertEqual(['attaching', 'in-use', 'detaching', 'available'],
+                         [payload['status'] for _, payload in self.heard.events])
+
+    def test_a_life_that_begins_with_a_connector(self):
+        reply = self.create(self.volume(), connector=make.connector())
+        self.complete(reply.body['attachment']['id'])
+        self.assert_told(ATTACHED)
+
+    def test_of_a_reservation_nothing(self):
+        self.reserve(self.volume())
+        self.assertEqual([], self.heard.events)
+
+    def test_complete_without_a_connector(self):
+        attachment_id = self.reserve(self.volume())
+        for _ in range(2):
+            self.complete(attachment_id)
+        self.assert_told(ATTACHED, attachment_id)
+        self.delete(attachment_id)
+        self.assert_told(ATTACHED + DETACHED, attachment_id)
+
+    def test_requests_that_come_again(self):
+        attachment_id = self.reserve(self.volume())
+        for _ in range(2):
+            self.connect(attachment_id)
+        for _ in range(2):
+            self.complete(attachment_id)
+        for _ in range(2):
+            self.delete(attachment_id)
+        self.assert_told(ATTACHED + DETACHED, attachment_id)
+
+    def test_another_connector_for_what_is_attached(self):
+        attachment_id = self.attached(self.volume())
+        self.connect(attachment_id)
+        self.assert_told([*ATTACHED, 'attach.start'], attachment_id)
+        self.complete(attachment_id)
+        self.assert_told(ATTACHED * 2, attachment_id)
+
+    def test_a_connector_that_is_refused(self):
+        self.target.faults.plan('grant', REFUSED, 3)
+        self.assert_status(500, self.create(self.volume(), connector=make.connector()))
+        self.assert_told(['attach.start', 'attach.error'])
+        attachment_id = self.reserve(self.volume())
+        for _ in range(2):
+            self.assert_status(500, self.http.as_member.put(f'/attachments/{attachment_id}', {
+                'attachment': {'connector': make.connector()}}))
+        self.assert_told(['attach.start', 'attach.error'] * 2, attachment_id)
+
+    def test_it_is_given_up_before_it_was_complete(self):
+        attachment_id = self.reserve(self.volume())
+        self.connect(attachment_id)
+        self.delete(attachment_id)
+        self.assert_told(['attach.start', 'attach.error', *DETACHED], attachment_id)
+
+    def test_a_delete_that_is_refused(self):
+        attachment_id = self.attached(self.volume())
+        self.target.faults.plan('revoke', REFUSED)
+        self.assert_status(500, self.delete(attachment_id))
+        self.assert_told([*ATTACHED, 'detach.start', 'detach.error'], attachment_id)
+        self.assert_status(200, self.delete(attachment_id))
+        self.assert_told([*ATTACHED, 'detach.start', 'detach.error', *DETACHED], attachment_id)
+
+    def test_a_delete_of_which_nobody_knows_how_it_ended(self):
+        attachment_id = self.attached(self.volume())
+        self.target.faults.plan('revoke', UNCERTAIN)
+        self.assert_status(504, self.delete(attachment_id))
+        self.assert_told([*ATTACHED, 'detach.start'], attachment_id)
+        self.assert_status(200, self.delete(attachment_id))
+        self.assert_told(ATTACHED + DETACHED, attachment_id)
+
+    def test_nobody_is_asked_and_nothing_has_happened(self):
+        attachment_id = self.reserve(self.volume())
+        self.http.managers.remove('storage-1@fake')
+        self.assert_status(504, self.http.as_member.put(f'/attachments/{attachment_id}', {
+            'attachment': {'connector': make.connector()}}))
+        self.assert_told(['attach.start'], attachment_id)
+
+    def test_by_force(self):
+        volume_id = self.volume()
+        attachment_id = self.attached(volume_id)
+        self.target.faults.plan('revoke', REFUSED)
+        self.done(volume_id, 'os-force_detach', {}, self.http.as_admin)
+        told = self.heard.of(attachment_id)
+        self.assertEqual('detach.force', told[-1])
+        self.assertEqual(['detach.start', 'detach.error', *DETACHED], told[2:-1])
+
+
+class ActionsTest(Case):
+
+    def test_os_attach(self):
+        for reserved in (False, True):
+            with self.subTest(reserved=reserved):
+                self.heard.events.clear()
+                volume_id = self.volume()
+                if reserved:
+                    self.done(volume_id, 'os-reserve')
+                for _ in range(2):
+                    self.attach(volume_id)
+                self.assert_told(ATTACHED)
+                self.done(volume_id, 'os-detach')
+                self.assert_told(ATTACHED + DETACHED)
+
+    def test_the_whole_life_of_old(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id, connector)
+        self.assertEqual([], self.heard.events)
+        self.attach(volume_id)
+        self.assert_told(ATTACHED)
+        self.done(volume_id, 'os-begin_detaching')
+        self.done(volume_id, 'os-terminate_connection', {'connector': connector})
+        self.done(volume_id, 'os-detach')
+        self.assert_told(ATTACHED + DETACHED)
+
+    def test_what_is_held_and_given_up(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id)
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual([], self.heard.events)
+
+    def test_os_attach_that_is_refused(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-update_readonly_flag', {'readonly': True})
+        self.assert_status(400, self.act(volume_id, 'os-attach', {
+            'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'}))
+        self.assertEqual([], self.heard.events)
+
+    def test_os_reset_status(self):
+        volume_id = self.volume()
+        attachment_id = self.attached(volume_id)
+        self.done(volume_id, 'os-reset_status', {'attach_status': 'detached'}, self.http.as_admin)
+        self.assert_told([*ATTACHED, *DETACHED, 'detach.force'], attachment_id)

@@ -1,0 +1,159 @@
+"""What os-attach leaves to be seen: on the volume, and on the attachment that it makes."""
+from blockattach.drivers import faults
+from blockattach.testing import make
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+
+FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
+
+
+class MetadataTest(actions.ActionsTestCase):
+    """The mode that os-attach tells is among the metadata until the attachment has ended."""
+
+    def told(self, volume_id):
+        return self.shown(volume_id)['metadata']
+
+    def each(self, end, **told):
+        """Attach, as a server without a connector and as one with; then let ``end`` end it."""
+        for connected in (False, True):
+            with self.subTest(connected=connected):
+                volume_id = self.volume()
+                connector = make.connector()
+                if connected:
+                    self.done(volume_id, 'os-reserve')
+                    self.initialize(volume_id, connector)
+                self.attach(volume_id, **told)
+                self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'},
+                                 self.told(volume_id))
+                attachment, = self.listed()
+                end(volume_id, attachment['id'], connector)
+                self.assertEqual([], self.listed())
+                self.assertEqual({'readonly': 'False'}, self.told(volume_id))
+
+    def test_delete(self):
+        self.each(lambda volume_id, attachment_id, connector: self.assert_status(
+            200, self.http.as_member.delete(f'/attachments/{attachment_id}')))
+
+    def test_delete_by_force(self):
+        self.each(lambda volume_id, attachment_id, connector: self.assert_status(
+            200, self.http.as_admin.delete(f'/attachments/{attachment_id}?force=true', None,
+                                           **FORCED)))
+
+    def test_os_detach(self):
+        for value in (None, {}, 'named'):
+            self.each(lambda volume_id, attachment_id, connector, value=value: self.done(
+                volume_id, 'os-detach',
+                {'attachment_id': attachment_id} if value == 'named' else value))
+
+    def test_os_force_detach(self):
+        self.each(lambda volume_id, attachment_id, connector: self.done(
+            volume_id, 'os-force_detach', {}, self.http.as_admin))
+
+    def test_os_force_detach_without_its_backend(self):
+        def end(volume_id, attachment_id, connector):
+            self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
+            self.done(volume_id, 'os-force_detach', {}, self.http.as_admin)
+            self.http.manager.backend.fake_target.faults.clear()
+        self.each(end)
+
+    def test_os_terminate_connection(self):
+        volume_id = self.volume()
+        connector = make.connector()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id, connector)
+        self.attach(volume_id)
+        self.done(volume_id, 'os-terminate_connection', {'connector': connector})
+        self.assertEqual(({'readonly': 'False'}, []), (self.told(volume_id), self.listed()))
+
+    def test_os_reset_status(self):
+        self.each(lambda volume_id, attachment_id, connector: self.done(
+            volume_id, 'os-reset_status', {'attach_status': 'detached'}, self.http.as_admin))
+
+    def test_a_detach_that_the_backend_refuses_leaves_it(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-reserve')
+        self.initialize(volume_id)
+        self.attach(volume_id)
+        self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
+        self.assert_status(500, self.act(volume_id, 'os-detach'))
+        self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'}, self.told(volume_id))
+
+    def test_what_is_held_meanwhile_takes_nothing_along(self):
+        volume_id = self.volume(multiattach=True)
+        self.attach(volume_id)
+        self.done(volume_id, 'os-reserve')
+        self.done(volume_id, 'os-unreserve')
+        self.assertEqual('rw', self.told(volume_id)['attached_mode'])
+
+    def test_a_read_only_volume_is_used_read_only(self):
+        volume_id = self.volume()
+        self.done(volume_id, 'os-update_readonly_flag', {'readonly': True})
+        for prepare in (lambda: None, lambda: self.done(volume_id, 'os-reserve')):
+            prepare()
+            self.assert_fault(400, "Invalid attaching mode 'rw'", self.act(
+                volume_id, 'os-attach',
+                {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'}))
+            self.assertEqual({'readonly': 'True'}, self.told(volume_id))
+        self.attach(volume_id, mode='ro')
+        self.assertEqual({'readonly': 'True', 'attached_mode': 'ro'}, self.told(volume_id))
+        self.done(volume_id, 'os-detach')
+        self.assertEqual({'readonly': 'True'}, self.told(volume_id))
+
+
+class ConnectionInfoTest(actions.ActionsTestCase):
+    """Null where os-attach told of a consumer whose host nobody knows."""
+
+    def infos(self, attachment_id, version='3.71'):
+        """What a show and a list tell."""
+        shown = self.http.as_member.get(f'/attachments/{attachment_id}', version)
+        listed = self.http.as_member.get('/attachments/detail', version)
+        self.assert_status(200, shown)
+        one, = (one for one in listed.body['attachments'] if one['id'] == attachment_id)
+        return shown.body['attachment']['connection_info'], one['connection_info']
+
+    def test_os_attach_alone(self):
+        for reserved in (False, True):
+            for told in ({'instance_uuid': base.SERVER}, {'host_name': 'h'}):
+                with self.subTest(reserved=reserved, told=told):
+                    volume_id = self.volume()
+                    if reserved:
+                        self.done(volume_id, 'os-reserve')
+                    self.done(volume_id, 'os-attach', {**told, 'mountpoint': '/dev/vdb'})
+                    row, = self.rows(volume_id)
+                    for version in ('3.27', '3.44', '3.71'):
+                        self.assertEqual((None, None), self.infos(row.id, version))
+
+    def test_what_is_reserved_or_complete_without_a_connector(self):
+        attachment_id = self.reserve(self.volume())
+        self.assertEqual(({}, {}), self.infos(attachment_id))
+        self.complete(attachment_id)
+        self.assertEqual(({}, {}), self.infos(attachment_id))
+
+    def test_once_a_connector_came(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        row, = self.rows(volume_id)
+        shown = self.connect(row.id)
+        self.assertEqual(volume_id, shown['connection_info']['volume_id'])
+
+    def test_a_connector_that_was_refused(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        row, = self.rows(volume_id)
+        before = self.shown(volume_id)
+        self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
+        reply = self.http.as_member.put(f'/attachments/{row.id}', {
+            'attachment': {'connector': make.connector()}})
+        self.assert_status(500, reply)
+        self.assertEqual((None, None), self.infos(row.id))
+        after = self.shown(volume_id)
+        self.assertEqual((before['status'], before['attachments']),
+                         (after['status'], after['attachments']))
+
+    def test_the_place_that_was_told_outlives_a_connection_of_old(self):
+        volume_id = self.volume()
+        self.attach(volume_id)
+        connector = make.connector()
+        self.initialize(volume_id, connector)
+        one, = self.shown(volume_id)['attachments']
+        self.assertEqual(('/dev/vdb', connector['host']), (one['device'], one['host_name']))

@@ -1,0 +1,317 @@
+"""Encrypted volumes: what a type says of them, who may be their consumer, and that nobody shares
+them."""
+from blockattach import failpoints
+from blockattach.db import volume_types
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.tests.api import base
+
+FACTS = {'provider': 'luks', 'control_location': 'back-end', 'cipher': 'aes-xts-plain64',
+         'key_size': 256}
+REQUIRED = {'provider': 'luks', 'control_location': 'front-end'}
+SHARED = ('<is> True', '<is> true', 'TRUE', 'yes')
+EXCLUSION = 'Multiattach cannot be used with encrypted volumes.'
+STOCK = 'provider'
+"""What cinderclient and Tempest write in the place of the encryption's id."""
+
+
+class EncryptionTestCase(base.ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.admin = self.http.as_admin
+        self.kind = make.volume_type(self.http.database, 'secret')
+        self.path = f'/types/{self.kind.id}/encryption'
+
+    def post(self, path=None, **facts):
+        return self.admin.post(path or self.path, {'encryption': facts})
+
+    def put(self, named=STOCK, **facts):
+        return self.admin.put(f'{self.path}/{named}', {'encryption': facts})
+
+    def made(self, **facts):
+        reply = self.post(**{**FACTS, **facts})
+        self.assert_status(200, reply)
+        return reply.body['encryption']
+
+    def shown(self):
+        """The encryption of the type, as it is now."""
+        reply = self.admin.get(self.path)
+        self.assert_status(200, reply)
+        return reply.body
+
+    def create_volume(self, persona=None, **fields):
+        return (persona or self.http.as_member).post(
+            '/volumes', {'volume': {'size': 1, 'volume_type': 'secret', **fields}})
+
+
+class TypeEncryptionTest(EncryptionTestCase):
+
+    def test_a_life(self):
+        self.assertEqual({}, self.shown())
+        made = self.made()
+        self.assertEqual({**FACTS, 'volume_type_id': self.kind.id,
+                          'encryption_id': made['encryption_id']}, made)
+        shown = self.shown()
+        self.assertEqual({**made, 'created_at': shown['created_at'], 'updated_at': None,
+                          'deleted': False, 'deleted_at': None}, shown)
+        for key, value in shown.items():
+            self.assertEqual({key: value}, self.admin.get(f'{self.path}/{key}').body)
+        reply = self.put(key_size=512, cipher=None)
+        self.assert_status(200, reply)
+        self.assertEqual({'encryption': {'key_size': 512, 'cipher': None}}, reply.body)
+        changed = self.shown()
+        self.assertIsNotNone(changed['updated_at'])
+        self.assertEqual({**shown, 'key_size': 512, 'cipher': None,
+                          'updated_at': changed['updated_at']}, changed)
+        reply = self.admin.delete(f'{self.path}/{STOCK}')
+        self.assert_status(202, reply)
+        self.assertEqual('', reply.text)
+        self.assertEqual({}, self.shown())
+        self.assertNotEqual(made['encryption_id'], self.made()['encryption_id'])
+
+    def test_it_is_named_by_its_id_too(self):
+        named = self.made()['encryption_id']
+        self.assert_status(200, self.put(named, control_location='front-end'))
+        self.assertEqual('front-end', self.shown()['control_location'])
+        self.assert_status(202, self.admin.delete(f'{self.path}/{named}'))
+        self.assertEqual({}, self.shown())
+
+    def test_what_need_not_be_told(self):
+        made = self.made(**dict.fromkeys(('cipher', 'key_size')))
+        self.assertEqual((None, None), (made['cipher'], made['key_size']))
+        self.admin.delete(f'{self.path}/{STOCK}')
+        reply = self.post(**REQUIRED)
+        self.assertEqual({**REQUIRED, 'cipher': None, 'key_size': None}, {
+            key: reply.body['encryption'][key] for key in FACTS})
+        self.assert_status(200, self.put())
+        self.assertEqual('luks', self.shown()['provider'])
+
+    def test_a_key_size_may_be_a_text(self):
+        self.assertEqual(256, self.made(key_size='256')['key_size'])
+        self.assertEqual({'encryption': {'key_size': 512}}, self.put(key_size='512').body)
+        self.assertEqual(512, self.shown()['key_size'])
+
+    def test_a_type_has_one(self):
+        self.made()
+        shown = self.shown()
+        self.assert_fault(400, f'Volume type encryption for type {self.kind.id} already exists.',
+                          self.post(**REQUIRED))
+        self.assertEqual(shown, self.shown())
+
+    def test_bodies_that_are_not_understood(self):
+        wrong = ({'provider': None}, {'provider': ''}, {'provider': ' '}, {'provider': 1},
+                 {'provider': 'x' * 256}, {'control_location': 'middle'},
+                 {'control_location': None}, {'control_location': 'Front-End'},
+                 {'cipher': 1}, {'cipher': 'x' * 256}, {'key_size': -1}, {'key_size': 'x'},
+                 {'key_size': 1.5}, {'key_size': 2 ** 31}, {'key_size': '9999999999'},
+                 {'key_size': True}, {'more': 1}, {'encryption_id': base.ABSENT})
+        for facts in (*wrong, {'x': 1}):
+            with self.subTest(facts=facts):
+                self.assertEqual(400, self.post(**{**FACTS, **facts}).status)
+        for missing in REQUIRED:
+            with self.subTest(missing=missing):
+                rest = {key: value for key, value in FACTS.items() if key != missing}
+                self.assert_fault(400, f"'{missing}' is a required property", self.post(**rest))
+        for body in ({}, {'encryption': None}, {'encryption': []},
+                     {'encryption': REQUIRED, 'more': 1}):
+            with self.subTest(body=body):
+                self.assertEqual(400, self.admin.post(self.path, body).status)
+        self.assertEqual({}, self.shown())
+        self.made()
+        before = self.shown()
+        for facts in wrong:
+            with self.subTest(facts=facts):
+                self.assertEqual(400, self.put(**facts).status)
+        self.assertEqual(before, self.shown())
+
+    def test_what_is_not_there(self):
+        absent = f'/types/{base.ABSENT}/encryption'
+        for reply in (self.admin.get(absent), self.post(absent, **FACTS),
+                      self.admin.get(f'{absent}/cipher'),
+                      self.admin.put(f'{absent}/{STOCK}', {'encryption': FACTS}),
+                      self.admin.delete(f'{absent}/{STOCK}')):
+            self.assert_fault(404, f'Volume type {base.ABSENT} could not be found.', reply)
+        sentence = f'Volume type encryption for type {self.kind.id} does not exist.'
+        for reply in (self.put(key_size=1), self.admin.delete(f'{self.path}/{STOCK}'),
+                      self.admin.get(f'{self.path}/cipher')):
+            self.assert_fault(404, sentence, reply)
+        other = make.encrypted_type(self.http.database).encryption.id
+        self.made()
+        before = self.shown()
+        for named in (other, base.ABSENT, 'zz'):
+            with self.subTest(named=named):
+                self.assert_fault(404, sentence, self.put(named, key_size=1))
+                self.assert_fault(404, sentence, self.admin.delete(f'{self.path}/{named}'))
+                self.assert_fault(404, sentence, self.admin.get(f'{self.path}/{named}'))
+        self.assertEqual(before, self.shown())
+
+    def test_a_type_that_is_used_keeps_its_meaning(self):
+        volume_id = self.volume(volume_type='secret')
+        self.assert_fault(400, 'Cannot create encryption specs. Volume type in use.',
+                          self.post(**FACTS))
+        self.http.as_member.delete(f'/volumes/{volume_id}')
+        self.made()
+        volume_id = self.volume(volume_type='secret')
+        before = self.shown()
+        self.assert_fault(400, 'Cannot update encryption specs. Volume type in use.',
+                          self.put(key_size=1))
+        self.assert_fault(400, 'Cannot delete encryption specs. Volume type in use.',
+                          self.admin.delete(f'{self.path}/{STOCK}'))
+        self.assertEqual(before, self.shown())
+        self.http.as_member.delete(f'/volumes/{volume_id}')
+        self.assert_status(200, self.put(key_size=1))
+        self.assert_status(202, self.admin.delete(f'{self.path}/{STOCK}'))
+
+    def test_the_type_itself_shows_nothing_of_it(self):
+        before = self.admin.get(f'/types/{self.kind.id}').body
+        self.made()
+        self.assertEqual(before, self.admin.get(f'/types/{self.kind.id}').body)
+        self.assertIn(before['volume_type'], self.admin.get('/types').body['volume_types'])
+        make.volume_type(self.http.database, 'other', extra_specs={'tier': '1'})
+        for query, names in (('?extra_specs={"tier":"1"}', ['other']),
+                             ('?extra_specs={"provider":"luks"}', []),
+                             ('?extra_specs={"encryption":"luks"}', [])):
+            found = self.admin.get(f'/types{query}').body['volume_types']
+            self.assertEqual(names, [one['name'] for one in found])
+
+    def test_it_goes_with_its_type(self):
+        self.made()
+        self.assert_status(202, self.admin.delete(f'/types/{self.kind.id}'))
+        self.assert_fault(404, f'Volume type {self.kind.id} could not be found.',
+                          self.admin.get(self.path))
+
+
+class RuleTest(EncryptionTestCase):
+    """An operator gives one right, and with it all of it or only a part."""
+
+    def test_all_of_it(self):
+        with self.fixture(**{'volume_extension:volume_type_encryption': 'role:member'}) as api:
+            path = f'/types/{make.volume_type(api.database).id}/encryption'
+            self.assert_status(200, api.as_member.post(path, {'encryption': FACTS}))
+            self.assert_status(200, api.as_member.get(path))
+            self.assert_status(202, api.as_member.delete(f'{path}/{STOCK}'))
+
+    def test_a_part_of_it(self):
+        rule = 'volume_extension:volume_type_encryption:get'
+        with self.fixture(**{rule: 'role:reader'}) as api:
+            path = f'/types/{make.encrypted_type(api.database).id}/encryption'
+            self.assert_status(200, api.as_reader.get(f'{path}/provider'))
+            self.assert_status(403, api.as_reader.delete(f'{path}/{STOCK}'))
+
+    def fixture(self, **rules):
+        return http.ApiFixture(rules=rules)
+
+
+class ExclusionTest(EncryptionTestCase):
+
+    def specs(self):
+        return self.admin.get(f'/types/{self.kind.id}/extra_specs').body['extra_specs']
+
+    def test_a_type_of_shared_volumes_is_not_encrypted(self):
+        for value in SHARED:
+            with self.subTest(value=value):
+                self.admin.post(f'/types/{self.kind.id}/extra_specs',
+                                {'extra_specs': {'multiattach': value}})
+                self.assert_fault(400, EXCLUSION, self.post(**FACTS))
+                self.assertEqual({}, self.shown())
+        self.admin.put(f'/types/{self.kind.id}/extra_specs/multiattach',
+                       {'multiattach': '<is> False'})
+        self.made()
+
+    def test_an_encrypted_type_is_not_shared(self):
+        self.made()
+        path = f'/types/{self.kind.id}/extra_specs'
+        for value in SHARED:
+            with self.subTest(value=value):
+                self.assert_fault(400, EXCLUSION, self.admin.post(
+                    path, {'extra_specs': {'tier': '1', 'multiattach': value}}))
+                self.assert_fault(400, EXCLUSION, self.admin.put(
+                    f'{path}/multiattach', {'multiattach': value}))
+                self.assertEqual({}, self.specs())
+        self.assert_status(200, self.admin.put(f'{path}/multiattach',
+                                               {'multiattach': '<is> False'}))
+        self.admin.delete(f'{self.path}/{STOCK}')
+        self.assert_status(200, self.admin.put(f'{path}/multiattach',
+                                               {'multiattach': '<is> True'}))
+
+    def test_no_volume_is_both(self):
+        """No request makes such a type; whatever did, it makes no volume."""
+        self.made()
+        for value in SHARED:
+            self.sql("INSERT INTO volume_type_extra_specs (volume_type_id, key, value) "
+                     f"VALUES ('{self.kind.id}', 'multiattach', '{value}')")
+            with self.subTest(value=value):
+                self.assert_fault(400, f'Invalid volume: {EXCLUSION}', self.create_volume())
+            self.sql('DELETE FROM volume_type_extra_specs')
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
+
+
+class WithoutRightTest(EncryptionTestCase):
+    SETTINGS = {'rules': {'volume:multiattach': '!'}}
+
+    def test_the_exclusion_is_told_before_the_right_is_asked_for(self):
+        self.made()
+        self.sql("INSERT INTO volume_type_extra_specs (volume_type_id, key, value) "
+                 f"VALUES ('{self.kind.id}', 'multiattach', '<is> True')")
+        self.assert_fault(400, EXCLUSION, self.create_volume())
+
+
+class VolumeTest(EncryptionTestCase):
+
+    def test_what_is_shown(self):
+        self.made()
+        reply = self.create_volume()
+        self.assert_status(202, reply)
+        self.assertIs(True, reply.body['volume']['encrypted'])
+        volume_id = reply.body['volume']['id']
+        plain_id = self.volume()
+        for version in ('3.0', '3.64', '3.71'):
+            with self.subTest(version=version):
+                shown = self.http.as_member.get(f'/volumes/{volume_id}', version=version)
+                self.assertIs(True, shown.body['volume']['encrypted'])
+                # The storage encrypts: there is no key that a consumer could ask for.
+                self.assertNotIn('encryption_key_id', shown.body['volume'])
+                listed = self.http.as_member.get('/volumes/detail', version=version)
+                self.assertEqual({volume_id: True, plain_id: False}, {
+                    one['id']: one['encrypted'] for one in listed.body['volumes']})
+
+    def test_how_it_is_encrypted(self):
+        self.made()
+        path = f'/volumes/{self.volume(volume_type="secret")}/encryption'
+        facts = {**FACTS, 'encryption_key_id': None}
+        for persona in (self.http.as_member, self.http.as_reader, self.admin):
+            self.assertEqual(facts, persona.get(path).body)
+            for key, value in facts.items():
+                self.assertEqual({key: value}, persona.get(f'{path}/{key}').body)
+        self.assert_status(404, self.admin.get(f'{path}/encryption_id'))
+        self.assertEqual({'encryption_key_id': None},
+                         self.admin.get(f'/volumes/{self.volume()}/encryption').body)
+
+    def test_it_is_attached_like_any_other(self):
+        """A host has nothing to decrypt."""
+        self.made()
+        volume_id = self.volume(volume_type='secret')
+        self.assertIs(False, self.connect(self.reserve(volume_id))['connection_info'][
+            'encrypted'])
+
+    def test_consumers_would_need_keys(self):
+        self.made(control_location='front-end')
+        self.assert_fault(400, 'Volumes of type secret are encrypted by their consumers',
+                          self.create_volume())
+        self.assert_fault(400, 'has no key manager', self.create_volume(self.admin))
+        self.assertEqual([], self.admin.get('/volumes?all_tenants=1').body['volumes'])
+        self.put(control_location='back-end')
+        self.assert_status(202, self.create_volume())
+
+    def test_a_type_that_changes_while_a_volume_is_asked_for(self):
+        judged = 'control.volumes.before_create'
+        self.addCleanup(failpoints.disarm, judged)
+        failpoints.arm(judged, lambda: volume_types.set_extra_specs(
+            self.http.database, self.kind.id, {'multiattach': '<is> True'}))
+        self.assert_fault(409, 'repeat the request', self.create_volume())
+        failpoints.disarm(judged)
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
+        reply = self.create_volume()
+        self.assert_status(202, reply)
+        self.assertIs(True, reply.body['volume']['multiattach'])

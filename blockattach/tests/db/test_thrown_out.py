@@ -1,0 +1,164 @@
+"""A transaction that the database throws out is begun anew, whole; nothing goes on without it."""
+import threading
+import uuid
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import clock
+from blockattach.db import pools
+from blockattach.db import quotas
+from blockattach.db import volume_queries
+from blockattach.db.models import message
+from blockattach.db.models import pool
+from blockattach.db.models import quota
+from blockattach.db.models import volume
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+SECONDS = 60
+WEIGHT = 200
+"""Rows, more than a verb writes: of two that hinder each other the lighter one is thrown out."""
+
+
+class Case(base.DatabaseTestCase):
+
+    WAITING = ''
+    """The query that counts who waits for a lock in this database."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.fixture.open()
+        self.thrown_out = []
+
+    def wait_until_it_waits(self, running):
+        """Until the verb waits for a lock; ended before that, it fails the test."""
+        watcher = self.fixture.open()
+        never = threading.Event()
+        for _ in range(SECONDS * 20):
+            with watcher.reader() as connection:
+                if connection.execute(sa.text(self.WAITING)).scalar_one():
+                    return
+            self.assertFalse(running.done(), 'it has met nobody')
+            never.wait(0.05)
+        self.fail('it waits for nobody')
+
+    def meet(self, verb, takes, then):
+        """Let a verb wait for what another transaction has taken; what it returns in the end.
+
+        :param takes: a statement of the other one
+        :param then: how the other one goes on once the verb waits for it
+        """
+        with futures.ThreadPoolExecutor(1) as threads, self.other.engine.connect() as other:
+            self.prepare(other)
+            other.execute(takes)
+            running = threads.submit(verb)
+            try:
+                self.wait_until_it_waits(running)
+                then(other)
+            finally:
+                other.rollback()
+            return running.result(SECONDS)
+
+    def prepare(self, other):
+        """What the other transaction does first."""
+
+    def reserve(self, held):
+        return lambda: attachments.reserve(self.database, attachments.Wish(
+            held.id, held.project_id), 0)
+
+    def assert_reserved_once(self, held, made):
+        self.assertEqual([made], attachment_queries.of_volume(self.database, held.id))
+        self.assertEqual('reserved', volume_queries.get(self.database, held.id).status)
+
+
+class DeadlockTest(Case):
+    """MariaDB throws out the whole transaction, what came before a savepoint too."""
+
+    KIND = database.MYSQL
+    DEADLOCK = 1213
+    WAITING = ('SELECT COUNT(*) FROM information_schema.innodb_trx JOIN '
+               'information_schema.processlist ON id = trx_mysql_thread_id '
+               "WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()")
+
+    def setUp(self):
+        super().setUp()
+        sa.event.listen(self.database.engine, 'handle_error', lambda failure: (
+            self.thrown_out.append(failure.original_exception.args[0])))
+
+    def prepare(self, other):
+        now = self.database.clock.utcnow()
+        other.execute(message.messages.insert(), [
+            {'id': str(uuid.uuid4()), 'project_id': 'p', 'event_id': 'e', 'user_message': 'm',
+             'message_level': 'ERROR', 'resource_type': 'VOLUME', 'expires_at': now,
+             'created_at': now} for _ in range(WEIGHT)])
+
+    def wants(self, held):
+        """The other one wants the volume, which the verb has locked."""
+        return lambda other: other.execute(
+            volume.volumes.select().where(volume.volumes.c.id == held.id).with_for_update())
+
+    def test_the_first_attachment_of_a_project(self):
+        held = make.volume(self.database)
+        self.database.attachment_quota = quotas.AttachmentQuota(5)
+        made = self.meet(
+            self.reserve(held),
+            quota.usages.insert().values(project_id=held.project_id,
+                                         resource=quotas.ATTACHMENTS, in_use=4),
+            self.wants(held))
+        self.assertEqual([self.DEADLOCK], self.thrown_out)
+        self.assert_reserved_once(held, made)
+        with self.database.reader() as connection:
+            self.assertEqual([1], connection.execute(
+                sa.select(quota.usages.c.in_use)).scalars().all())
+
+    def test_the_first_report_of_a_pool(self):
+        placed = make.volume(self.database, size_gb=7)
+        host, _, _ = make.POOL.partition('#')
+        with self.database.writer() as connection:
+            connection.execute(pool.pools.delete())
+        row = {column.name: None for column in pool.pools.c}
+        row |= {'name': make.POOL, 'host': host, 'availability_zone': make.ZONE,
+                'capabilities': '{}', 'provisioned_gb': 0, 'thin': False, 'multiattach': False,
+                'allocated_gb': 1, 'reported_at': clock.now()}
+        # Of several pools the first is written before the deadlock, and must be there after it.
+        names = (f'{host}#a', make.POOL)
+        self.meet(
+            lambda: pools.report(self.database, host, [(name, {}) for name in names], make.ZONE),
+            pool.pools.insert().values(**row), self.wants(placed))
+        self.assertEqual([self.DEADLOCK], self.thrown_out)
+        self.assertEqual({f'{host}#a': 0, make.POOL: 7}, {
+            one.name: one.allocated_gb for one in pools.list_all(self.database, SECONDS)})
+
+
+class SerialisationTest(Case):
+    """PostgreSQL where an operator has made transactions stricter than we need."""
+
+    KIND = database.POSTGRESQL
+    WAITING = ("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+               "wait_event_type = 'Lock'")
+
+    def setUp(self):
+        super().setUp()
+        with self.other.writer() as connection:
+            name = connection.engine.url.database
+            connection.execute(sa.text(f'ALTER DATABASE {name} SET '
+                                       "default_transaction_isolation = 'repeatable read'"))
+        # Sessions have it from their beginning.
+        self.database.close()
+
+    def test_a_volume_that_has_just_changed(self):
+        held = make.volume(self.database)
+
+        def change(other):
+            other.execute(volume.volumes.update().values(name='changed'))
+            other.commit()
+        sa.event.listen(self.database.engine, 'rollback', self.thrown_out.append)
+        made = self.meet(self.reserve(held),
+                         volume.volumes.select().where(volume.volumes.c.id == held.id)
+                         .with_for_update(), change)
+        self.assertEqual(1, len(self.thrown_out))
+        self.assert_reserved_once(held, made)

@@ -1,0 +1,255 @@
+"""Encryption of volume types: what is kept, what a type in use refuses, and many at once."""
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import volume_queries
+from blockattach.db import volume_type_encryptions as encryptions
+from blockattach.db import volume_types
+from blockattach.db import volumes
+from blockattach.domain import volume_lifecycle
+from blockattach.domain import volume_type
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.tests.db import test_races
+
+SHARED = {'multiattach': '<is> True'}
+ROUNDS = 10
+MANY = 8
+
+
+@base.on_chosen_databases
+class LifeTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.kind = make.volume_type(self.database)
+
+    def create(self, kind=None, cipher='aes-xts-plain64', key_size=256):
+        return encryptions.create(self.database, (kind or self.kind).id, 'luks',
+                                  volume_type.FRONT_END, cipher, key_size)
+
+    def rows(self):
+        """All there ever were: the type, whether it is deleted, and when."""
+        with self.database.reader() as connection:
+            return connection.execute(sa.text(
+                'SELECT volume_type_id, deleted, deleted_at, live_volume_type_id '
+                'FROM volume_type_encryptions ORDER BY created_at')).all()
+
+    def test_what_was_written_is_read(self):
+        self.assertIsNone(encryptions.find(self.database, self.kind.id))
+        made = self.create()
+        self.assertEqual(
+            (self.kind.id, 'luks', 'front-end', 'aes-xts-plain64', 256, None),
+            (made.volume_type_id, made.provider, made.control_location, made.cipher,
+             made.key_size, made.updated_at))
+        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+        self.assertEqual(made, volume_types.get(self.database, self.kind.id).encryption)
+        self.assertIsNone(make.volume_type(self.database).encryption)
+
+    def test_a_type_has_one(self):
+        first = self.create()
+        with self.assertRaisesRegex(errors.VolumeTypeEncryptionExists,
+                                    f'for type {self.kind.id} already exists'):
+            self.create()
+        self.assertEqual(first, encryptions.find(self.database, self.kind.id))
+
+    def test_what_is_not_named_stays(self):
+        made = self.create()
+        other = self.create(make.volume_type(self.database))
+        encryptions.update(self.database, self.kind.id, made.id, {'cipher': None})
+        encryptions.update(self.database, self.kind.id, None, {'key_size': 512})
+        found = encryptions.find(self.database, self.kind.id)
+        self.assertEqual((made.id, 'luks', 'front-end', None, 512),
+                         (found.id, found.provider, found.control_location, found.cipher,
+                          found.key_size))
+        self.assertIsNotNone(found.updated_at)
+        self.assertEqual(other, encryptions.find(self.database, other.volume_type_id))
+
+    def test_a_removed_one_is_history_and_another_may_follow(self):
+        first = self.create()
+        encryptions.delete(self.database, self.kind.id, first.id)
+        self.assertIsNone(encryptions.find(self.database, self.kind.id))
+        self.assertIsNone(volume_types.get(self.database, self.kind.id).encryption)
+        second = self.create()
+        self.assertNotEqual(first.id, second.id)
+        gone, live = self.rows()
+        self.assertEqual((True, None), (bool(gone.deleted), gone.live_volume_type_id))
+        self.assertIsNotNone(gone.deleted_at)
+        self.assertEqual((False, None, self.kind.id),
+                         (bool(live.deleted), live.deleted_at, live.live_volume_type_id))
+
+    def test_it_goes_with_its_type(self):
+        self.create()
+        volume_types.delete(self.database, self.kind.id)
+        self.assertIsNone(encryptions.find(self.database, self.kind.id))
+        [gone] = self.rows()
+        self.assertTrue(gone.deleted)
+        self.assertIsNotNone(gone.deleted_at)
+
+    def test_what_is_not_there(self):
+        acts = {'update': lambda type_id, named: encryptions.update(
+                    self.database, type_id, named, {'key_size': 1}),
+                'delete': lambda type_id, named: encryptions.delete(
+                    self.database, type_id, named)}
+        for name, act in acts.items():
+            with self.subTest(name):
+                with self.assertRaisesRegex(errors.VolumeTypeEncryptionNotFound,
+                                            f'for type {self.kind.id} does not exist'):
+                    act(self.kind.id, None)
+                with self.assertRaises(errors.VolumeTypeNotFound):
+                    act('nowhere', None)
+        with self.assertRaises(errors.VolumeTypeNotFound):
+            encryptions.create(self.database, 'nowhere', 'luks', volume_type.BACK_END)
+        made = self.create()
+        another = self.create(make.volume_type(self.database))
+        for name, act in acts.items():
+            with self.subTest(name), self.assertRaises(errors.VolumeTypeEncryptionNotFound):
+                act(self.kind.id, another.id)
+        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+
+    def test_a_type_that_a_live_volume_uses_keeps_its_meaning(self):
+        volume = make.volume(self.database, kind=self.kind)
+        with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot create encryption specs. '
+                                                            'Volume type in use.$'):
+            self.create()
+        self.remove(volume)
+        made = self.create()
+        volume = make.volume(self.database, kind=volume_types.get(self.database, self.kind.id))
+        with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot update encryption specs. '):
+            encryptions.update(self.database, self.kind.id, None, {'key_size': 1})
+        with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot delete encryption specs. '):
+            encryptions.delete(self.database, self.kind.id, None)
+        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+        self.remove(volume)
+        encryptions.delete(self.database, self.kind.id, None)
+
+    def remove(self, volume):
+        told = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, told.generation)
+
+
+@base.on_chosen_databases
+class ExclusionTest(base.DatabaseTestCase):
+
+    def test_a_type_of_shared_volumes_is_not_encrypted(self):
+        for value in ('<is> True', '<is> true', 'TRUE', 'yes'):
+            kind = make.volume_type(self.database, extra_specs={'multiattach': value})
+            with self.subTest(value):
+                with self.assertRaises(errors.EncryptedMultiattach):
+                    encryptions.create(self.database, kind.id, 'luks', volume_type.BACK_END)
+                self.assertIsNone(encryptions.find(self.database, kind.id))
+
+    def test_an_encrypted_type_is_not_shared(self):
+        kind = make.encrypted_type(self.database)
+        for value in ('<is> True', '<is> true', 'TRUE', 'yes'):
+            with self.subTest(value):
+                with self.assertRaises(errors.EncryptedMultiattach):
+                    volume_types.set_extra_specs(self.database, kind.id,
+                                                 {'multiattach': value, 'other': '1'})
+                self.assertEqual(kind, volume_types.get(self.database, kind.id))
+
+    def test_one_may_follow_the_other(self):
+        kind = make.volume_type(self.database, multiattach=True)
+        volume_types.set_extra_specs(self.database, kind.id, {'multiattach': '<is> False'})
+        encryptions.create(self.database, kind.id, 'luks', volume_type.BACK_END)
+        volume_types.set_extra_specs(self.database, kind.id, {'multiattach': 'no', 'tier': '1'})
+        encryptions.delete(self.database, kind.id, None)
+        volume_types.set_extra_specs(self.database, kind.id, SHARED)
+
+
+@base.on_chosen_databases
+class VolumeTest(base.DatabaseTestCase):
+    """What a volume has of its type, as it was judged."""
+
+    def draft(self, kind):
+        return volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})
+
+    def test_a_volume_is_encrypted_as_its_type_is(self):
+        kind = make.encrypted_type(self.database)
+        self.assertIs(True, make.volume(self.database, kind=kind).encrypted)
+        self.assertIs(False, make.volume(self.database).encrypted)
+
+    def test_a_type_that_is_not_what_was_judged(self):
+        changes = {
+            'shared': lambda kind: volume_types.set_extra_specs(self.database, kind.id, SHARED),
+            'encrypted': lambda kind: encryptions.create(
+                self.database, kind.id, 'luks', volume_type.FRONT_END),
+            'changed': lambda kind: encryptions.update(
+                self.database, kind.id, None, {'control_location': volume_type.FRONT_END}),
+            'plain': lambda kind: encryptions.delete(self.database, kind.id, None)}
+        for name, change in changes.items():
+            kind = make.encrypted_type(self.database) if name in (
+                'changed', 'plain') else make.volume_type(self.database)
+            change(kind)
+            with self.subTest(name), self.assertRaisesRegex(errors.VolumeTypeChanged, kind.id):
+                volumes.create(self.database, self.draft(kind), 60)
+        self.assertEqual(0, volume_queries.count(self.database, volume_queries.Filters(None)))
+
+    def test_a_type_that_is_called_another_name_is_the_same(self):
+        kind = make.encrypted_type(self.database)
+        volume_types.update(self.database, kind.id, 'other', 'words', False)
+        self.assertTrue(volumes.create(self.database, self.draft(kind), 60).encrypted)
+
+    def test_a_type_that_is_gone(self):
+        kind = make.volume_type(self.database)
+        volume_types.delete(self.database, kind.id)
+        with self.assertRaises(errors.VolumeTypeNotFound):
+            volumes.create(self.database, self.draft(kind), 60)
+
+
+@base.on_every_database
+class RaceTest(test_races.Case):
+
+    def encrypt(self, kind):
+        return lambda database: encryptions.create(database, kind.id, 'luks',
+                                                   volume_type.BACK_END)
+
+    def share(self, kind):
+        return lambda database: volume_types.set_extra_specs(database, kind.id, SHARED)
+
+    def use(self, kind):
+        return lambda database: make.volume(database, kind=kind,
+                                            own_status=volume_lifecycle.OwnStatus.CREATING)
+
+    def test_a_type_becomes_encrypted_or_shared(self):
+        for _ in range(ROUNDS):
+            kind = make.volume_type(self.database)
+            encrypted, shared = self.at_once([self.encrypt(kind), self.share(kind)])
+            now = volume_types.get(self.database, kind.id)
+            refusals = [isinstance(answer, errors.EncryptedMultiattach)
+                        for answer in (encrypted, shared)]
+            self.assertIn(refusals, ([True, False], [False, True]), (encrypted, shared))
+            self.assertEqual(refusals, [now.encryption is None, now.extra_specs == {}])
+
+    def test_of_many_one_encrypts(self):
+        kind = make.volume_type(self.database)
+        made, refused = self.split(self.at_once([self.encrypt(kind)] * MANY))
+        self.assertEqual([errors.VolumeTypeEncryptionExists] * (MANY - 1), refused)
+        self.assertEqual(made, [volume_types.get(self.database, kind.id).encryption])
+
+    def test_volumes_are_what_their_type_says(self):
+        for change in (self.encrypt, self.share):
+            for _ in range(ROUNDS):
+                kind = make.volume_type(self.database)
+                *answers, changed = self.at_once([*[self.use(kind)] * MANY, change(kind)])
+                made, refused = self.split(answers)
+                with self.subTest(made=len(made)):
+                    if isinstance(changed, Exception):
+                        self.assertIsInstance(changed, errors.VolumeTypeInUse)
+                        self.assertEqual([], refused)
+                        self.assertEqual({(False, False)}, {
+                            (volume.encrypted, volume.multiattach) for volume in made})
+                    else:
+                        self.assertEqual([errors.VolumeTypeChanged] * MANY, refused)
+
+    def test_a_type_goes_or_has_volumes(self):
+        for _ in range(ROUNDS):
+            kind = make.volume_type(self.database)
+            *answers, gone = self.at_once([*[self.use(kind)] * MANY, lambda database, kind=kind:
+                                           volume_types.delete(database, kind.id)])
+            made, refused = self.split(answers)
+            if isinstance(gone, Exception):
+                self.assertEqual((MANY, 'Target volume type is still in use.'),
+                                 (len(made), str(gone)))
+            else:
+                self.assertEqual([errors.VolumeTypeNotFound] * MANY, refused)

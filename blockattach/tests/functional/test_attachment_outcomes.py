@@ -1,0 +1,285 @@
+"""How what was begun ends, whoever ends it: the row, the world, the user."""
+import re
+
+from blockattach import failpoints
+from blockattach.db import attachments
+from blockattach.db import messages
+from blockattach.db import paging
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import messages as texts
+from blockattach.drivers import faults
+from blockattach.testing import make
+from blockattach.testing import notifications
+from blockattach.tests.functional import base
+from blockattach.tests.functional import lives
+
+S = lifecycle.State
+RW = lives.RW
+REFUSED = faults.Fault.REFUSED
+UNCERTAIN = (faults.Fault.UNCERTAIN_BEFORE, faults.Fault.UNCERTAIN_AFTER)
+ATTACHED = ['attach.start', 'attach.end']
+DETACHED = ['detach.start', 'detach.end']
+STEPS = 150
+
+
+class OutcomeCase(lives.WorldTestCase):
+
+    def a_world(self):
+        self.heard = notifications.Heard()
+        return super().a_world(self.heard)
+
+    def told(self, row):
+        return self.heard.of(row.id)
+
+    def messages(self, volume):
+        """What the user is told of a volume: events and sentences."""
+        return [(one.event_id, one.user_message) for one in messages.list_page(
+            self.world.database, make.PROJECT, {'resource_uuid': volume.id}, paging.Page())]
+
+    def plan(self, method, *planned):
+        for fault in planned:
+            self.world.target.faults.plan(method, fault)
+
+    def the_message(self, volume, text, reason):
+        [(event_id, sentence)] = self.messages(volume)
+        self.assertEqual(text.event_id, event_id)
+        self.assertEqual(f'{text.user_message} {reason}', sentence)
+
+
+class ReconcileEndsItTest(OutcomeCase):
+    """What one process has begun another one ends, and tells of."""
+
+    def test_a_detach(self):
+        for fault in UNCERTAIN:
+            row = self.world.attached(self.world.volume(), 'a')
+            self.plan('revoke', fault)
+            lives.outcome(self.world.delete, row)
+            self.assertEqual([*ATTACHED, 'detach.start'], self.told(row))
+            self.world.look()
+            self.assertEqual(ATTACHED + DETACHED, self.told(row))
+
+    def test_an_attach_goes_on(self):
+        for fault in UNCERTAIN:
+            row = self.world.reserve(self.world.volume())
+            self.plan('grant', fault)
+            lives.outcome(self.world.update, row, 'a')
+            self.world.look()
+            self.assertEqual((S.CONNECTED, ['attach.start']),
+                             (self.world.again(row).state, self.told(row)))
+            self.world.control.complete(self.world.caller, row)
+            self.assertEqual(ATTACHED, self.told(row))
+
+    def test_an_attach_that_nobody_knows(self):
+        for fault in UNCERTAIN:
+            volume = self.world.volume()
+            self.plan('grant', fault)
+            lives.outcome(self.world.create, volume, 'a')
+            [row] = self.world.rows(volume)
+            self.world.look()
+            self.assertEqual(['attach.start', 'attach.error', *DETACHED], self.told(row))
+
+    def test_after_a_death_at_each_point(self):
+        for point, begin, expected in (
+                ('control.attachments.after_reserve', self.create,
+                 ['attach.start', 'attach.error', *DETACHED]),
+                ('volume.attachments.before_grant', self.create,
+                 ['attach.start', 'attach.error', *DETACHED]),
+                ('volume.attachments.after_grant', self.create,
+                 ['attach.start', 'attach.error', *DETACHED]),
+                ('control.attachments.after_connect_intent', self.update, ['attach.start']),
+                ('volume.attachments.after_grant', self.update, ['attach.start']),
+                ('control.attachments.after_disconnect_intent', self.delete, ATTACHED + DETACHED),
+                ('volume.attachments.before_revoke', self.delete, ATTACHED + DETACHED),
+                ('volume.attachments.after_revoke', self.delete, ATTACHED + DETACHED)):
+            with self.subTest(point=point, begin=begin):
+                act = begin(self.world.volume())
+                failpoints.arm(point, lives.die)
+                try:
+                    self.assertRaises(lives.Death, act)
+                finally:
+                    failpoints.disarm(point)
+                known = {payload['attachment']['id'] for _, payload in self.heard.events}
+                self.world.begin_life()
+                self.world.life.look()
+                [told] = [self.heard.of(one) for one in known]
+                self.assertEqual(expected, told)
+                self.heard.events.clear()
+
+    def create(self, volume):
+        return lambda: self.world.create(volume, 'a')
+
+    def update(self, volume):
+        row = self.world.reserve(volume)
+        return lambda: self.world.update(row, 'a')
+
+    def delete(self, volume):
+        row = self.world.attached(volume, 'a')
+        return lambda: self.world.delete(row)
+
+
+class RefusedTest(OutcomeCase):
+    """The backend refuses finally; how it stands depends on whether somebody waits for it."""
+
+    def test_an_attach_while_its_caller_waits(self):
+        volume = self.world.volume()
+        row = self.world.reserve(volume)
+        self.plan('grant', REFUSED)
+        self.assertTrue(lives.outcome(self.world.update, row, 'a').final)
+        now = self.world.again(row)
+        self.assertEqual((S.RESERVED, 'grant refused as planned'), (now.state, now.last_error))
+        self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
+
+    def test_an_attach_that_nobody_waits_for_any_more(self):
+        for fault in UNCERTAIN:
+            volume = self.world.volume()
+            row = self.world.reserve(volume)
+            self.plan('grant', fault, REFUSED)
+            lives.outcome(self.world.update, row, 'a')
+            self.world.look()
+            now = self.world.again(row)
+            self.assertEqual((S.ERROR_ATTACHING, 'grant refused as planned'),
+                             (now.state, now.last_error))
+            self.assertEqual(('reserved', {}),
+                             (self.world.shown(volume).status, self.world.let_in(volume)))
+            self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
+            self.assertEqual(['attach.start', 'attach.error'], self.told(row))
+            self.assert_agree()
+            # It is left alone from now on, until somebody says what to do.
+            self.world.look()
+            self.assertEqual(now, self.world.again(row))
+            if fault is UNCERTAIN[0]:
+                self.assertEqual(S.CONNECTED, self.world.update(row, 'a').state)
+            self.world.delete(row)
+            self.assertEqual([], self.world.rows(volume))
+            self.assert_agree()
+
+    def test_a_move_to_another_host_that_nobody_waits_for_any_more(self):
+        """Who used it goes on: the host before never lost its session."""
+        volume = self.world.volume()
+        row = self.world.attached(volume, 'old')
+        self.plan('grant', UNCERTAIN[1], REFUSED)
+        lives.outcome(self.world.update, row, 'new')
+        self.world.look()
+        now = self.world.again(row)
+        self.assertEqual((S.ATTACHED, row.initiator), (now.state, now.initiator))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
+        self.assertEqual([*ATTACHED, 'attach.start', 'attach.error'], self.told(row))
+        self.assert_agree()
+
+    def test_what_is_only_held_stays_held(self):
+        """The legacy actions' row, which no client sees: nobody could mend it."""
+        volume = self.world.volume()
+        held = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
+            volume.id, volume.project_id, hidden=True))
+        self.plan('grant', UNCERTAIN[1], REFUSED)
+        lives.outcome(self.world.control.let_in, self.world.caller, volume, held,
+                      lives.connector('a'))
+        self.world.look()
+        now = self.world.again(held)
+        self.assertEqual((S.RESERVED, None), (now.state, now.initiator))
+        self.assertEqual([], self.heard.events)
+        self.assert_agree()
+
+    def test_a_detach_while_its_caller_waits(self):
+        volume = self.world.volume()
+        row = self.world.attached(volume, 'a')
+        self.plan('revoke', REFUSED)
+        self.assertTrue(lives.outcome(self.world.delete, row).final)
+        now = self.world.again(row)
+        self.assertEqual((S.ATTACHED, 'revoke refused as planned'), (now.state, now.last_error))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.the_message(volume, texts.DETACH_FAILED, 'revoke refused as planned')
+
+    def test_a_detach_that_nobody_waits_for_any_more(self):
+        for fault in UNCERTAIN:
+            volume = self.world.volume(multiattach=True)
+            other = self.world.attached(volume, 'other')
+            row = self.world.attached(volume, 'a')
+            self.plan('revoke', fault, REFUSED, REFUSED, REFUSED)
+            lives.outcome(self.world.delete, row)
+            self.world.look()
+            now = self.world.again(row)
+            self.assertEqual((S.ERROR_DETACHING, 'revoke refused as planned'),
+                             (now.state, now.last_error))
+            self.the_message(volume, texts.DETACH_FAILED, 'revoke refused as planned')
+            self.assertEqual([*ATTACHED, 'detach.start', 'detach.error'], self.told(row))
+            self.assertEqual(('in-use', other), (self.world.shown(volume).status,
+                                                 self.world.again(other)))
+            # A delete that is refused again leaves it so; one that is not ends it.
+            self.world.target.faults.clear()
+            self.plan('revoke', REFUSED)
+            lives.outcome(self.world.delete, row)
+            self.assertEqual(S.ERROR_DETACHING, self.world.again(row).state)
+            self.world.delete(row)
+            self.assertEqual([other], self.world.rows(volume))
+            self.assertEqual([*ATTACHED, *['detach.start', 'detach.error'] * 2, *DETACHED],
+                             self.told(row))
+            self.assert_agree()
+
+
+class WalkTest(OutcomeCase):
+    """Whatever happens in whatever order: all that starts ends once."""
+
+    HOSTS = ('a', 'b', 'c')
+
+    def test_all_that_starts_ends_once(self):
+        chance = self.random()
+        volumes = [self.world.volume(multiattach=True) for _ in range(2)]
+        for _ in range(STEPS):
+            self.step(chance, chance.choice(volumes))
+        self.world.target.faults.clear()
+        self.world.look()
+        for volume in volumes:
+            for row in self.world.rows(volume):
+                self.world.delete(row)
+        self.assert_agree()
+        ids = {payload['attachment']['id'] for _, payload in self.heard.events}
+        self.assertGreater(len(ids), 5)
+        for attachment_id in ids:
+            under_way = set()
+            for word in self.heard.of(attachment_id):
+                what, how = word.split('.')
+                if how == 'force':
+                    continue
+                self.assertEqual(how == 'start', what not in under_way,
+                                 self.heard.of(attachment_id))
+                under_way ^= {what}
+            self.assertEqual(set(), under_way, self.heard.of(attachment_id))
+
+    def step(self, chance, volume):
+        if chance.random() < 0.4:
+            self.plan(chance.choice(('grant', 'revoke')), chance.choice((REFUSED, *UNCERTAIN)))
+        rows = self.world.rows(volume)
+        acts = [lambda: self.world.create(volume, chance.choice(self.HOSTS)),
+                lambda: self.world.reserve(volume), self.world.look]
+        if rows:
+            row = chance.choice(rows)
+            acts += [lambda: self.world.update(row, chance.choice(self.HOSTS)),
+                     lambda: self.world.control.complete(self.world.caller, row),
+                     lambda: self.world.delete(row),
+                     lambda: self.world.control.delete(self.world.caller, row, force=True)] * 2
+        lives.outcome(chance.choice(acts))
+
+
+class ServiceTest(base.StackTestCase):
+    """The service as it is run: each part tells of what it does."""
+
+    SETTINGS = '[oslo_messaging_notifications]\ndriver = log\n'
+
+    def test_a_life(self):
+        service = self.a_stack(settings=self.SETTINGS)
+        api = base.Api(service.endpoint)
+        volume_id = self.a_volume(api)
+        status, made = api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.instance('a'),
+            'connector': base.connector('a')}})
+        self.assertEqual(200, status, made)
+        attachment = f'/attachments/{made["attachment"]["id"]}'
+        self.assertEqual(204, api.ask('POST', f'{attachment}/action', {'os-complete': {}})[0])
+        self.assertEqual(200, api.ask('DELETE', attachment)[0])
+        # A line stands in the log and in what the process has written besides.
+        told = dict.fromkeys(re.findall(
+            r'"message_id": "([^"]+)".*"event_type": "volume\.([a-z.]+)"', service.log_text()))
+        self.assertEqual(ATTACHED + DETACHED, [word for _, word in told])
+        self.assertNotIn('auth_password', service.log_text())

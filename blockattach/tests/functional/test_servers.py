@@ -1,0 +1,79 @@
+"""Servers of one's own: they come up, keep their data over a crash, and leave nothing behind."""
+import os
+import socket
+import unittest
+
+import kombu
+import sqlalchemy as sa
+
+from blockattach.testing import servers
+
+
+def made(kind):
+    """One of its own; skips, or fails in CI, where its programs are missing."""
+    try:
+        return servers.EXPECTED[kind].own()
+    except servers.CannotStart as exc:
+        if os.environ.get('CI') == 'true':
+            raise
+        raise unittest.SkipTest(str(exc)) from exc
+
+
+class ServersTest(unittest.TestCase):
+
+    def check_leaves_nothing(self, server):
+        server.close()
+        self.assertFalse(server.directory.exists())
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection((servers.LOOPBACK, server.port), timeout=5).close()
+
+    def check_keeps_rows(self, kind):
+        server = made(kind)
+        self.addCleanup(server.close)
+        server.start()
+        engine = sa.create_engine(server.url, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            connection.exec_driver_sql('CREATE DATABASE kept')
+        for end in (server.stop, server.kill):
+            end()
+            with self.assertRaises(sa.exc.OperationalError):
+                engine.connect()
+            server.start()
+            with engine.connect() as connection, self.assertRaises(sa.exc.DBAPIError):
+                connection.exec_driver_sql('CREATE DATABASE kept')
+        self.check_leaves_nothing(server)
+
+    def test_mariadb(self):
+        self.check_keeps_rows(servers.MYSQL)
+
+    def test_postgresql(self):
+        self.check_keeps_rows(servers.POSTGRESQL)
+
+    def test_rabbitmq(self):
+        server = made(servers.RABBITMQ)
+        self.addCleanup(server.close)
+        url = server.url.replace('rabbit://', 'amqp://', 1)
+        for end in (server.stop, server.kill):
+            server.start()
+            with kombu.Connection(url, connect_timeout=30) as broker:
+                kombu.Queue('kept', channel=broker.channel(), durable=True).queue_declare()
+            end()
+        server.start()
+        with kombu.Connection(url, connect_timeout=30) as broker:
+            kombu.Queue('kept', channel=broker.channel()).queue_declare(passive=True)
+        self.check_leaves_nothing(server)
+
+
+class ExpectedTest(unittest.TestCase):
+
+    def test_silence_says_where_nobody_is(self):
+        port = servers.free_port()
+        variable = servers.EXPECTED[servers.MYSQL].variable
+        before = os.environ.get(variable)
+        os.environ[variable] = f'mysql+pymysql://root@127.0.0.1:{port}/'
+        try:
+            self.assertIn(f'no mysql at 127.0.0.1:{port}', servers.why_silent(servers.MYSQL))
+        finally:
+            del os.environ[variable]
+            if before is not None:
+                os.environ[variable] = before
