@@ -5,7 +5,7 @@ from blockattach.conformance import store_base
 from blockattach.drivers import base
 from blockattach.drivers import capabilities
 
-_NOTHING = bytes(4096)
+_NOTHING = b'\0' * 4096
 
 
 class SnapshotContract(store_base.StoreBase):

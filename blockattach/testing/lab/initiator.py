@@ -1,13 +1,9 @@
 """A guest's kernel as a host: open-iscsi logs in, and the disk is there."""
 from blockattach.testing.lab import guest as guests
 
-# A session that was cut gives up after so many seconds, not after two minutes.
-_REPLACEMENT_TIMEOUT = 3
-
-_START = f"""
+_START = """
 set -e
-sed -i 's/^\\(node.session.timeo.replacement_timeout =\\).*/\\1 {_REPLACEMENT_TIMEOUT}/' \\
-    /etc/iscsi/iscsid.conf
+sed -i "s/^\\(node.session.timeo.replacement_timeout =\\).*/\\1 $1/" /etc/iscsi/iscsid.conf
 mkdir -p /run/lock/iscsi
 iscsid
 """
@@ -21,9 +17,13 @@ class Initiator:
         # As init.sh writes it.
         self.name = f'iqn.2026-01.org.example:{guest.name}'
 
-    def start(self) -> None:
-        """Start iscsid; once after each start of the guest."""
-        self.guest.run('sh', '-c', _START)
+    def start(self, replacement_timeout: int = 3) -> None:
+        """Start iscsid; once after each start of the guest.
+
+        :param replacement_timeout: the seconds after which who reads from a session that was cut
+            is told so; open-iscsi's own are two minutes
+        """
+        self.guest.run('sh', '-c', _START, 'sh', str(replacement_timeout))
 
     def login(self, portal: str, iqn: str, username: str, password: str, lun: int = 0) -> str:
         """Log in by CHAP; the path of the disk. ``portal`` is address:port.

@@ -329,6 +329,33 @@ class UncertainTest(LvmTest):
                      self.volume(), kind=errors.BackendUncertain)
 
 
+    def test_a_refusal_half_way_is_no_proof_that_nothing_happened(self):
+        volume = self.volume()
+        snapshot = self.snapshot(volume)
+        store = self.machine.store('thick')
+        store.create(volume)
+        store.create_snapshot(snapshot)
+        self.machine.fault('lvchange', f'Logical volume vg/_{snapshot.name} in use.')
+        self.refuses('left half-way: .* in use', store.delete_snapshot, snapshot,
+                     kind=errors.BackendUncertain)
+        self.machine.fault('lvchange', None)
+        self.refuses('what is left of a deleted snapshot', store.revert, snapshot)
+        store.delete_snapshot(snapshot)
+        store.delete(volume)
+        self.assertEqual({POOL, 'deleted'}, {name if name == POOL else name.partition('-')[0]
+                                             for name in self.machine.volumes()})
+
+    def test_a_revert_of_a_volume_taken_in_the_last_moment_leaves_all_as_it_was(self):
+        store, volume = self.machine.store('thin'), self.volume()
+        snapshot = self.snapshot(volume)
+        store.create(volume)
+        store.create_snapshot(snapshot)
+        before = self.machine.dump()
+        self.machine.fault('lvchange', f'Logical volume vg/{volume.name} in use.')
+        self.refuses('in use', store.revert, snapshot)
+        self.assertEqual(before, self.machine.dump())
+
+
 class WipeTest(LvmTest):
 
     def test_a_deleted_thick_volume_is_hidden_at_once_and_wiped_later(self):
@@ -364,6 +391,13 @@ class WipeTest(LvmTest):
         for name in set(self.machine.volumes()) - {POOL, volume.name}:
             store.delete_snapshot(base.StoredSnapshot('x', name.removeprefix('_'), volume))
         store.delete(volume)
+        self.assertEqual({POOL}, set(self.machine.volumes()))
+
+    def test_what_waited_goes_at_once_when_clearing_is_switched_off(self):
+        store, volume = self.machine.store('thick'), self.volume()
+        store.create(volume)
+        store.delete(volume)
+        self.machine.store('thick', clear_bandwidth=0).wipe()
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
     def test_what_fails_is_logged_once_and_taken_up_again_a_minute_later(self):

@@ -1,28 +1,11 @@
-"""The kit for targets on the real LIO, in a guest of its own; and what outlives a power cut."""
-import re
-
+"""The LIO driver and power cuts, and hosts whose kernel is logged in. Its kit: test_kits."""
 from blockattach import units
 from blockattach.testing.lab import guest
 from blockattach.testing.lab import initiator
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
 
-KIT = 'blockattach.tests.lab.lio_kit'
 MODULES = (*guest.STORAGE, 'loop')
-# For what needs a minute on an idle machine.
-TIMEOUT = 900.0
-
-
-class KitTest(base.LabTestCase):
-
-    def test_every_behaviour(self):
-        machine = self.a_guest('lio', modules=MODULES, memory='1G')
-        machine.start()
-        done = machine.run('python', '-m', 'unittest', '-v', KIT, timeout=TIMEOUT, check=False)
-        told = re.findall(r'^conformance: .*', done.output + done.errors, re.MULTILINE)
-        self.report('lio-kit', ''.join(f'{line}\n' for line in told))
-        self.assertEqual(0, done.code, f'{done.output}\n{done.errors}')
-        self.assertNotIn('BUG:', machine.console())
 
 
 class PowerCutTest(base.LabTestCase):

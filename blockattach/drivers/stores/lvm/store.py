@@ -1,6 +1,8 @@
 """What thin and thick volumes have in common."""
 import abc
+import contextlib
 import socket
+from collections.abc import Iterator
 
 from oslo_log import log as oslo_log
 
@@ -121,6 +123,15 @@ class LvmStore(base.VolumeStore):
         """After a reboot it may have no device yet."""
         if not found.active:
             self._group.do(lvm.activate, found.name)
+
+    @contextlib.contextmanager
+    def _begun(self, name: str) -> Iterator[None]:
+        """From here on a refusal proves no more that nothing happened."""
+        try:
+            yield
+        except errors.BackendRefused as exc:
+            raise errors.BackendUncertain(
+                reason=f'{self._group.name}/{name} was left half-way: {exc}') from exc
 
     def _fits(self, size: int, volume: base.StoredVolume, source: str) -> int:
         """The size of a volume that is to hold ``size`` bytes of another one, in bytes."""

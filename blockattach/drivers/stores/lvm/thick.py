@@ -82,12 +82,12 @@ class ThickStore(store.LvmStore):
             else:
                 self._activate(present)
             self._copy(content, copied, origin.size, names.unfinished(volume), size)
+            self._discard(self._existing(self._group.content(), copied))
+            failpoints.point('drivers.lvm.between_copy_and_name')
+            self._group.do(lvm.rename, names.unfinished(volume), volume.name)
         except errors.BackendRefused:
             self._clean(self._group.content(), volume)
             raise
-        self._discard(self._existing(self._group.content(), copied))
-        failpoints.point('drivers.lvm.between_copy_and_name')
-        self._group.do(lvm.rename, names.unfinished(volume), volume.name)
         LOG.info('Thick volume is cloned%s',
                  log.fields(volume_id=volume.id, source_volume_id=source.id))
 
@@ -102,10 +102,10 @@ class ThickStore(store.LvmStore):
         self._activate(found)
         try:
             self._copy(content, found.name, origin.size, names.unfinished(volume), size)
+            self._group.do(lvm.rename, names.unfinished(volume), volume.name)
         except errors.BackendRefused:
             self._clean(self._group.content(), volume)
             raise
-        self._group.do(lvm.rename, names.unfinished(volume), volume.name)
         LOG.info('Thick snapshot is cloned%s',
                  log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
@@ -122,7 +122,8 @@ class ThickStore(store.LvmStore):
         self._not_in_use(origin)
         for needed in (origin, found):
             self._activate(needed)
-        self._fill(found.name, origin.name, origin.size)
+        with self._begun(origin.name):
+            self._fill(found.name, origin.name, origin.size)
         LOG.info('Thick volume is reverted%s',
                  log.fields(volume_id=snapshot.volume.id, snapshot_id=snapshot.id))
 
@@ -207,8 +208,14 @@ class ThickStore(store.LvmStore):
         if not self._lvm.clear_bandwidth:
             self._group.do(lvm.remove, found.name)
             return
-        if found.origin:
-            self._group.do(lvm.split_snapshot, found.name)
+        if not found.origin:
+            self._hide(found)
+            return
+        self._group.do(lvm.split_snapshot, found.name)
+        with self._begun(found.name):
+            self._hide(found)
+
+    def _hide(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.deactivate, found.name)
         self._group.do(lvm.rename, found.name, names.deleted(found.name))
         self._wiper.poke()

@@ -84,16 +84,16 @@ class ThinStore(store.LvmStore):
             self._remove(content, unfinished)
             self._make_room(content, found.size)
             self._copy(origin, unfinished, found.size)
-            self._group.do(lvm.deactivate, volume.name)
-            self._group.do(lvm.rename, volume.name, names.deleted(volume.name))
+            self._hide(volume)
             failpoints.point('drivers.lvm.between_names')
         else:
             self._existing(content, unfinished)
-        self._group.do(lvm.rename, unfinished, volume.name)
-        content = self._group.content()
-        for name in content.volumes:
-            if names.is_replaced(name, volume):
-                self._remove(content, name)
+        with self._begun(volume.name):
+            self._group.do(lvm.rename, unfinished, volume.name)
+            content = self._group.content()
+            for name in content.volumes:
+                if names.is_replaced(name, volume):
+                    self._remove(content, name)
         LOG.info('Thin volume is reverted%s',
                  log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
@@ -163,6 +163,15 @@ class ThinStore(store.LvmStore):
             except errors.BackendRefused:
                 self._group.do(lvm.remove, name)
                 raise
+
+    def _hide(self, volume: base.StoredVolume) -> None:
+        """Make its name free for what is to replace it, or leave nothing behind."""
+        try:
+            self._group.do(lvm.deactivate, volume.name)
+            self._group.do(lvm.rename, volume.name, names.deleted(volume.name))
+        except errors.BackendRefused:
+            self._group.do(lvm.remove, names.unfinished(volume))
+            raise
 
     def _remove(self, content: group.Content, name: str) -> bool:
         """Whether it was there."""

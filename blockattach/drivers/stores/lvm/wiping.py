@@ -52,6 +52,10 @@ class Wiper:
                           log.fields(volume_group=self._group.name))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
+        if not self._bandwidth:
+            # Deleted before clearing was switched off.
+            self._group.do(lvm.remove, found.name)
+            return
         if not found.active:
             self._group.do(lvm.activate, found.name)
         wiped = self._wiped.pop(found.name, 0)
