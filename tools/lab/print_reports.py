@@ -16,7 +16,8 @@ def main() -> None:
     """The folder is the argument."""
     folder = pathlib.Path(sys.argv[1])
     for path in sorted(folder.glob('*.txt')):
-        print(path.read_text(encoding='utf-8'))
+        if text := path.read_text(encoding='utf-8'):
+            print(text)
     tables: dict[str, dict[str, dict[str, str]]] = {}
     for path in sorted(folder.glob('*.json')):
         told = json.loads(path.read_text(encoding='utf-8'))

@@ -6,7 +6,6 @@ import unittest
 
 from blockattach.testing.lab import guest
 
-
 STORES, TARGETS = 'behaviour of a store', 'behaviour of a target'
 """Headings of tables."""
 

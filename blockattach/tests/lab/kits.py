@@ -15,15 +15,15 @@ class Told(unittest.TextTestResult):
         super().__init__(*arguments, **options)
         self.behaviours = {}
 
-    def startTest(self, test):
+    def startTest(self, test):  # noqa: N802, unittest's name
         super().startTest(test)
         self._note(test, 'FAILED')
 
-    def addSuccess(self, test):
+    def addSuccess(self, test):  # noqa: N802, unittest's name
         super().addSuccess(test)
         self._note(test, 'ok')
 
-    def addSkip(self, test, reason):
+    def addSkip(self, test, reason):  # noqa: N802, unittest's name
         super().addSkip(test, reason)
         self._note(test, 'skipped')
 

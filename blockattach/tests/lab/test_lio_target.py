@@ -5,14 +5,12 @@ from blockattach.testing.lab import initiator
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
 
-MODULES = (*guest.STORAGE, 'loop')
-
 
 class PowerCutTest(base.LabTestCase):
     """LIO's database and a volume on disks of their own."""
 
     def test_reservations_outlive_it_but_not_those_of_who_was_shut_out(self):
-        machine = self.a_guest('lio', modules=MODULES, disks=[
+        machine = self.a_guest('lio', modules=guest.STORAGE, disks=[
             guest.make_disk(64 * units.MIB), guest.make_disk(units.GIB)])
         machine.start()
         machine.run('mkfs.ext4', '-q', machine.device(0))
@@ -35,7 +33,7 @@ class KernelHostTest(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.storage = self.a_guest('storage', modules=MODULES,
+        self.storage = self.a_guest('storage', modules=guest.STORAGE,
                                     disks=[guest.make_disk(64 * units.MIB)])
         self.host = initiator.Initiator(self.a_guest('host', modules=guest.INITIATOR, udev=True))
         guest.start_all(self.storage, self.host.guest)

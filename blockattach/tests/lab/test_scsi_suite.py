@@ -127,7 +127,7 @@ def counted(said):
 def lines(counts):
     """A table of them, beside what was recorded."""
     row = '{:<27}{:>8}{:>8}{:>8}   {}'.format
-    yield row('family of libiscsi\'s suite', 'proved', 'passed', 'tests', '').rstrip()
+    yield row("family of libiscsi's suite", 'proved', 'passed', 'tests', '').rstrip()
     for family, count in sorted(counts.items()):
         recorded = RECORDED.get(family)
         yield row(family, *count, '' if count == recorded else f'recorded: {recorded}').rstrip()

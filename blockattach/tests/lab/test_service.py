@@ -22,7 +22,8 @@ KEY = 0xa1
 MODES = ('rw', 'ro')
 LUN = 0
 
-# Writes a block again and again, each time to the next place and down to the disk.
+# Writes a block again and again, each time to the next place and down to the disk. It leaves some
+# of the processor to the others.
 WRITE_ON = """
 set -e
 written=0
@@ -31,8 +32,8 @@ until [ -e /run/enough ]; do
     written=$((written + 1))
     echo $written >/run/written.new
     mv /run/written.new /run/written
+    sleep 0.2
 done
-rm /run/enough
 """
 CHECKSUM = 'dd if="$1" bs=1M count="$2" iflag=direct,count_bytes status=none | sha256sum'
 BLOCK = hashlib.shake_256(b'a block').digest(4096)
@@ -185,7 +186,7 @@ class ServiceTest(base.LabTestCase):
         until it has written more.
         """
         machine = self.writer.guest
-        machine.run('rm', '-f', '/run/written')
+        machine.run('rm', '-f', '/run/written', '/run/enough')
         writing = machine.spawn('sh', '-c', WRITE_ON, 'sh', self.writer.disk)
         self.addCleanup(writing.kill)
 
