@@ -4,15 +4,36 @@ from typing import Self
 
 from oslo_context import context as oslo_context
 
+SERVICE_ROLES = ('service',)
+"""Of a service token where no identity service says which count."""
+
 
 class RequestContext(oslo_context.RequestContext):
     """The caller as policies see him.
 
-    ``is_admin`` is decided once, where the request comes in, and travels with the message.
+    ``is_admin`` is decided once, where the request comes in, and travels with the message, as
+    ``service_roles`` do. ``deadline`` is when whoever asked stops to wait, on this process's
+    monotonic clock (None: nobody has said); what travels is what is left of it. ``traceparent`` is
+    the trace that came with a message.
     """
 
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
+    FROM_DICT_EXTRA_KEYS = ['service_roles']
+
+    def __init__(self, overwrite: bool = True, **values: Any) -> None:
+        """
+        :param overwrite: this thread logs by it from now on. oslo.context would store it even so
+            where there is none, and the thread would log by it for ever
+        """
+        self._stores_itself = overwrite
+        super().__init__(overwrite=overwrite, **values)
+        self._stores_itself = True
+        self.deadline: float | None = None
+        self.traceparent: str | None = None
+
+    def update_store(self) -> None:
+        """Let this thread log by it."""
+        if self._stores_itself:
+            super().update_store()
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:

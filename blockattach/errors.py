@@ -9,6 +9,8 @@
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
     │   ├── EncryptedMultiattach     what several hosts share cannot be encrypted
     │   ├── KeyManagerMissing        consumers would encrypt with a key that nobody keeps
+    │   ├── QosSpecsInUse            types have them
+    │   ├── QosSpecsTaken            a type has one set of QoS specs at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
     │   └── VersionInvalid           the microversion cannot be read
     ├── NotAuthenticated
@@ -17,11 +19,13 @@
     │   ├── RouteNotFound            also: an operation below its microversion
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
+    │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound
     ├── Conflict
-    │   ├── VolumeTypeExists
+    │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it is not what it was when the request was judged
     │   ├── VolumeInError            an attachment cannot be updated on a volume in error
+    │   ├── VolumeAtWork             it is being made or removed: nobody else says what it is
     │   ├── DuplicateConnectors      a second host on a plain volume
     │   ├── InvalidTransition        the lifecycle has no such move
     │   ├── AttachmentBusy           another act on the same pair is under way
@@ -37,12 +41,24 @@
     │   │   └── BackendFull          no room
     │   └── BackendUncertain         it may have happened: never guessed, always reconciled
     ├── ServiceUnreachable           no answer over the bus (uncertain)
+    ├── ServiceSilent                counts as down, and was not asked
+    ├── DeadlinePassed               whoever asked no longer waits: it was not begun
+    ├── Overloaded                   it was not its turn in time: nothing was begun
+    │   ├── TurnTooLate              its deadline came first
+    │   ├── QueueFull                too many wait already
+    │   └── BackendBusy              too many wait for the same backend, which is slow
+    ├── RequestAbandoned             the client has hung up: nothing was begun
+    ├── IdentityUnavailable          Keystone does not tell who asks: nothing was begun
+    ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
+    ├── OutcomeUnknown               lost the database while it committed (uncertain)
     ├── NovaUnavailable              who uses an attachment cannot be found out: it stays
+    ├── ServerHostUnknown            nobody can say where a server runs that a hint names
     ├── NoValidPool                  every pool was refused; carries the reasons
     └── ConfigurationError           the operator must change something before we start
 
 Each class has a stable ``code`` for logs and programs and a text for people. ``final`` says
 whether a failure proves that nothing happened; only then may it be answered as one at once.
+``retry_after`` says that it passes: whoever repeats the request will be served.
 """
 from typing import Any
 
@@ -53,6 +69,8 @@ class BlockattachError(Exception):
     code = 'internal'
     text = 'cannot do that: an unexpected error'
     final = True
+    retry_after: str | None = None
+    """Seconds after which the same request may succeed; None: repeating it does not help."""
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.
@@ -104,6 +122,17 @@ class KeyManagerMissing(InvalidInput):
     text = ('Invalid volume: Volumes of type %(volume_type)s are encrypted by their consumers '
             '(control_location front-end), and this service has no key manager that would keep '
             'their keys. Use a type that is encrypted in the back-end, or a plain one.')
+
+
+class QosSpecsInUse(InvalidInput):
+    code = 'qos_specs.in_use'
+    text = 'Qos specs still in use.'
+
+
+class QosSpecsTaken(InvalidInput):
+    code = 'qos_specs.taken'
+    text = ('Invalid volume type: Type %(volume_type_id)s is already associated with another qos '
+            'specs: %(qos_specs_id)s')
 
 
 class ConnectorUnusable(InvalidInput):
@@ -161,6 +190,16 @@ class VolumeTypeEncryptionNotFound(NotFound):
     text = 'Volume type encryption for type %(volume_type_id)s does not exist.'
 
 
+class QosSpecsNotFound(NotFound):
+    code = 'qos_specs.not_found'
+    text = 'No such QoS spec %(qos_specs_id)s.'
+
+
+class QosSpecsKeyNotFound(NotFound):
+    code = 'qos_specs.key_not_found'
+    text = 'QoS spec %(qos_specs_id)s has no spec with key %(key)s.'
+
+
 class MessageNotFound(NotFound):
     code = 'message.not_found'
     text = 'Message %(message_id)s could not be found.'
@@ -186,16 +225,30 @@ class VolumeTypeExists(Conflict):
     text = 'Volume Type %(name)s already exists.'
 
 
+class QosSpecsExist(Conflict):
+    code = 'qos_specs.exist'
+    text = 'QoS Specs %(name)s already exists.'
+
+
 class VolumeTypeChanged(Conflict):
     code = 'volume_type.changed'
     text = ('Resource conflict: Volume type %(volume_type_id)s was changed while the volume was '
             'asked for; repeat the request.')
+    retry_after = '1'
 
 
 class VolumeInError(Conflict):
     code = 'volume.in_error'
     text = ('Resource conflict: Volume attachments can not be updated if the volume is in an '
             'error state. The Volume %(volume_id)s currently has a status of: %(status)s ')
+
+
+class VolumeAtWork(Conflict):
+    code = 'volume.at_work'
+    text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: whoever is at work on it '
+            'ends that, or another process in his place. Repeat the request then; only one that '
+            'is being made can be given up (status error).')
+    retry_after = '1'
 
 
 class DuplicateConnectors(Conflict):
@@ -213,6 +266,7 @@ class AttachmentBusy(Conflict):
     code = 'attachment.busy'
     text = ('Resource conflict: attachment %(attachment_id)s is being worked on by another '
             'request; repeat the request when it has ended')
+    retry_after = '1'
 
 
 class AttachmentInUseByServer(Conflict):
@@ -240,6 +294,7 @@ class IdempotencyKeyReused(Conflict):
 class IdempotencyKeyTaken(Conflict):
     code = 'idempotency.taken'
     text = 'Resource conflict: a request with this Idempotency-Key is under way'
+    retry_after = '1'
 
 
 class StaleGeneration(Conflict):
@@ -294,6 +349,7 @@ class BackendUncertain(BackendError):
 
     code = 'backend.uncertain'
     final = False
+    retry_after = '1'
 
 
 class ServiceUnreachable(BlockattachError):
@@ -302,6 +358,85 @@ class ServiceUnreachable(BlockattachError):
     code = 'bus.unreachable'
     text = 'cannot hear from %(topic)s: no answer within %(seconds)s seconds'
     final = False
+    retry_after = '1'
+
+
+class ServiceSilent(BlockattachError):
+    """Nobody was asked: it has given no sign of life for so long that it counts as down."""
+
+    code = 'service.silent'
+    text = ('Service %(binary)s on host %(host)s has given no sign of life for %(seconds)s '
+            'seconds')
+
+
+class DeadlinePassed(BlockattachError):
+    """Final: a message that came too late, or would have, was not acted upon."""
+
+    code = 'bus.deadline_passed'
+    text = ('cannot %(method)s in time: whoever asked no longer waits. Nothing was changed by '
+            'this request; repeat it later.')
+    retry_after = '1'
+
+
+class Overloaded(BlockattachError):
+    """More is asked for than can be done. Final: nothing was begun."""
+
+    code = 'queue.overloaded'
+    text = ('cannot do that now: too much is asked for at once. Nothing was changed by this '
+            'request; repeat it later.')
+    retry_after = '5'
+
+
+class TurnTooLate(Overloaded):
+    code = 'queue.timeout'
+    text = ('cannot do that in time: this request has waited for its turn for as long as it may. '
+            'Nothing was changed by it; repeat it later.')
+
+
+class QueueFull(Overloaded):
+    code = 'queue.full'
+    text = ('cannot let this request wait: too many do already. Nothing was changed by it; repeat '
+            'it later.')
+
+
+class BackendBusy(Overloaded):
+    code = 'queue.backend_busy'
+    text = ('cannot ask the backend of the volume in time: it is slow, and many wait for it. '
+            'Nothing was changed by this request; repeat it later.')
+
+
+class RequestAbandoned(BlockattachError):
+    code = 'queue.abandoned'
+    retry_after = '5'
+    text = 'cannot answer: the client has hung up while the request waited. Nothing was begun.'
+
+
+class IdentityUnavailable(BlockattachError):
+    """Keystone was asked whose token it is, and did not tell. The token may well be good."""
+
+    code = 'auth.unavailable'
+    text = ('cannot find out who asks: the identity service does not tell. Repeat the request '
+            'later.')
+    retry_after = '1'
+
+
+class DatabaseUnavailable(BlockattachError):
+    """Uncertain: this statement has done nothing; what was asked for may have begun before."""
+
+    code = 'database.unavailable'
+    text = 'cannot reach the database. Repeat the request later.'
+    final = False
+    retry_after = '1'
+
+
+class OutcomeUnknown(BlockattachError):
+    """The database was lost while it committed, and did not come back in time to be asked."""
+
+    code = 'database.outcome_unknown'
+    text = ('cannot tell whether the change is stored: the database went away meanwhile. Look '
+            'whether it is there before you repeat the request.')
+    final = False
+    retry_after = '1'
 
 
 class NovaUnavailable(BlockattachError):
@@ -310,6 +445,14 @@ class NovaUnavailable(BlockattachError):
     code = 'nova.unavailable'
     text = ('cannot detach: Nova does not tell whether server %(server_id)s still uses volume '
             '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
+    retry_after = '1'
+
+
+class ServerHostUnknown(BlockattachError):
+    """Nobody can say where a server runs: no pool counts as near it."""
+
+    code = 'nova.server_host_unknown'
+    text = 'cannot find the host of server %(server_id)s: %(reason)s'
 
 
 class NoValidPool(BlockattachError):

@@ -1,23 +1,56 @@
-"""Named points in the code where a test may make something fail. Off: one dictionary look-up.
+"""Named points in the code where something can be made to fail. Off: one dictionary look-up.
 
-A point's name is ``<package>.<module>.<moment>``, for instance
-``volume.attachments.after_grant``. The service never sets one; a test arms a point with an action
-(raise, delay, stop the process) and disarms it afterwards.
+A point's name says where it is: ``<package>.<module>.<moment>`` in the code of a verb,
+``db.<module>.<verb>.before`` and ``.after`` around each verb of the database,
+``rpc.<interface>.<method>.<moment>`` on the bus, ``backend.<part>.<verb>.before`` and ``.after``
+around each act on a backend. The page "Failpoints" of the documentation lists them all.
+
+The service never arms one by itself. A test arms a point with an action of its own; an operator,
+or a test of whole processes, by ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
+of `ACTIONS`, and ``NAME=ACTION*3`` lets it happen at the first three times only.
 """
+import enum
+import os
+import signal
+import threading
 from collections.abc import Callable
+from collections.abc import Iterable
 
-_armed: dict[str, Callable[[], None]] = {}
+from blockattach import errors
 
 
-def point(name: str) -> None:
+class Told(enum.Enum):
+    """What an action tells whoever sends or awaits a message; elsewhere it means nothing."""
+
+    DROP = 'drop'
+    """The message, or the answer, is lost."""
+    DUPLICATE = 'duplicate'
+    """The message comes twice."""
+
+
+Action = Callable[[], Told | None]
+_EVERY = ''
+
+_armed: dict[str, Callable[..., Told | None]] = {}
+
+
+class Reached(Exception):
+    """Raised where a point is armed with ``raise``: an error that nobody foresees."""
+
+
+def point(name: str) -> Told | None:
     """Run the action armed at this point, if there is one."""
     if _armed:
         action = _armed.get(name)
         if action is not None:
-            action()
+            return action()
+        every = _armed.get(_EVERY)
+        if every is not None:
+            return every(name)
+    return None
 
 
-def arm(name: str, action: Callable[[], None]) -> None:
+def arm(name: str, action: Action) -> None:
     """Let ``action`` run whenever the point is passed."""
     _armed[name] = action
 
@@ -25,3 +58,72 @@ def arm(name: str, action: Callable[[], None]) -> None:
 def disarm(name: str) -> None:
     """Make the point pass silently again."""
     _armed.pop(name, None)
+
+
+def arm_every(action: Callable[[str], Told | None]) -> None:
+    """Let ``action`` run, with its name, at every point that is not armed by itself."""
+    _armed[_EVERY] = action
+
+
+def disarm_every() -> None:
+    """Undo `arm_every`."""
+    _armed.pop(_EVERY, None)
+
+
+def configure(texts: Iterable[str]) -> None:
+    """Arm points as ``NAME=ACTION[:SECONDS][*TIMES]`` says.
+
+    :raises ConfigurationError: one cannot be understood
+    """
+    for text in texts:
+        name, _, told = text.partition('=')
+        told, _, times = told.partition('*')
+        kind, _, value = told.partition(':')
+        try:
+            action = ACTIONS[kind](name, value)
+            arm(name, action if not times else _first(int(times), action))
+        except (KeyError, ValueError):
+            raise errors.ConfigurationError(
+                reason=f'cannot arm a failpoint by {text!r}: say NAME=ACTION, where the action '
+                       f'is raise, kill, drop, duplicate or delay:SECONDS, and *TIMES may '
+                       f'follow') from None
+
+
+def _first(times: int, action: Action) -> Action:
+    left = iter(range(times))
+
+    def some() -> Told | None:
+        return None if next(left, None) is None else action()
+    return some
+
+
+def _raise(name: str, value: str) -> Action:
+    def action() -> Told | None:
+        raise Reached(f'failpoint {name}')
+    return action
+
+
+def _kill(name: str, value: str) -> Action:
+    def action() -> Told | None:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+    return action
+
+
+def _delay(name: str, value: str) -> Action:
+    seconds = float(value)
+
+    def action() -> Told | None:
+        threading.Event().wait(seconds)
+        return None
+    return action
+
+
+ACTIONS: dict[str, Callable[[str, str], Action]] = {
+    'raise': _raise,
+    'delay': _delay,
+    'kill': _kill,
+    'drop': lambda name, value: lambda: Told.DROP,
+    'duplicate': lambda name, value: lambda: Told.DUPLICATE,
+}
+"""What an armed point does, by the word for it."""

@@ -1,12 +1,89 @@
 """Set-up of logging, and the names of the fields that we log by.
 
 A log line is a constant sentence with identifiers behind it, so that it can be searched for:
-``Attachment has moved attachment_id=... volume_id=...``.
+``Attachment has moved attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers
+stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has one name.
+
+Which request a line belongs to, and whose it is, is put before the sentence by oslo.log (as JSON:
+under ``context``), from the context of the thread that logs.
 """
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import formatters
 from oslo_log import log as oslo_log
+from oslo_serialization import jsonutils
+
+LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
+"""What a log can be set to while a process runs."""
+
+FIELDS: Mapping[str, str] = {
+    'attachment_id': 'id of an attachment',
+    'binary': 'name of a service, as ``os-services`` shows it',
+    'check': 'something that the process depends on, as in its health',
+    'code': 'code of an error (:doc:`../user/errors`)',
+    'data_percent': 'how full a thin pool is',
+    'disabled': 'whether a service is disabled',
+    'event': 'what happened to an attachment (:doc:`../contributor/lifecycle`)',
+    'event_type': 'type of a notification (:doc:`notifications`)',
+    'flow': 'a chain of steps that are undone together',
+    'frozen': 'whether a backend is frozen',
+    'function': 'which expression of a backend',
+    'generation': 'how often a row has moved',
+    'health': 'health of a thin pool, as LVM says it',
+    'host': '``host@backend`` of a volume manager, or host of another service',
+    'initiator': 'name of an initiator (IQN); several are separated by commas',
+    'instance_uuid': 'id of the server that an attachment is for',
+    'key': 'key of an extra spec',
+    'keys': 'keys of extra or QoS specs',
+    'length': 'bytes of an answer',
+    'level': 'level of a logger',
+    'logical_volume': 'name of a logical volume',
+    'metadata_percent': 'how full the metadata of a thin pool is',
+    'method': 'method of a request, or of an interface on the bus',
+    'missing': 'physical volumes that are missing',
+    'mode': '``rw`` or ``ro``',
+    'name': 'name of a volume type',
+    'new': 'state or version after a change',
+    'old': 'state or version before a change',
+    'own_status': 'what a volume is in by itself, whatever its attachments',
+    'owner': 'one life of a service, by which it is known to the others of its cluster',
+    'path': 'path of a request, or of a file',
+    'pid': 'id of a process',
+    'pool': '``host@backend#pool``',
+    'port': 'port that is listened on',
+    'portals': 'addresses and ports of an iSCSI target',
+    'prefix': 'what the names of loggers begin with',
+    'project_id': 'id of a project, where it is not that of the request',
+    'qos_specs_id': 'id of QoS specs',
+    'reading': 'something that is measured when somebody asks',
+    'reason': 'what went wrong, in words',
+    'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
+    'rows': 'how many rows of a table',
+    'seconds': 'how long it took',
+    'server_id': 'id of a server, as asked of Nova',
+    'size_gb': 'size in GiB',
+    'snapshot_id': 'id of a snapshot',
+    'source': 'name of the logical volume that another is made from',
+    'source_volume_id': 'id of the volume that another is made from',
+    'state': 'state of an attachment, or of a step',
+    'status': 'status of an answer',
+    'step': 'a step of a flow',
+    'table': 'table of the database',
+    'target': 'name of an iSCSI target (IQN)',
+    'task': 'work that comes round',
+    'thin_pool': 'name of a thin pool',
+    'topic': 'topic of the bus',
+    'url': 'address that is served',
+    'user': 'name of an account',
+    'volume_group': 'name of a volume group',
+    'volume_id': 'id of a volume',
+    'volume_status': 'status of a volume, after its attachment has moved',
+    'volume_type_id': 'id of a volume type',
+}
+"""What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
 
 class Fields:
@@ -20,6 +97,39 @@ class Fields:
     def __str__(self) -> str:
         return ''.join(f' {name}={_one_line(str(value))}' for name, value in self._values.items())
 
+    def as_json(self) -> dict[str, Any]:
+        """Numbers, truth values and None as they are, everything else as text."""
+        return {name: value if isinstance(value, str | int | float | None) else str(value)
+                for name, value in self._values.items()}
+
+
+class _NoFields(Fields):
+    """Stands in the sentence in place of fields that are told apart from it."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+
+class JsonFormatter(formatters.JSONFormatter):
+    """oslo.log's line, with ``fields`` by name and a ``message`` that holds none."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON."""
+        told: dict[str, Any] = {}
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        if any(isinstance(argument, Fields) for argument in arguments):
+            for argument in arguments:
+                if isinstance(argument, Fields):
+                    told |= argument.as_json()
+            # Other handlers get the record as it was.
+            record = logging.makeLogRecord(record.__dict__)
+            record.args = tuple(_NoFields() if isinstance(argument, Fields) else argument
+                                for argument in arguments)
+        line = jsonutils.loads(super().format(record))
+        # The message says it already.
+        del line['args']
+        return jsonutils.dumps({**line, 'fields': told})
+
 
 def _one_line(text: str) -> str:
     """Text from outside may hold a line break, and behind it what looks like a line of ours."""
@@ -32,19 +142,53 @@ def fields(**identifiers: Any) -> Fields:
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.log's options known; before the command line is read."""
+    """Make oslo.log's options known, with our defaults; before the command line is read.
+
+    Libraries that chatter are held to warnings.
+    """
+    oslo_log.set_defaults(default_log_levels=[
+        'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
+        # Where the driver of notifications is "log", they are its lines.
+        'oslo.messaging.notification=INFO',
+        # It warns of what arrives while a connection is closed, at each stop.
+        'amqp=ERROR',
+        'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
+        # It tells a malformed rule with a trace; what reads the file says it in a line.
+        'oslo_policy._parser=CRITICAL',
+        # It tells each error with a trace, and raises it: who asked tells it again.
+        'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
     # oslo.log's own default is standard output, where a command says what it has to say.
     conf.set_default('use_stderr', True)
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as configured; libraries that chatter are held to warnings."""
-    oslo_log.set_defaults(default_log_levels=[
-        'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
-        'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
-        # Where the driver of notifications is "log", they are its lines.
-        'oslo.messaging.notification=INFO',
-        # It tells each error with a trace, and raises it: who asked tells it again.
-        'oslo_db.sqlalchemy.exc_filters=CRITICAL'])
+    """Start logging as configured."""
     oslo_log.setup(conf, 'blockattach')
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, formatters.JSONFormatter):
+            handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))
+
+
+def levels(prefix: str = '') -> dict[str, str]:
+    """What each logger lets through whose name begins so, by name."""
+    return {name: logging.getLevelName(logger.getEffectiveLevel())
+            for name, logger in sorted(_loggers(prefix).items())}
+
+
+def set_levels(prefix: str, level: str) -> None:
+    """Let them let through this much until the process ends; with no prefix, also those to come.
+
+    :param level: one of `LEVELS`
+    """
+    for logger in _loggers(prefix).values():
+        logger.setLevel(level)
+    if not prefix:
+        logging.getLogger().setLevel(level)
+
+
+def _loggers(prefix: str) -> dict[str, logging.Logger]:
+    # Another thread may make one meanwhile; a place that has only children is none itself.
+    known = list(logging.Logger.manager.loggerDict.items())
+    return {name: logger for name, logger in known
+            if isinstance(logger, logging.Logger) and name.startswith(prefix)}

@@ -5,23 +5,33 @@ from collections.abc import Callable
 from oslo_log import log as oslo_log
 
 from blockattach import clock
+from blockattach import errors
 from blockattach import log
 
 LOG = oslo_log.getLogger(__name__)
+
+Begin = Callable[[str, Callable[[], None]], threading.Thread]
+
+
+def _begin(name: str, act: Callable[[], None]) -> threading.Thread:
+    return threading.Thread(target=act, name=name, daemon=True)
 
 
 class Periodic:
     """Calls an act every so many seconds, and at once when it is poked."""
 
     def __init__(self, name: str, act: Callable[[], object], seconds: float,
-                 clock: clock.Clock) -> None:
+                 clock: clock.Clock, begin: Begin | None = None) -> None:
+        """
+        :param begin: makes the thread; None: one of the standard library
+        """
         self._name = name
         self._act = act
         self._seconds = seconds
         self._clock = clock
         self._wake = threading.Event()
         self._ended = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = (begin or _begin)(name, self._run)
 
     def start(self) -> None:
         """Begin; the first call comes at once."""
@@ -31,10 +41,20 @@ class Periodic:
         """Call it now rather than when its time comes."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """End it after the call that is running."""
+    def every(self, seconds: float) -> None:
+        """Call it in these intervals from now on."""
+        if seconds != self._seconds:
+            self._seconds = seconds
+            self.poke()
+
+    def leave(self) -> None:
+        """End it after the call that is running, which is not waited for."""
         self._ended = True
         self._wake.set()
+
+    def stop(self) -> None:
+        """End it after the call that is running."""
+        self.leave()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -42,6 +62,10 @@ class Periodic:
         while not self._ended:
             try:
                 self._act()
+            except errors.BlockattachError as exc:
+                # A database or broker that is away, as a rule.
+                LOG.warning('Cannot do periodic work now; it comes round again: %s%s', exc,
+                            log.fields(task=self._name))
             except Exception:
                 LOG.exception('Cannot do periodic work; it comes round again%s',
                               log.fields(task=self._name))

@@ -15,7 +15,11 @@ from oslo_policy import generator as policy_generator
 import draw_lifecycle
 import print_api
 import print_errors
+import print_failpoints
 import print_openapi
+import print_planted_bugs
+import print_rpc
+import print_telemetry
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -45,6 +49,14 @@ def _written(write: Callable[[str], object]) -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/contributor/lifecycle.svg': draw_lifecycle.picture,
     'doc/source/contributor/lifecycle.rst': draw_lifecycle.document,
+    'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
+    'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
+    'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,
+    'doc/source/admin/spans.txt': print_telemetry.spans,
+    'doc/source/contributor/failpoints.rst': print_failpoints.document,
+    'doc/source/contributor/interfaces.rst': print_rpc.interfaces,
+    'doc/source/contributor/planted_bugs.txt': print_planted_bugs.document,
+    'doc/source/user/bus_methods.txt': print_rpc.consumer_methods,
     'doc/source/user/operations.rst': print_api.document,
     'doc/source/user/openapi.json': print_openapi.document,
     'doc/source/user/versions.rst': print_api.history,

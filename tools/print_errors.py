@@ -10,7 +10,9 @@ from blockattach.http import faults
 _INTRODUCTION = """
 Each error has a stable code, which programs may rely on; its text may change. *Final* means that
 nothing happened, so that a repeat is a new request. *Uncertain* means that the act may have
-happened: the service finds out and finishes it by itself, and a repeat is safe.
+happened: the service finds out and finishes it by itself, and a repeat is safe. *Again* says that
+it passes: the answer has the header ``Retry-After``, and who repeats the request after so many
+seconds will be served. (The one of ``quota.exceeded`` says 0, as clients expect of status 413.)
 """
 
 
@@ -28,15 +30,16 @@ def row(error: type[errors.BlockattachError]) -> list[str]:
     status = faults.fault(blank)
     text = ' '.join(error.text.split())
     return [rst.literal(error.code), error.__name__, rst.literal(text),
-            'final' if error.final else 'uncertain', str(status.status)]
+            'final' if error.final else 'uncertain', str(status.status),
+            error.retry_after or '']
 
 
 def document() -> str:
     """The page."""
     rows = [row(error) for error in classes(errors.BlockattachError)]
     return ''.join((rst.NOTICE, rst.heading('Errors'), _INTRODUCTION,
-                    rst.table(('code', 'class', 'text', 'proves', 'HTTP'), rows,
-                              (22, 20, 40, 10, 6))))
+                    rst.table(('code', 'class', 'text', 'proves', 'HTTP', 'again'), rows,
+                              (22, 20, 40, 10, 6, 6))))
 
 
 if __name__ == '__main__':

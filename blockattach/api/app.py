@@ -1,9 +1,6 @@
 """The API as one WSGI application: the layers in order, and what they surround."""
-from collections.abc import Callable
 from collections.abc import Iterable
-from typing import Any
 
-from blockattach import errors
 from blockattach.api import routes
 from blockattach.api import services as api_services
 from blockattach.api import versions
@@ -12,35 +9,31 @@ from blockattach.http import dispatch
 from blockattach.http import middleware
 from blockattach.http import negotiation
 from blockattach.http import operation
+from blockattach.telemetry import acts
 
-Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-
-def build_app(services: api_services.ApiServices, *,
+def build_app(services: api_services.ApiServices, entrance: auth.Entrance, *,
               operations: Iterable[operation.Operation] | None = None,
-              token_middleware: Callable[[Wsgi], Wsgi] | None = None,
-              check_answers: bool = False) -> Wsgi:
+              front: Iterable[middleware.Layer] = (),
+              admission: Iterable[middleware.Layer] = (),
+              check_answers: bool = False,
+              telemetry: acts.Telemetry | None = None) -> middleware.Application:
     """Put the API together. It starts nothing and opens nothing.
 
     :param services: what handlers use
+    :param entrance: how it learns who asks
     :param operations: what is served; the whole API if not given
-    :param token_middleware: with ``auth_strategy = keystone``: puts keystonemiddleware's
-        ``auth_token``, told to ``delay_auth_decision``, around the application
+    :param front: layers around all that can fail, outermost first
+    :param admission: layers in which a request waits for its turn
     :param check_answers: hold each answer against its schema; for tests
-    :raises ConfigurationError: tokens are to be validated, and nothing is there to do it
+    :param telemetry: what requests are told to
+    :raises ConfigurationError: a layer cannot work as it is configured
     """
     rows = tuple(routes.operations() if operations is None else operations)
-    keystone = services.settings.auth_strategy == 'keystone'
-    if keystone != (token_middleware is not None):
-        # Believing Keystone's headers without the middleware would be believing anybody.
-        raise errors.ConfigurationError(
-            reason='Cannot serve: [api] auth_strategy = keystone and the token middleware go '
-                   'together')
-    authentication = auth.KeystoneAuthentication if keystone else auth.NoAuthentication
     dispatcher = dispatch.Dispatcher(
         rows, services,
         policy=services.policy,
-        authenticate=authentication(services.policy.is_admin),
+        authenticate=entrance.authenticate,
         negotiator=negotiator(),
         limits=dispatch.Limits(max_body_size=services.settings.max_request_body_size,
                                public_endpoint=services.settings.public_endpoint),
@@ -48,15 +41,21 @@ def build_app(services: api_services.ApiServices, *,
     layers = (
         # Outermost, so that every answer has a request id, and every line below names it.
         middleware.name_request,
+        middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
         # Outside of what turns errors into answers: it logs the status that the client gets.
         middleware.log_request(services.clock),
-        # Outside of it too: an error is answered in the version that was spoken.
+        *front,
+        # Outside of them too: an error is answered in the version that was spoken.
         middleware.version_header,
-        # Nothing but our own dispatcher is below.
+        # What looks for a token may fail as well.
+        middleware.answer_faults,
+        # To find out who asks is work already.
+        *admission,
+        *entrance.layers,
+        # Inside of them: they see a refusal as an answer. Nothing but our own dispatcher is below.
         middleware.answer_faults,
     )
-    application: Wsgi = middleware.Application(layers, dispatcher)
-    return token_middleware(application) if token_middleware is not None else application
+    return middleware.Application(layers, dispatcher)
 
 
 def negotiator() -> negotiation.Negotiator:

@@ -1,8 +1,11 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
-from blockattach.api.resources import health
+from blockattach.api.resources import capabilities
+from blockattach.api.resources import freezing
 from blockattach.api.resources import limits
+from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
+from blockattach.api.resources import qos_specs
 from blockattach.api.resources import scheduler_stats
 from blockattach.api.resources import services
 from blockattach.api.resources import versions
@@ -12,14 +15,17 @@ from blockattach.http import operation
 
 FAMILIES = (
     versions.OPERATIONS,
-    health.OPERATIONS,
     volume_types.OPERATIONS,
+    qos_specs.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,
     messages.OPERATIONS,
     limits.OPERATIONS,
     services.OPERATIONS,
+    freezing.OPERATIONS,
+    log_levels.OPERATIONS,
     scheduler_stats.OPERATIONS,
+    capabilities.OPERATIONS,
 )
 
 

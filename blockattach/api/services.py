@@ -1,11 +1,11 @@
 """What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
 import dataclasses
-from collections.abc import Callable
 
 from blockattach import clock
 from blockattach.conf import api as api_conf
 from blockattach.control import attachments
 from blockattach.control import legacy
+from blockattach.control import log_levels
 from blockattach.control import reservations
 from blockattach.control import reset
 from blockattach.control import volumes
@@ -24,8 +24,8 @@ class ApiServices:
     legacy: legacy.LegacyControl
     reset: reset.ResetControl
     reservations: reservations.ReservationControl
+    logs: log_levels.LogControl
     settings: api_conf.ApiSettings
-    check_database: Callable[[], bool]
     default_volume_type: str
     availability_zone: str
     service_down_time: float

@@ -1,40 +1,25 @@
 """``blockattach-api``: the HTTP API on the built-in server, where no other is chosen."""
 import sys
+from typing import TYPE_CHECKING
 
-from oslo_config import cfg
-from oslo_log import log as oslo_log
-
-from blockattach import log
 from blockattach.cmd import process
-from blockattach.conf import api as api_conf
-from blockattach.http import server
-from blockattach.policy import enforcer
-from blockattach.wiring import api
-from blockattach.wiring import foundation
 
-LOG = oslo_log.getLogger(__name__)
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+NAME = 'blockattach-api'
 
 
 def main() -> int:
     """Run until told to stop."""
-    conf = cfg.ConfigOpts()
-    told = process.Told()
-    with process.starting('blockattach-api'):
-        foundation.configure(conf, sys.argv[1:])
-        settings = api_conf.settings(conf)
-        base = foundation.build_foundation(conf)
-        rules = enforcer.Enforcer(conf)
-        listener = server.Server(api.build_api(base, rules), settings.host, settings.port,
-                                 settings.threads, settings.max_request_body_size)
-        listener.bind()
-        api.warn_if_open(settings)
-    listener.start()
-    LOG.info('API serves%s', log.fields(host=settings.host, port=listener.port))
-    told.wait(rules.reload)
-    listener.stop()
-    base.close()
-    LOG.info('API has stopped%s', log.fields(host=settings.host, port=settings.port))
-    return 0
+    return process.run(NAME, _load)
+
+
+def _load(conf: 'cfg.ConfigOpts') -> process.Process:
+    from blockattach.wiring import http_service
+    from blockattach.wiring import processes
+
+    return processes.ServiceProcess(NAME, conf, http_service.build_services)
 
 
 if __name__ == '__main__':

@@ -1,63 +1,198 @@
-"""What every command does: read its configuration, start logging, run until it is told to stop."""
+"""What every command does: hear signals, say in a line why it cannot start, run until it is told.
+
+Signals are heard first, and only then what takes a second to import is imported: nothing of ours
+may be imported above, nor above in the commands.
+"""
 import contextlib
+import enum
+import gc
 import os
 import queue
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING
 from typing import Protocol
 
-import oslo_messaging
-from oslo_config import cfg
-
-from blockattach import errors
-from blockattach.wiring import foundation
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 _OWNER_ONLY = 0o077
-_INTERRUPTED = 130
+_BY_SIGNAL = 128
+"""What a shell adds to the number of the signal that ended a process."""
+_STOP = (signal.SIGTERM, signal.SIGINT)
+_STANDARD_ERROR = 2
+_LEAVING_SECONDS = 5.0
 
 
-class Service(Protocol):
-    """What a process runs."""
+class Process(Protocol):
+    """What a command runs."""
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Serve from now on; a start that fails leaves nothing running."""
+
+    def announce(self) -> None:
+        """Tell whoever waits for it that the process serves."""
+
+    def reload(self) -> bool:
+        """Read again what may change while it runs; whether that could be read."""
+
+    def report(self) -> None:
+        """Let the process tell what it is doing; called while anything goes on."""
+
+    def abandon(self) -> None:
+        """Leave to others what still runs; the process ends right afterwards."""
 
     def stop(self) -> None:
-        """Take nothing new and finish what runs."""
+        """Take nothing new and finish what runs. Nothing happens where nothing runs."""
+
+
+class Phase(enum.Enum):
+    """How far a command is, by which a signal to stop means something else."""
+
+    LOADING = 'nothing has been begun: it ends at once'
+    BEGINNING = 'what has been begun is taken back'
+    SERVING = 'what runs is ended in order'
+
+
+class Interrupted(BaseException):
+    """Told to stop while something was begun. Passes through whatever is going on."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class Told:
     """What the process is told by signals, from now on.
 
-    Whoever says stop twice is not kept waiting, as for a broker that is away: it ends at once.
+    Whoever says twice that it shall stop (SIGTERM, Ctrl-C) is not kept waiting, as for a broker
+    that is away: the process ends at once. SIGHUP waits until the process serves; SIGUSR2 asks for
+    a report of its state at any time.
+
+    :ivar phase: how far the command is
+    :ivar patience: how many seconds the process may take to end; 0: any time
+    :ivar report: called on SIGUSR2
+    :ivar abandon: called when its patience is over; not waited for longer than a moment
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._stopping = False
-        # Of all that wakes a waiting thread, only this may be used while that thread is in it.
+        self.phase = Phase.LOADING
+        self.patience = 0
+        self.report: Callable[[], None] = _nothing
+        self.abandon: Callable[[], None] = _nothing
+        # It may be put to while it is got from.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # The kernel may give a signal to any thread, and only this one hears it.
+        self._woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        for number in (*_STOP, signal.SIGHUP):
             signal.signal(number, self._tell)
+        signal.signal(signal.SIGALRM, self._cut_off)
+        signal.signal(signal.SIGUSR2, lambda _number, _frame: self.report())
+        sys.unraisablehook = _say_unraisable
 
-    def wait(self, reload: Callable[[], None] | None = None) -> None:
-        """Return when the process is told to stop (SIGTERM, or Ctrl-C).
+    def wait(self, reload: Callable[[], None]) -> None:
+        """Return when the process is told to stop.
 
         :param reload: called when it is told to read its files again (SIGHUP)
         """
-        while self._signals.get() == signal.SIGHUP:
-            if reload is not None:
+        while True:
+            os.read(self._woken, 1)
+            while not self._signals.empty():
+                if self._signals.get() != signal.SIGHUP:
+                    return
                 reload()
 
-    def _tell(self, number: int, _frame: Any) -> None:
-        if number != signal.SIGHUP:
-            if self._stopping:
-                os._exit(_INTERRUPTED)
-            self._stopping = True
+    def _tell(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
+        if number == signal.SIGHUP:
+            return
+        if self._stopping:
+            os._exit(_BY_SIGNAL + number)
+        if self.phase is Phase.LOADING:
+            _end_by(number)
+        self._stopping = True
+        signal.alarm(self.patience)
+        if self.phase is Phase.BEGINNING:
+            raise Interrupted(number)
+
+    def _cut_off(self, _number: int, _frame: FrameType | None) -> None:
+        # What is interrupted may be a line on its way to the log.
+        os.write(_STANDARD_ERROR, f'{self._name}: cut off after {self.patience} seconds: what '
+                 'still ran is left to others, or to its deadlines\n'.encode())
+        # In a thread: what this one holds it may wait for, as for a database that hangs.
+        leaving = threading.Thread(target=self.abandon, daemon=True)
+        leaving.start()
+        leaving.join(_LEAVING_SECONDS)
+        os._exit(1)
+
+
+@contextlib.contextmanager
+def command(name: str) -> Iterator[Told]:
+    """Surround all that a command does.
+
+    What the process and its children make belongs to its user alone, wherever it is told to be.
+    A refusal is one line and exit status 1. Who is interrupted ends by that signal, as whoever
+    started him expects.
+    """
+    os.umask(_OWNER_ONLY)
+    try:
+        yield Told(name)
+    except Interrupted as exc:
+        _end_by(exc.number)
+    except Exception as exc:
+        if not _is_refusal(exc):
+            raise
+        print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
+        raise SystemExit(1) from None
+    finally:
+        # Nobody is there any more to be interrupted.
+        for number in _STOP:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def run(name: str, load: Callable[['cfg.ConfigOpts'], Process]) -> int:
+    """Run a process until it is told to stop; returns the exit status.
+
+    :param load: imports what the process consists of, and puts it together unconfigured
+    """
+    with command(name) as told:
+        # What is loaded from here on stays: the process looks for garbage once it serves.
+        gc.disable()
+        from oslo_config import cfg
+
+        from blockattach.wiring import foundation
+
+        conf = cfg.ConfigOpts()
+        process = load(conf)
+        foundation.configure(conf, sys.argv[1:], name)
+
+        def reload() -> None:
+            if process.reload():
+                told.patience = conf.graceful_shutdown_timeout
+
+        told.patience = conf.graceful_shutdown_timeout
+        told.report = process.report
+        told.abandon = process.abandon
+        told.phase = Phase.BEGINNING
+        with contextlib.ExitStack() as running:
+            running.callback(process.stop)
+            process.start()
+            told.phase = Phase.SERVING
+            process.announce()
+            told.wait(reload)
+    return 0
+
+
+def _nothing() -> None:
+    """Before there is a process, there is nothing to tell."""
 
 
 def say(text: str) -> None:
@@ -69,32 +204,25 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@contextlib.contextmanager
-def starting(command: str) -> Iterator[None]:
-    """Begin privately, and if that fails, say in one line why; then the exit status is 1.
+def _is_refusal(exc: Exception) -> bool:
+    """Whether whoever gave the command must change something; all else is a mistake of ours."""
+    from oslo_config import cfg
 
-    What the process and its children make belongs to its user alone, wherever it is told to be.
-    """
-    os.umask(_OWNER_ONLY)
-    try:
-        yield
-    except (errors.ConfigurationError, cfg.Error, oslo_messaging.MessagingException) as exc:
-        print(f'{command}: {" ".join(str(exc).split())}', file=sys.stderr)
-        raise SystemExit(1) from None
+    from blockattach import errors
+
+    return isinstance(exc, errors.ConfigurationError | errors.NotFound | errors.Conflict
+                      | cfg.Error)
 
 
-def run(command: str, arguments: list[str],
-        build: Callable[[foundation.Foundation], Sequence[Service]]) -> int:
-    """Run services that stand on one foundation until the process is told to stop."""
-    conf = cfg.ConfigOpts()
-    told = Told()
-    with contextlib.ExitStack() as running:
-        with starting(command):
-            foundation.configure(conf, arguments)
-            base = foundation.build_foundation(conf)
-            running.callback(base.close)
-            for service in build(base):
-                running.callback(service.stop)
-                service.start()
-        told.wait()
-    return 0
+def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:
+    """Python cannot interrupt what it does between two statements of ours; the signal is not lost:
+    the process ends in order once it has begun."""
+    if unraisable.exc_type is not Interrupted:
+        sys.__unraisablehook__(unraisable)
+
+
+def _end_by(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    # The first process of a container is not killed so.
+    os._exit(_BY_SIGNAL + number)

@@ -1,14 +1,25 @@
 """``blockattach-scheduler``: chooses pools."""
 import sys
+from typing import TYPE_CHECKING
 
 from blockattach.cmd import process
-from blockattach.wiring import scheduler
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+NAME = 'blockattach-scheduler'
 
 
 def main() -> int:
     """Run until told to stop."""
-    return process.run('blockattach-scheduler', sys.argv[1:],
-                       lambda base: [scheduler.build_scheduler(base)])
+    return process.run(NAME, _load)
+
+
+def _load(conf: 'cfg.ConfigOpts') -> process.Process:
+    from blockattach.wiring import processes
+    from blockattach.wiring import scheduler
+
+    return processes.ServiceProcess(NAME, conf, scheduler.build_services)
 
 
 if __name__ == '__main__':

@@ -4,7 +4,20 @@ import enum
 
 from oslo_config import cfg
 
+from blockattach import errors
+from blockattach.conf import locations
+
 GROUP = 'api'
+KEYSTONE_GROUP = 'keystone_authtoken'
+"""What keystonemiddleware reads, where it says who asks."""
+
+
+class AuthStrategy(enum.StrEnum):
+    """How the API learns who asks."""
+
+    KEYSTONE = 'keystone'
+    HTTP_BASIC = 'http_basic'
+    NOAUTH = 'noauth'
 
 
 class CapabilityCheck(enum.StrEnum):
@@ -17,18 +30,59 @@ class CapabilityCheck(enum.StrEnum):
 
 API_OPTS = (
     cfg.StrOpt('host', default='127.0.0.1',
-               help='Address that the built-in server listens on. Without authentication '
-                    '(auth_strategy = noauth) keep it to an address that only trusted clients '
-                    'reach.'),
+               help='Address that the built-in server listens on. With auth_strategy = noauth it '
+                    'must be one of the loopback addresses.'),
     cfg.PortOpt('port', default=8776,
                 help='Port that the built-in server listens on. 0: the first free one.'),
-    cfg.IntOpt('threads', default=32, min=1,
-               help='How many requests the built-in server works on at the same time.'),
-    cfg.StrOpt('auth_strategy', default='noauth', choices=[
-               ('noauth', 'Believe what the client says of itself: X-Auth-Token is '
-                          'user:project or user:project:role,role.'),
-               ('keystone', 'Believe Keystone (group [keystone_authtoken]).')],
+    cfg.IntOpt('threads', default=8, min=1,
+               help='How many requests one process (of the API, or blockattach-control) works on '
+                    'at the same time. One that waits for another process, as for a backend, is '
+                    'not counted. More than keep its processor busy make it slower.'),
+    cfg.IntOpt('request_threads', default=1024, min=2, max=32768,
+               help='How many requests the built-in server, or blockattach-control, has read at '
+                    'the same time: those that are worked on, and those that wait for their turn '
+                    'or for a backend, each in a thread. More than threads. Under another server '
+                    'its own option says so.'),
+    cfg.IntOpt('queue_size', default=4096, min=0, max=65535,
+               help='How many requests may wait for their turn. One more is answered 503 at '
+                    'once.'),
+    cfg.IntOpt('queue_timeout', default=30, min=1, max=3600,
+               help='Seconds that a request may wait for its turn, also for one at its backend. '
+                    'Then it is answered 503, and nothing of it was begun.'),
+    cfg.IntOpt('backend_places', default=16, min=1,
+               help='How many requests of one process are at one backend at the same time. The '
+                    'others wait in a line of that backend.'),
+    cfg.IntOpt('backend_queue_size', default=256, min=0, max=65535,
+               help='How many may wait in the line of a backend however slow it is. More may, up '
+                    'to queue_size, as long as it is fast enough for their turn to come in time; '
+                    'else they are answered 503 at once.'),
+    cfg.StrOpt('tls_cert_file',
+               help='Certificate of the built-in server, with those between it and the root '
+                    '(PEM). With it the server speaks HTTPS, TLS 1.2 or later, and only that. '
+                    'Read anew on SIGHUP. Empty: HTTP.'),
+    cfg.StrOpt('tls_key_file',
+               help='Its private key (PEM), without a passphrase. Empty: it stands in '
+                    'tls_cert_file.'),
+    cfg.StrOpt('tls_client_ca_file',
+               help='Certificates of those who vouch for clients (PEM): who cannot show a '
+                    'certificate of theirs is not served. Empty: clients need none.'),
+    cfg.StrOpt('auth_strategy', default=AuthStrategy.NOAUTH.value, choices=[
+               (AuthStrategy.KEYSTONE.value,
+                'Believe Keystone (group [keystone_authtoken]).'),
+               (AuthStrategy.HTTP_BASIC.value,
+                'Ask for a name and a password (http_basic_auth_user_file): for a service '
+                'without Keystone.'),
+               (AuthStrategy.NOAUTH.value,
+                'Believe what the client says of itself: X-Auth-Token is user:project or '
+                'user:project:role,role. Serves only clients on the same machine.')],
                help='How the API learns who asks.'),
+    cfg.StrOpt('http_basic_auth_user_file', default='/etc/blockattach/htpasswd',
+               help='Names and passwords for auth_strategy = http_basic, as "htpasswd -B" writes '
+                    'them (bcrypt). A change counts at once.'),
+    cfg.StrOpt('http_basic_auth_roles_file',
+               help='In which project and with which roles they act: lines of '
+                    'user:project:role,role; who is not in it is not let in. A change counts at '
+                    'once. Empty: every user is an administrator.'),
     cfg.IntOpt('osapi_max_limit', default=1000, min=1,
                help='The most items that one page of a list has.'),
     cfg.IntOpt('max_request_body_size', default=114688, min=1,
@@ -50,13 +104,46 @@ API_OPTS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Paths of PEM files. ``client_ca`` is None where clients need no certificate."""
+
+    cert: str
+    key: str | None = None
+    client_ca: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BasicAuthFiles:
+    """Paths. ``roles`` is None where every user is an administrator."""
+
+    users: str
+    roles: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """How much is done at once, and what waits. ``timeout`` in seconds; ``backend_size`` may wait
+    for a backend that is slow."""
+
+    work_places: int = 8
+    threads: int = 1024
+    size: int = 4096
+    timeout: float = 30
+    backend_places: int = 16
+    backend_size: int = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """The group as the API is told. ``public_endpoint`` has no slash at its end."""
+    """The group as the API is told. ``public_endpoint`` has no slash at its end; ``tls`` is None
+    where the server speaks plain HTTP."""
 
     host: str = '127.0.0.1'
     port: int = 8776
-    threads: int = 32
-    auth_strategy: str = 'noauth'
+    queue: QueueSettings = QueueSettings()
+    tls: TlsFiles | None = None
+    auth_strategy: AuthStrategy = AuthStrategy.NOAUTH
+    basic_auth: BasicAuthFiles = BasicAuthFiles('/etc/blockattach/htpasswd')
     osapi_max_limit: int = 1000
     max_request_body_size: int = 114688
     public_endpoint: str | None = None
@@ -69,18 +156,55 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def settings(conf: cfg.ConfigOpts) -> ApiSettings:
-    """Read the group."""
+    """Read the group.
+
+    :raises ConfigurationError: of TLS, only a part is set
+    """
     group = conf[GROUP]
     return ApiSettings(
         host=group.host,
         port=group.port,
-        threads=group.threads,
-        auth_strategy=group.auth_strategy,
+        queue=queue_settings(conf),
+        tls=_tls(conf),
+        auth_strategy=AuthStrategy(group.auth_strategy),
+        basic_auth=BasicAuthFiles(group.http_basic_auth_user_file,
+                                  group.http_basic_auth_roles_file or None),
         osapi_max_limit=group.osapi_max_limit,
         max_request_body_size=group.max_request_body_size,
         public_endpoint=(group.public_endpoint or '').rstrip('/') or None,
         check_capabilities=CapabilityCheck(group.check_capabilities),
     )
+
+
+def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
+    """Read how much is done at once.
+
+    :raises ConfigurationError: not every request that is worked on would have a thread
+    """
+    group = conf[GROUP]
+    if group.request_threads < group.threads:
+        with locations.named(conf, GROUP, 'request_threads'):
+            raise errors.ConfigurationError(
+                reason='cannot work on more requests than have a thread: request_threads is less '
+                       'than threads')
+    return QueueSettings(
+        work_places=group.threads, threads=group.request_threads, size=group.queue_size,
+        timeout=group.queue_timeout, backend_places=group.backend_places,
+        backend_size=group.backend_queue_size)
+
+
+def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:
+    group = conf[GROUP]
+    if group.tls_cert_file:
+        return TlsFiles(group.tls_cert_file, group.tls_key_file or None,
+                        group.tls_client_ca_file or None)
+    for name in ('tls_key_file', 'tls_client_ca_file'):
+        if group[name]:
+            with locations.named(conf, GROUP, name):
+                # Better than to speak HTTP to those who expect HTTPS.
+                raise errors.ConfigurationError(
+                    reason=f'cannot use {name} without tls_cert_file')
+    return None
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

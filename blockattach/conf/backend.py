@@ -3,6 +3,8 @@ import dataclasses
 
 from oslo_config import cfg
 
+from blockattach import errors
+from blockattach.conf import locations
 from blockattach.conf import lvm as lvm_conf
 
 BACKEND_OPTS = (
@@ -24,7 +26,7 @@ BACKEND_OPTS = (
                help='Address that initiators are told to log in to.'),
     cfg.ListOpt('target_secondary_ip_addresses', default=[],
                 help='Further addresses of this host under which initiators reach the same '
-                     'targets: the paths of multipath. Only with target = lio.'),
+                     'targets: the paths of multipath.'),
     cfg.PortOpt('target_port', default=3260,
                 help='Port that initiators are told to log in to. 0: the first free one.'),
     cfg.StrOpt('target_prefix', default='iqn.2010-10.org.openstack:',
@@ -37,12 +39,25 @@ BACKEND_OPTS = (
                help='Secret of mutual_chap_username, 12 to 255 characters.'),
     cfg.StrOpt('tgt_socket',
                help='Management socket of a running tgtd, as its TGT_IPC_SOCKET with the control '
-                    'port appended. Empty: a tgtd of our own is started under the state '
-                    'directory and stopped with the service.'),
+                     'port appended (/run/tgtd/socket.0). It is neither started nor stopped, and '
+                     'must listen on target_ip_address and target_port; the members of a cluster '
+                     'share one. Empty: a tgtd of our own is started under the state directory '
+                     'and stopped with the service.'),
+    cfg.BoolOpt('report_discard_supported', default=False,
+                help='Tell consumers that they may discard, so that what a server trims takes no '
+                     'room any more. Told of volumes only whose store and target can do it.'),
     cfg.IntOpt('reserved_percentage', default=0, min=0, max=100,
                help='Share of the pool that is never given away.'),
     cfg.FloatOpt('max_over_subscription_ratio', default=20.0, min=1.0,
                  help='How many times its size a thin pool may be given away.'),
+    cfg.StrOpt('filter_function',
+               help='Expression that says which volumes the backend takes, for instance '
+                    '"volume.size < 10". Asked by the filter driver '
+                    '([scheduler] scheduler_default_filters). Empty: every volume.'),
+    cfg.StrOpt('goodness_function',
+               help='Expression that says from 0 to 100 how well a volume suits the backend, for '
+                    'instance "volume.size < 5 ? 100 : 50". Asked by the weigher goodness '
+                    '([scheduler] scheduler_default_weighers).'),
     *lvm_conf.LVM_OPTS,
 )
 
@@ -51,7 +66,8 @@ BACKEND_OPTS = (
 class BackendSettings:
     """One backend, as its drivers are told. ``state_dir`` is the process's own folder.
 
-    ``lvm`` is there for the lvm store only.
+    ``lvm`` is there for the lvm store only. ``shared``: a cluster serves it, so nothing of it may
+    be this process's own.
     """
 
     name: str
@@ -68,9 +84,13 @@ class BackendSettings:
     reserved_percentage: int
     max_over_subscription_ratio: float
     target_secondary_ip_addresses: tuple[str, ...] = ()
+    report_discard_supported: bool = False
     mutual_chap_username: str = ''
     mutual_chap_password: str = dataclasses.field(default='', repr=False)
     lvm: lvm_conf.LvmSettings | None = None
+    shared: bool = False
+    filter_function: str | None = None
+    goodness_function: str | None = None
 
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
@@ -78,9 +98,18 @@ def register(conf: cfg.ConfigOpts, name: str) -> None:
     conf.register_opts(BACKEND_OPTS, group=name)
 
 
-def settings(conf: cfg.ConfigOpts, name: str, state_dir: str) -> BackendSettings:
-    """Read the group of one backend."""
+def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
+             shared: bool = False) -> BackendSettings:
+    """Read the group of one backend.
+
+    :param shared: a cluster serves it
+    :raises ConfigurationError: a folder of this process's own shall hold what others keep too
+    """
     group = conf[name]
+    if shared and group.store == 'file' and not group.volumes_dir:
+        with locations.named(conf, name, 'volumes_dir'):
+            raise errors.ConfigurationError(
+                reason='volumes_dir must name the folder that all members of the cluster use')
     backend_name = group.volume_backend_name or name
     return BackendSettings(
         name=name,
@@ -97,9 +126,13 @@ def settings(conf: cfg.ConfigOpts, name: str, state_dir: str) -> BackendSettings
         reserved_percentage=group.reserved_percentage,
         max_over_subscription_ratio=group.max_over_subscription_ratio,
         target_secondary_ip_addresses=tuple(group.target_secondary_ip_addresses),
+        report_discard_supported=group.report_discard_supported,
         mutual_chap_username=group.mutual_chap_username,
         mutual_chap_password=group.mutual_chap_password,
         lvm=lvm_conf.settings(group) if group.store == 'lvm' else None,
+        shared=shared,
+        filter_function=group.filter_function or None,
+        goodness_function=group.goodness_function or None,
     )
 
 

@@ -11,15 +11,25 @@ CORE_OPTS = (
     cfg.StrOpt('seal_key_file',
                help='File with the Fernet keys that seal credentials. Default: seal.key under '
                     'state_path, made at first start. All processes need the same.'),
+    cfg.ListOpt('seal_key_ids', default=[], mutable=True,
+                help='What the key manager ([key_manager] of Castellan) calls the keys that seal '
+                     'credentials; the first one seals, all open. Where any is named there is no '
+                     'seal_key_file. All processes need the same.'),
+    # As oslo.service calls it.
+    cfg.IntOpt('graceful_shutdown_timeout', default=60, min=0, mutable=True,
+               help='Seconds that what runs may go on after the process was told to stop. What '
+                    'then still runs is cut off; its deadline brings it back. 0: no limit.'),
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """Absolute paths."""
+    """Absolute paths, and seconds."""
 
     state_path: str
     seal_key_file: str
+    graceful_shutdown_timeout: int = 60
+    seal_key_ids: tuple[str, ...] = ()
 
 
 def default_state_path() -> str:
@@ -36,7 +46,8 @@ def register(conf: cfg.ConfigOpts) -> None:
 def settings(conf: cfg.ConfigOpts) -> CoreSettings:
     """Read them."""
     state_path = os.path.abspath(conf.state_path or default_state_path())
-    return CoreSettings(state_path, conf.seal_key_file or os.path.join(state_path, 'seal.key'))
+    return CoreSettings(state_path, conf.seal_key_file or os.path.join(state_path, 'seal.key'),
+                        conf.graceful_shutdown_timeout, tuple(conf.seal_key_ids))
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

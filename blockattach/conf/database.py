@@ -4,23 +4,35 @@ import dataclasses
 from oslo_config import cfg
 from oslo_db import options as db_options
 
+POOL_SIZE = 15
+"""Connections that are kept, of those that read and of those that write. To open one costs more
+than a whole request: those beyond are for a rush only."""
+OVERFLOW = 20
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatabaseSettings:
     """How to reach the database."""
 
     connection: str
-    max_pool_size: int = 20
-    max_overflow: int = 50
+    max_pool_size: int = POOL_SIZE
+    max_overflow: int = OVERFLOW
     pool_timeout: int = 30
     connection_recycle_time: int = 3600
-    max_retries: int = 10
+    max_retries: int = 0
     retry_interval: int = 10
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
+    """Make the group known.
+
+    A process that cannot reach its database says so and ends: whoever supervises it starts it
+    again.
+    """
     conf.register_opts(db_options.database_opts, group='database')
+    conf.set_default('max_retries', 0, group='database')
+    conf.set_default('max_pool_size', POOL_SIZE, group='database')
+    conf.set_default('max_overflow', OVERFLOW, group='database')
 
 
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
@@ -31,8 +43,8 @@ def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> Dat
     group = conf.database
     return DatabaseSettings(
         connection=group.connection or default_connection or '',
-        max_pool_size=group.max_pool_size or 20,
-        max_overflow=50 if group.max_overflow is None else group.max_overflow,
+        max_pool_size=group.max_pool_size or POOL_SIZE,
+        max_overflow=OVERFLOW if group.max_overflow is None else group.max_overflow,
         pool_timeout=group.pool_timeout or 30,
         connection_recycle_time=group.connection_recycle_time,
         max_retries=group.max_retries,

@@ -6,25 +6,39 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import backend
 
+CLI_OPTS = (
+    cfg.StrOpt('state-dir', metavar='DIR',
+               help='Folder of all that is kept. Default: blockattach in the XDG state folder.'),
+    cfg.StrOpt('listen', default='127.0.0.1:8776', metavar='HOST:PORT',
+               help='Address of the API. Without Keystone it belongs on a loopback address.'),
+    cfg.StrOpt('backend', default='file', choices=['file', 'fake'],
+               help='file: sparse files, exported over iSCSI; fake: in memory, to try the API.'),
+)
+
 TRANSPORT_URL = 'inproc://blockattach/'
 _PORT = re.compile(r'[0-9]{1,5}')
 
 
-def set_defaults(conf: cfg.ConfigOpts, state_dir: str | None, listen: str,
-                 backend_name: str) -> None:
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the command line of ``blockattach-all`` known; before it is read."""
+    conf.register_cli_opts(CLI_OPTS)
+
+
+def set_defaults(conf: cfg.ConfigOpts) -> None:
     """Take the command line of ``blockattach-all`` as the defaults of the real options.
 
     :raises ConfigurationError: the address cannot be understood
     """
-    host, port = split_address(listen)
+    backend_name = conf.backend
+    host, port = split_address(conf.listen)
     conf.set_default('host', host, group='api')
     conf.set_default('port', port, group='api')
     conf.set_default('transport_url', TRANSPORT_URL)
     # Volumes remember the host; that of a laptop changes its name with the network.
     conf.set_default('host', 'localhost', group='service')
     conf.set_default('enabled_backends', [backend_name], group='volume')
-    if state_dir:
-        conf.set_override('state_path', state_dir)
+    if conf.state_dir:
+        conf.set_override('state_path', conf.state_dir)
     backend.register(conf, backend_name)
     if backend_name == 'fake':
         conf.set_default('store', 'fake', group=backend_name)

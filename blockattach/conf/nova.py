@@ -22,6 +22,16 @@ NOVA_OPTS = (
     cfg.URIOpt('endpoint_override', schemes=['http', 'https'],
                help='Where Nova is, with its version (https://compute.example.org/v2.1): no '
                     'catalog is looked into.'),
+    cfg.StrOpt('username', help='Account by which the service asks for itself: a scheduler on '
+                                'which host a server runs, for the filter instance_locality, and '
+                                'a volume service whether a server still needs an attachment '
+                                '([attachments]). Needs auth_url, and a role to which Nova shows '
+                                'hosts and the servers of all projects. Empty: it asks without a '
+                                'token, which only a Nova without Keystone answers.'),
+    cfg.StrOpt('password', secret=True, help='Password of username.'),
+    cfg.StrOpt('user_domain_name', default='Default', help='Domain of username.'),
+    cfg.StrOpt('project_name', default='service', help='Project in which username has its role.'),
+    cfg.StrOpt('project_domain_name', default='Default', help='Domain of project_name.'),
     cfg.FloatOpt('timeout', default=15, min=0.01,
                  help='Seconds to wait for an answer of Nova or Keystone.'),
     cfg.StrOpt('cafile', help='Certificates of those who may vouch for Nova and Keystone. Empty: '
@@ -44,6 +54,21 @@ class NovaSettings:
     timeout: float = 15
     cafile: str | None = None
     insecure: bool = False
+    username: str | None = None
+    password: str = dataclasses.field(default='', repr=False)
+    user_domain_name: str = 'Default'
+    project_name: str = 'service'
+    project_domain_name: str = 'Default'
+
+    @property
+    def has_account(self) -> bool:
+        """Whether the service can ask for itself."""
+        return bool(self.auth_url and self.username)
+
+    @property
+    def knows_hosts(self) -> bool:
+        """Whether Nova can be asked without anybody's token."""
+        return self.has_account or bool(self.endpoint_override)
 
     @property
     def configured(self) -> bool:
@@ -77,6 +102,11 @@ def settings(conf: cfg.ConfigOpts) -> NovaSettings:
         timeout=group.timeout,
         cafile=group.cafile or None,
         insecure=group.insecure,
+        username=group.username or None,
+        password=group.password or '',
+        user_domain_name=group.user_domain_name,
+        project_name=group.project_name,
+        project_domain_name=group.project_domain_name,
     )
 
 

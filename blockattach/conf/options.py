@@ -5,17 +5,22 @@ The libraries tell theirs themselves: ``etc/blockattach/config-generator.conf`` 
 from oslo_config import cfg
 
 from blockattach.conf import api
+from blockattach.conf import attachments
 from blockattach.conf import backend
 from blockattach.conf import control
 from blockattach.conf import core
 from blockattach.conf import database
+from blockattach.conf import failpoints
+from blockattach.conf import health
 from blockattach.conf import nova
 from blockattach.conf import rpc
 from blockattach.conf import scheduler
 from blockattach.conf import service
+from blockattach.conf import telemetry
 from blockattach.conf import volume
 
-GROUPS = (core, service, api, control, scheduler, volume, nova, rpc, database)
+GROUPS = (core, service, api, control, attachments, scheduler, volume, nova, rpc, database, health,
+          telemetry, failpoints)
 
 
 def register(conf: cfg.ConfigOpts) -> None:

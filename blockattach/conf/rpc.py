@@ -14,16 +14,26 @@ RPC_OPTS = (
     cfg.IntOpt('short_call_timeout', default=15, min=1,
                help='Seconds to wait where the answer only says that the work was taken on.'),
     cfg.IntOpt('long_call_timeout', default=600, min=1,
-               help='Seconds to wait for work that may take long. A process that dies meanwhile '
-                    'is noticed after call_timeout, since it gives signs of life till then.'),
+               help='Seconds to wait for work that may take long.'),
+    cfg.IntOpt('repeat_interval', default=5, min=2,
+               help='Seconds without a sign of life from whoever works on a call, after which it '
+                    'is sent again, if it may be done twice: a process has ended with it.'),
+    cfg.IntOpt('silence_timeout', default=30, min=3,
+               help='Seconds to wait for a sign of life of the process that a call was sent to. '
+                    'One that died is noticed then, and not only when the time of the call is '
+                    'over; one that is started again has so long to do it.'),
     cfg.IntOpt('send_retries', default=3, min=0,
                help='How many times a message is offered again to a broker that does not take '
                     'it, before the sender is told.'),
     cfg.IntOpt('threads', default=64, min=1,
                help='How many requests one server of this process works on at the same time.'),
-    cfg.StrOpt('release_pin', default='',
+    cfg.StrOpt('release', default='auto', deprecated_name='release_pin',
                help='While processes of two releases run side by side: the older release, whose '
-                    'interfaces and objects are then spoken. Empty: the newest.'),
+                    'interfaces and objects are then spoken. auto, or empty: the newest.'),
+    cfg.StrOpt('second_transport_url', secret=True,
+               help='Requests are taken from there too, as from transport_url; nothing is sent '
+                    'there but answers. For the time in which the processes move, one after the '
+                    'other, to another broker, virtual host or kind of queues.'),
 )
 
 
@@ -35,9 +45,12 @@ class RpcSettings:
     call_timeout: float = 60
     short_call_timeout: float = 15
     long_call_timeout: float = 600
+    repeat_interval: int = 5
+    silence_timeout: float = 30
     send_retries: int = 3
     threads: int = 64
-    release_pin: str = ''
+    release: str = 'auto'
+    second_transport_url: str | None = dataclasses.field(default=None, repr=False)
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -53,9 +66,12 @@ def settings(conf: cfg.ConfigOpts) -> RpcSettings:
         call_timeout=group.call_timeout,
         short_call_timeout=group.short_call_timeout,
         long_call_timeout=group.long_call_timeout,
+        repeat_interval=group.repeat_interval,
+        silence_timeout=group.silence_timeout,
         send_retries=group.send_retries,
         threads=group.threads,
-        release_pin=group.release_pin,
+        release=group.release,
+        second_transport_url=group.second_transport_url,
     )
 
 

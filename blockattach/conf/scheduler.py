@@ -9,20 +9,24 @@ SCHEDULER_OPTS = (
                 default=['alive', 'tried', 'availability', 'multiattach', 'capabilities',
                          'capacity'],
                 help='What a pool must pass, in this order; the first that refuses gives the '
-                     'reason. Others may be installed as entry points '
+                     'reason. There are also different_backend, same_backend, instance_locality '
+                     'and json, which heed the hints of clients, and driver, which asks the '
+                     'filter_function of each backend. Others may be installed as entry points '
                      'blockattach.scheduler.filters.'),
     cfg.Opt('scheduler_default_weighers', default={'free_space': 1.0},
             type=types.Dict(types.Float()),
             help='What ranks the pools that passed, each with its multiplier; a negative one '
                  'turns the order round. free_space:1.0 takes the most room first, '
-                 'allocated:-1.0 the pool of which least was given away. Others may be installed '
-                 'as entry points blockattach.scheduler.weighers.'),
+                 'allocated:-1.0 the pool of which least was given away, volume_number:-1.0 the '
+                 'one with fewest volumes, goodness:1.0 the one whose goodness_function says '
+                 'most, chance:1.0 any. Others may be installed as entry points '
+                 'blockattach.scheduler.weighers.'),
     cfg.IntOpt('scheduler_max_attempts', default=3, min=1,
                help='How many pools may be asked to make one volume, over its whole life.'),
     cfg.IntOpt('placing_seconds', default=60, min=1,
                help='How long one step of placing a volume may take before the volume counts as '
                     'interrupted and is placed anew. More than [rpc] short_call_timeout.'),
-    cfg.IntOpt('waiting_interval', default=10, min=1,
+    cfg.IntOpt('waiting_interval', default=10, min=1, mutable=True,
                help='Seconds between two looks for volumes whose placing was interrupted.'),
 )
 

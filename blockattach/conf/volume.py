@@ -6,9 +6,9 @@ from oslo_config import cfg
 VOLUME_OPTS = (
     cfg.ListOpt('enabled_backends', default=[],
                 help='Backends that this host serves; each has a group of options of its own.'),
-    cfg.IntOpt('backend_stats_polling_interval', default=60, min=1,
+    cfg.IntOpt('backend_stats_polling_interval', default=60, min=1, mutable=True,
                help='Seconds between two reports of the pools. A report follows each change too.'),
-    cfg.IntOpt('reconcile_interval', default=5, min=1,
+    cfg.IntOpt('reconcile_interval', default=5, min=1, mutable=True,
                help='Seconds between two comparisons of what the targets let in with what the '
                     'attachments say.'),
     cfg.IntOpt('create_seconds', default=600, min=1,

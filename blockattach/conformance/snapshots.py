@@ -11,6 +11,8 @@ _NOTHING = b'\0' * 4096
 class SnapshotContract(store_base.StoreBase):
     """What `capabilities.Snapshots`, `CloneSnapshot` and `Revert` promise."""
 
+    provable = frozenset({'clone_snapshot', 'revert', 'snapshots'})
+
     def test_snapshot_has_the_bytes_of_its_moment(self) -> None:
         volume, snapshot = self._kept()
         if self.has_bytes:

@@ -6,6 +6,7 @@
 """
 from blockattach import errors
 from blockattach import units
+from blockattach.conformance import discarding
 from blockattach.conformance import snapshots
 from blockattach.conformance import store_base
 from blockattach.conformance import wiping
@@ -21,11 +22,14 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class StoreContract(snapshots.SnapshotContract, wiping.WipeContract):
+class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
+                    discarding.DiscardContract):
     """What `base.VolumeStore` promises, sentence by sentence, and what a store may do beyond."""
 
+    provable = frozenset({'clone'})
+
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
-        self.assertLessEqual(self.report.declared, self.known_capabilities)
+        self.assertLessEqual(self.report.declared, self.report.provable)
 
     def test_check_may_be_repeated(self) -> None:
         self.store.check()
@@ -137,6 +141,22 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract):
             for key, kind in _POOL_KEYS.items():
                 self.assertIsInstance(pool.capabilities.get(key), kind, key)
             self.assertEqual(pool.name, pool.capabilities['pool_name'])
+
+    def test_a_pool_gives_away_more_than_it_has_if_it_says_that_it_is_thin_else_not(self) -> None:
+        [pool, *_] = self.store.pools()
+        beyond = self.volume(int(pool.capabilities['total_capacity_gb']) + 1)
+        self.assertNotEqual(pool.capabilities['thin_provisioning_support'],
+                            pool.capabilities['thick_provisioning_support'])
+        if pool.capabilities['thin_provisioning_support']:
+            self.store.create(beyond)
+            self.assertGreaterEqual(self.size_gb(beyond), beyond.size_gb)
+        else:
+            with self.assertRaises(errors.BackendFull):
+                self.store.create(beyond)
+
+    def test_a_pool_says_nothing_of_quality_of_service_that_nobody_can_prove(self) -> None:
+        for pool in self.store.pools():
+            self.assertFalse(pool.capabilities['QoS_support'])
 
     def test_pools_count_what_was_given_away(self) -> None:
         before = self._measured()

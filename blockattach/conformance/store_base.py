@@ -7,7 +7,6 @@ from blockattach import errors
 from blockattach import units
 from blockattach.conformance import report
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 
 MARK = b'\xa5' * 4096
 """What the tests write."""
@@ -16,8 +15,6 @@ MARK = b'\xa5' * 4096
 class StoreBase(report.Reported, abc.ABC):
     """A fresh store for each test."""
 
-    known_capabilities = frozenset(
-        {'clone', 'clone_snapshot', 'revert', 'snapshots', 'wipe'})
     # A store without real bytes (a fake) cannot show what they read as.
     has_bytes = True
     _pool: str | None = None
@@ -67,7 +64,7 @@ class StoreBase(report.Reported, abc.ABC):
         super().setUp()
         self.store = self.make()
         self.store.check()
-        self.report.declared = capabilities.declared(self.store)
+        self.declares(self.store)
 
     def _created(self, size_gb: int = 1) -> base.StoredVolume:
         volume = self.volume(size_gb)

@@ -3,20 +3,18 @@
 With a `Host` that logs in for real, the kit also proves what initiators see: who gets in, who may
 write, who is thrown out, and that nobody else notices.
 """
-import abc
 import dataclasses
 import secrets
 import threading
 import uuid
 from collections.abc import Sequence
-from typing import Protocol
 
 from blockattach import errors
 from blockattach import units
-from blockattach.conformance import report
+from blockattach.conformance import portals
+from blockattach.conformance import target_base
 from blockattach.domain import connection
 from blockattach.domain import reservation
-from blockattach.drivers import base
 from blockattach.drivers import capabilities
 
 _RW = connection.AccessMode.RW
@@ -25,84 +23,17 @@ _Held = reservation.HostReservation
 _SIZE = 4096
 
 
-class Held(Protocol):
-    """A session that stays logged in."""
+TargetBase = target_base.TargetBase
 
-    def can_write(self, offset: int, length: int, pattern: int) -> bool:
-        """Whether a write goes through."""
-
-    def can_read(self, offset: int, length: int, pattern: int) -> bool:
-        """Whether this pattern is read there."""
-
-    def close(self) -> None:
-        """Log out."""
+CAPABILITIES = frozenset({'daemon', 'host_reservations', 'native_blocks', 'unmap'})
+"""What the parts of this kit can prove of a target."""
 
 
-class Host(Protocol):
-    """A real initiator; `blockattach.testing.initiator.KitInitiator` is one."""
-
-    def can_log_in(self, connection: connection.Connection, initiator: str,
-                   credential: connection.Credential | None) -> bool:
-        """Whether this name with this credential gets in."""
-
-    def hold(self, connection: connection.Connection, initiator: str,
-             credential: connection.Credential, read_only: bool = False) -> Held:
-        """Log in and stay."""
-
-
-class TargetBase(report.Reported, abc.ABC):
-    """What the parts of the kit share: making exports and grants, and looking at them."""
-
-    known_capabilities = frozenset({'daemon', 'host_reservations'})
-
-    @abc.abstractmethod
-    def make(self) -> base.ExportTarget:
-        """A target that serves and offers nothing; also called to play a restart of the service.
-
-        Called again within one test, it gives a driver on the same backend.
-        """
-
-    def make_device(self, volume_id: str, size_gb: int) -> str:
-        """Bytes for the target to offer."""
-        return f'/dev/fake/volume-{volume_id}'
-
-    def grow_device(self, device: str, size_gb: int) -> None:
-        """Make them more."""
-
-    def host(self) -> Host | None:
-        """A real initiator, if there is one for this target."""
-        return None
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.target = self.make()
-        self.report.declared = capabilities.declared(self.target)
-
-    def an_export(self, size_gb: int = 1) -> connection.Export:
-        """A volume to offer."""
-        volume_id = str(uuid.uuid4())
-        return connection.Export(volume_id, f'volume-{volume_id}',
-                                 self.make_device(volume_id, size_gb), size_gb)
-
-    def a_grant(self, export: connection.Export, number: int = 0,
-                mode: connection.AccessMode = _RW) -> connection.Grant:
-        """The n-th initiator of a volume; the first has no alias."""
-        return connection.Grant(
-            export.volume_id, f'iqn.2026-01.org.example:host-{number}', mode,
-            connection.Credential(f'user{secrets.token_hex(8)}', secrets.token_hex(8)),
-            f'-{number:08x}' if number else '')
-
-    def let_in(self, export: connection.Export) -> dict[str, connection.AccessMode]:
-        """Whom the target lets in to a volume, and how."""
-        return {grant.initiator: grant.mode for found in self.target.exports()
-                if found.volume_id == export.volume_id for grant in found.grants}
-
-
-class TargetContract(TargetBase):
+class TargetContract(portals.PortalContract):
     """What `base.ExportTarget` promises, sentence by sentence."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
-        self.assertLessEqual(self.report.declared, self.known_capabilities)
+        self.assertLessEqual(self.report.declared, CAPABILITIES)
 
     def test_an_export_lets_nobody_in(self) -> None:
         export = self.an_export()
@@ -273,23 +204,8 @@ class TargetContract(TargetBase):
                              self.let_in(export))
 
 
-class AccessContract(TargetBase):
+class AccessContract(portals.PathContract):
     """What initiators see: needs a `host`."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        found = self.host()
-        if found is None:
-            self.leaves_out('what initiators see', 'no initiator for this target')
-        self.real: Host = found
-
-    def held(self, export: connection.Export, grant: connection.Grant,
-             read_only: bool = False) -> Held:
-        """Let in and log in."""
-        made = self.target.grant(export, grant)
-        session = self.real.hold(made, grant.initiator, grant.credential, read_only)
-        self.addCleanup(session.close)
-        return session
 
     def test_only_the_right_name_with_the_right_secret_gets_in(self) -> None:
         export = self.an_export()
@@ -399,6 +315,8 @@ class AccessContract(TargetBase):
 class DaemonContract(TargetBase):
     """What `capabilities.Daemon` promises, for a target that declares it."""
 
+    provable = frozenset({'daemon'})
+
     def crash(self) -> None:
         """Make the target's process die at once, whatever it serves."""
         self.leaves_out('a crash of the target', 'crash is not given')
@@ -452,6 +370,8 @@ class DaemonContract(TargetBase):
 
 class ReservationContract(TargetBase):
     """What `capabilities.HostReservations` promises, for a target that declares it."""
+
+    provable = frozenset({'host_reservations'})
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
         """Let these hosts, which are let in, and no others hold a registration."""

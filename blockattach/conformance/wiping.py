@@ -10,6 +10,8 @@ _ROUNDS = 4096
 class WipeContract(store_base.StoreBase):
     """What `capabilities.Wipe` promises."""
 
+    provable = frozenset({'wipe'})
+
     def test_wipe_with_nothing_to_do_changes_nothing(self) -> None:
         store = self._wiper()
         volume = self._created()

@@ -14,7 +14,6 @@ from blockattach.control import repeats
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
-from blockattach.db import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -29,6 +28,7 @@ class AttachmentControl:
         self._database = parts.database
         self._backend = parts.backend
         self._repeats = parts.repeats
+        self._telemetry = parts.telemetry
         self.moves = parts.moves
         self.rule = parts.rule
 
@@ -42,23 +42,27 @@ class AttachmentControl:
         :raises ConnectorUnusable: nothing was kept
         :raises BackendError: nothing was kept, or (uncertain) it is being removed
         """
-        return self._repeats.once(
-            request, lambda within: self._create(caller, volume, wish, within),
-            self._repeats.attachment)
+        with self._telemetry.verb('attachments.create'):
+            return self._repeats.once(
+                request, lambda within: self._create(caller, volume, wish, within),
+                self._repeats.attachment)
 
     def _create(self, caller: context.RequestContext, volume: records.Volume,
                 wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
-        made = self.moves.reserve(caller, wish, self._backend.seconds, within)
+        with self._backend.place(None if wish.connector is None else volume.host):
+            return self._make(caller, wish, within)
+
+    def _make(self, caller: context.RequestContext, wish: attachments.Wish,
+              within: repeats.Within | None) -> records.Attachment:
+        with self._telemetry.attaching('reserve'):
+            made = self.moves.reserve(caller, wish, self._backend.seconds, within)
         failpoints.point('control.attachments.after_reserve')
         if wish.connector is None:
             return made
         try:
-            self._backend.connect(caller, made, 'Unable to create attachment for volume')
-            return attachment_queries.get(self._database, made.id)
+            return self._backend.connect(caller, made, 'Unable to create attachment for volume')
         except Exception as exc:
             self._backend.withdraw(caller, made, exc)
-            if within is not None:
-                self._repeats.failed(made.id)
             raise
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
@@ -70,24 +74,33 @@ class AttachmentControl:
         :raises ConnectorUnusable: nothing was changed
         :raises BackendError: back to where it came from, or (uncertain) still connecting
         """
-        volume = volume_queries.get(self._database, attachment.volume_id)
+        with self._telemetry.verb('attachments.update'):
+            return self._update(caller, attachment, connector)
+
+    def _update(self, caller: context.RequestContext, attachment: records.Attachment,
+                connector: Mapping[str, Any]) -> records.Attachment:
+        volume = attachment.volume
+        if volume is None:
+            attachment = attachment_queries.get(self._database, attachment.id)
+            volume = attachment.volume
+        assert volume is not None
         if 'error' in volume.own_status:
             raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
         if not isinstance(connector.get('host'), str) or not connector['host']:
             raise errors.ConnectorUnusable(missing='host')
-        if not volume.multiattach:
-            self._refuse_second_connector(attachment)
-        return self.let_in(caller, volume, attachment, connector)
+        if volume.others_connected:
+            raise errors.DuplicateConnectors(volume_id=volume.id)
+        return self.let_in(caller, attachment, connector)
 
-    def let_in(self, caller: context.RequestContext, volume: records.Volume,
-               attachment: records.Attachment,
+    def let_in(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
         """Connect a row, whatever it was before; raises as `update`."""
-        row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
-            connector=connector, lease=self._backend.lease(volume)))
-        failpoints.point('control.attachments.after_connect_intent')
-        self._backend.connect(caller, row, 'Unable to update attachment')
-        return attachment_queries.get(self._database, attachment.id)
+        with self._backend.place(self._host(attachment)):
+            with self._telemetry.attaching('intent'):
+                row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
+                    connector=connector, lease=self._backend.lease))
+            failpoints.point('control.attachments.after_connect_intent')
+            return self._backend.connect(caller, row, 'Unable to update attachment')
 
     def complete(self, caller: context.RequestContext,
                  attachment: records.Attachment) -> records.Attachment:
@@ -95,7 +108,8 @@ class AttachmentControl:
 
         :raises InvalidTransition: the service itself is still at work on it
         """
-        return self.moves.move(caller, attachment, _Event.COMPLETE)
+        with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
+            return self.moves.move(caller, attachment, _Event.COMPLETE)
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
@@ -106,10 +120,11 @@ class AttachmentControl:
         :raises AttachmentInUseByServer: nothing was changed
         :raises BackendError: it is as it was, or (uncertain) on its way out
         """
-        if not force:
-            self.rule.check(caller, attachment)
-        self.remove(caller, attachment, force, ruled=not force)
-        return attachment_queries.of_volume(self._database, attachment.volume_id)
+        with self._telemetry.verb('attachments.delete'):
+            if not force:
+                self.rule.check(caller, attachment)
+            self.remove(caller, attachment, force, ruled=not force)
+            return attachment_queries.of_volume(self._database, attachment.volume_id)
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False, ruled: bool = False) -> None:
@@ -140,20 +155,22 @@ class AttachmentControl:
                     force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
-            self.moves.move(caller, attachment, _Event.RELEASE,
-                            generation=attachment.generation)
+            with self._telemetry.detaching('intent'):
+                self.moves.move(caller, attachment, _Event.RELEASE,
+                                generation=attachment.generation)
             return
-        volume = volume_queries.get(self._database, attachment.volume_id)
-        row = self.moves.move(caller, attachment, _Event.DISCONNECT,
-                              attachments.Facts(lease=self._backend.lease(volume)),
-                              attachment.generation)
-        failpoints.point('control.attachments.after_disconnect_intent')
-        act = self._backend.disconnect_or_forget if force else self._backend.disconnect
-        act(caller, row)
+        # Whoever forces it is not kept waiting by others.
+        with self._backend.place(None if force else self._host(attachment)):
+            with self._telemetry.detaching('intent'):
+                row = self.moves.move(caller, attachment, _Event.DISCONNECT,
+                                      attachments.Facts(lease=self._backend.lease),
+                                      attachment.generation)
+            failpoints.point('control.attachments.after_disconnect_intent')
+            act = self._backend.disconnect_or_forget if force else self._backend.disconnect
+            act(caller, row)
 
-    def _refuse_second_connector(self, attachment: records.Attachment) -> None:
-        others = [other for other in attachment_queries.of_volume(
-                      self._database, attachment.volume_id, hidden=True)
-                  if other.id != attachment.id]
-        if any(other.connection is not None for other in others):
-            raise errors.DuplicateConnectors(volume_id=attachment.volume_id)
+    def _host(self, attachment: records.Attachment) -> str | None:
+        """Whose backend is asked; read only where it was not read with the row."""
+        volume = (attachment.volume
+                  or attachment_queries.get(self._database, attachment.id).volume)
+        return None if volume is None else volume.host

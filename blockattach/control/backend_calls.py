@@ -1,60 +1,103 @@
 """Asking a volume service to let somebody in or shut him out, and what a failure means for a row.
 
 Final: nothing happened, and the intent is undone, by the volume service or, where it was never
-reached, here. Uncertain: the row keeps its intent and its deadline.
+reached, here. Uncertain: the row keeps its intent and its deadline. The volume service writes what
+it did before it answers, so a lost answer is no failure: the row tells.
 """
+import contextlib
+import datetime
+
 from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import errors
 from blockattach import log
+from blockattach.admission import gate
 from blockattach.control import moves
 from blockattach.db import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
+from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
 _Event = attachment_lifecycle.Event
+_State = attachment_lifecycle.State
 
 
 class BackendCalls:
     """The two acts on a backend, on account of one row."""
 
     def __init__(self, moves: moves.AttachmentMoves, volume_services: volume_rpc.VolumeClients,
-                 seconds: float) -> None:
+                 seconds: float, telemetry: acts.Telemetry | None = None,
+                 admission: gate.Gate | None = None) -> None:
         """
         :param seconds: how long a backend may take, by the database's clock
+        :param admission: None: a backend may be asked any number of things at once
         """
+        self._admission = admission
+        self._telemetry = telemetry or acts.Telemetry()
         self._moves = moves
         self._volume_services = volume_services
         self.seconds = seconds
 
-    def lease(self, volume: records.Volume) -> attachments.Lease:
-        """What an intent on this volume is given."""
-        return attachments.Lease(volume.host, self.seconds)
+    @property
+    def lease(self) -> attachments.Lease:
+        """What an intent is given: the volume's backend is at work on it."""
+        return attachments.Lease(None, self.seconds)
+
+    def place(self, host: str | None) -> contextlib.AbstractContextManager[None]:
+        """A place at the backend, had before the intent is written; raises as `Gate.at`.
+
+        :param host: ``host@backend``; None where it will not be asked
+        """
+        return contextlib.nullcontext() if self._admission is None else self._admission.at(host)
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
-                sentence: str) -> None:
-        """Let the row's initiator in.
+                sentence: str) -> records.Attachment:
+        """Let the row's initiator in; returns the row as it is then.
 
         :param sentence: how a client is told of a failure
         """
         try:
-            self._volume_services.on(_served_by(row)).connect(caller, row.id, row.generation)
+            with self._telemetry.attaching('call'):
+                return self._call_connect(caller, row)
+        except errors.StaleGeneration as exc:
+            now = self._now(row)
+            answer = self._answer_before(row, now)
+            if answer is not None:
+                raise _told(sentence, answer) from exc
+            assert now is not None
+            return now
         except errors.BlockattachError as exc:
+            now = None if exc.final else self._now(row)
+            if now is not None and self._lets_in(row, now):
+                return now
             self._undo(caller, row, exc)
             raise _told(sentence, exc) from exc
+
+    def _call_connect(self, caller: context.RequestContext,
+                      row: records.Attachment) -> records.Attachment:
+        manager = self._volume_services.on(_served_by(row))
+        assert row.initiator is not None
+        if self._moves.mixed:
+            manager.connect(caller, row.id, row.generation)
+            return self._moves.current(row)
+        told = manager.let_in(caller, row.volume_id, row.initiator, row.id, row.generation)
+        return attachments.connected(row, told['connection'],
+                                     datetime.datetime.fromisoformat(told['at']))
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         """Shut the row's initiator out, and end the row."""
         try:
-            self._volume_services.on(_served_by(row)).disconnect(caller, row.id, row.generation)
+            self._call_disconnect(caller, row)
         except errors.AttachmentNotFound:
             # Whoever else was told to remove it has ended the work.
             return
         except errors.BlockattachError as exc:
+            if not exc.final and self._now(row) is None:
+                return
             self._undo(caller, row, exc)
             raise _told('Unable to delete attachment for volume', exc) from exc
 
@@ -65,7 +108,7 @@ class BackendCalls:
         What the backend could not be told is found by the next comparison of target and rows.
         """
         try:
-            self._volume_services.on(_served_by(row)).disconnect(caller, row.id, row.generation)
+            self._call_disconnect(caller, row)
         except errors.AttachmentNotFound:
             return
         except errors.BlockattachError as exc:
@@ -85,6 +128,41 @@ class BackendCalls:
             return
         LOG.warning('Attachment is withdrawn after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
+
+    def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
+        with self._telemetry.detaching('call'):
+            manager = self._volume_services.on(_served_by(row))
+            if self._moves.mixed:
+                manager.disconnect(caller, row.id, row.generation)
+            else:
+                manager.shut_out(caller, row.volume_id, sorted(
+                    {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
+                    row.generation)
+
+    def _answer_before(self, row: records.Attachment,
+                       now: records.Attachment | None) -> errors.BlockattachError | None:
+        """What came of an earlier copy of a call, or of whoever found it half done: None if the
+        host was let in.
+        """
+        if self._lets_in(row, now):
+            return None
+        if (now is not None and now.generation == row.generation + 1
+                and now.state not in attachment_lifecycle.TRANSITIONAL
+                and now.last_error is not None):
+            # One that others have told to do something since may hold the error of an earlier try.
+            return errors.BackendRefused(reason=now.last_error)
+        return errors.AttachmentBusy(attachment_id=row.id)
+
+    @staticmethod
+    def _lets_in(row: records.Attachment, now: records.Attachment | None) -> bool:
+        return (now is not None and now.generation > row.generation
+                and now.state is _State.CONNECTED and now.initiator == row.initiator)
+
+    def _now(self, row: records.Attachment) -> records.Attachment | None:
+        try:
+            return self._moves.current(row)
+        except errors.AttachmentNotFound:
+            return None
 
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
         facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
@@ -115,7 +193,8 @@ def _served_by(row: records.Attachment) -> str:
 
 def _told(sentence: str, exc: errors.BlockattachError) -> errors.BlockattachError:
     """The failure in the words that clients know; its kind stays."""
-    if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict):
+    if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict
+                  | errors.DeadlinePassed):
         return exc
     kind = errors.BackendRefused if exc.final else errors.BackendUncertain
     detail = f' ({exc}).' if isinstance(exc, errors.BackendError) else '.'

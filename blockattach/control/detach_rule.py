@@ -8,13 +8,16 @@ import logging
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from blockattach import context
 from blockattach import errors
 from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.log import fields
-from blockattach.nova import client as nova_client
+
+if TYPE_CHECKING:
+    from blockattach.nova import client as nova_client
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ class RuleSettings:
 class DetachRule:
     """Lets a caller end an attachment, or says why not."""
 
-    def __init__(self, nova: nova_client.NovaClient | None, settings: RuleSettings,
+    def __init__(self, nova: 'nova_client.NovaClient | None', settings: RuleSettings,
                  find: Callable[[str], records.Attachment]) -> None:
         """Put it together.
 

@@ -89,7 +89,7 @@ class LegacyControl:
             # os-attach has told it; clients of old leave it out here.
             connector = {'mountpoint': row.mountpoint, **connector}
         try:
-            connected = self._control.let_in(caller, volume, row, connector)
+            connected = self._control.let_in(caller, row, connector)
         except errors.BackendError as exc:
             if found is None:
                 self._control.remove(caller, row, force=True)
@@ -169,7 +169,7 @@ class LegacyControl:
                                        attachments.Facts(attached=told), held.generation)
         if new.connector is not None and held.mode is not new.mode:
             # Let in before he said how he uses it: the target follows what he said.
-            self._control.let_in(caller, volume, new, new.connector)
+            self._control.let_in(caller, new, new.connector)
             self._control.complete(caller, new)
 
     def detach(self, caller: context.RequestContext, volume: records.Volume,

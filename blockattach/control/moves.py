@@ -3,13 +3,15 @@ from collections.abc import Callable
 from typing import Any
 
 from blockattach import context
+from blockattach.db import attachment_queries
+from blockattach.db import attachment_values
 from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import notifications
 
-_NO_FACTS = attachments.Facts()
+_NO_FACTS = attachment_values.Facts()
 
 
 class AttachmentMoves:
@@ -19,6 +21,11 @@ class AttachmentMoves:
                  tell: notifications.AttachmentNotifications) -> None:
         self._database = database
         self._tell = tell
+
+    @property
+    def mixed(self) -> bool:
+        """Whether processes of the release before may be at work."""
+        return self._database.mixed
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 lease_seconds: float = 0,
@@ -32,9 +39,17 @@ class AttachmentMoves:
              event: attachment_lifecycle.Event, facts: attachments.Facts = _NO_FACTS,
              generation: int | None = None) -> records.Attachment:
         """Let an event happen to an attachment; returns it as it is then."""
-        moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation)
+        moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation,
+                                 seen=row)
         self._tell.moved(caller, moved.old, moved.new)
         return moved.new
+
+    def current(self, row: records.Attachment) -> records.Attachment:
+        """The attachment as it is now.
+
+        :raises AttachmentNotFound: it is gone
+        """
+        return attachment_queries.get(self._database, row.id)
 
     def forced(self, caller: context.RequestContext, row: records.Attachment) -> None:
         """Tell that an attachment is ended by force."""

@@ -6,6 +6,7 @@ from blockattach.control import detach_rule
 from blockattach.control import moves
 from blockattach.control import repeats
 from blockattach.db import engine
+from blockattach.telemetry import acts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,3 +19,4 @@ class Parts:
     repeats: repeats.Repeats
     rule: detach_rule.DetachRule
     """Who may end an attachment that Nova uses."""
+    telemetry: acts.Telemetry = dataclasses.field(default_factory=acts.Telemetry)

@@ -1,4 +1,5 @@
 """A named request that comes again: the same thing is shown, nothing is made twice."""
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,22 @@ from blockattach.domain import records
 _LOOK_SECONDS = 0.02
 
 Made = TypeVar('Made')
+_State = attachment_lifecycle.State
+
 Within = Callable[[Any, str], None]
 """What is written in the transaction that makes something: with its connection and the new id."""
+
+
+class Undone(Exception):
+    """What the request made before has failed: a repeat makes it anew.
+
+    ``in_the_way``: what is left of it is still being removed.
+    """
+
+    def __init__(self, resource_id: str, in_the_way: bool) -> None:
+        super().__init__()
+        self.resource_id = resource_id
+        self.in_the_way = in_the_way
 
 
 class Repeats:
@@ -38,63 +53,73 @@ class Repeats:
         """Make it, unless it was made; without a name it is made each time.
 
         :param make: makes it, and writes the name down in the same transaction
-        :param show: what was made before, by its id; raises NotFound if it is gone
+        :param show: what was made before, by its id; raises NotFound if it is gone, `Undone` if
+            it failed
         :raises IdempotencyKeyReused: the name was given to another body
-        :raises IdempotencyKeyTaken: the first is still under way, and was waited for
+        :raises IdempotencyKeyTaken: the first is still under way, and was waited for; or it has
+            failed, and is being undone
         """
         if request is None:
             return make(None)
-
-        def remember(connection: Any, resource_id: str) -> None:
-            idempotency.remember(connection, self._database, request, resource_id,
-                                 self._kept_seconds)
+        undone: Undone | None = None
+        found = idempotency.find(self._database, request)
         while True:
-            found = idempotency.find(self._database, request)
-            if found is None:
+            if found is not None and (undone is None or found != undone.resource_id):
                 try:
-                    return make(remember)
-                except errors.BlockattachError:
-                    # What the same request has made meanwhile may be what was in the way.
-                    found = idempotency.find(self._database, request)
-                    if found is None:
-                        raise
+                    return show(found)
+                except Undone as exc:
+                    undone = exc
+            mine: list[str | None] = [found]
             try:
-                return show(found)
-            except errors.NotFound:
-                if idempotency.find(self._database, request) == found:
-                    raise
-                # The first has failed, and what it made was undone: this one is the first now.
+                return make(functools.partial(self._remember, request, mine))
+            except errors.BlockattachError as exc:
+                found = idempotency.find(self._database, request)
+                if found not in mine:
+                    # What the same request has made meanwhile may be what was in the way.
+                    continue
+                if undone is not None and undone.in_the_way and isinstance(
+                        exc, errors.InvalidVolume):
+                    raise errors.IdempotencyKeyTaken from exc
+                raise
 
-    def failed(self, resource_id: str) -> None:
-        """What was made is undone again: a repeat is a new request."""
-        idempotency.forget(self._database, resource_id)
+    def _remember(self, request: idempotency.Request, mine: list[str | None], connection: Any,
+                  resource_id: str) -> None:
+        """Write down what is made now, in place of what was made first and failed.
+
+        :param mine: what this very request has made; a transaction may be repeated
+        """
+        idempotency.remember(connection, self._database, request, resource_id,
+                             self._kept_seconds, mine[0])
+        mine.append(resource_id)
 
     def attachment(self, attachment_id: str) -> records.Attachment:
         """An attachment made before, as soon as its making has ended.
 
         :raises AttachmentNotFound: it is gone
+        :raises Undone: its host was never let in
         :raises IdempotencyKeyTaken: its making takes too long
         """
         deadline = self._clock.monotonic() + self._wait_seconds
         never = threading.Event()
-        row = attachment_queries.get(self._database, attachment_id)
-        if not _is_being_made(row):
-            return row
-        try:
-            while _is_being_made(row):
-                if self._clock.monotonic() > deadline:
-                    raise errors.IdempotencyKeyTaken
-                self._clock.wait(never, _LOOK_SECONDS)
-                row = attachment_queries.get(self._database, attachment_id)
-            if row.state is not attachment_lifecycle.State.DISCONNECTING:
-                return row
-        except errors.AttachmentNotFound:
-            pass
-        # Refused or withdrawn; whoever made it may not have come to say so.
-        self.failed(attachment_id)
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        row = attachment_queries.get_even_gone(self._database, attachment_id)
+        while _is_being_made(row):
+            if self._clock.monotonic() > deadline:
+                raise errors.IdempotencyKeyTaken
+            self._clock.wait(never, _LOOK_SECONDS)
+            row = attachment_queries.get_even_gone(self._database, attachment_id)
+        if _has_failed(row):
+            raise Undone(attachment_id, in_the_way=row.state is _State.DISCONNECTING)
+        if row.state is _State.GONE:
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        return row
 
 
 def _is_being_made(row: records.Attachment) -> bool:
     """Born with a connector, and its host was not let in yet: it remembers no state before."""
-    return row.state is attachment_lifecycle.State.CONNECTING and row.previous_state is None
+    return row.state is _State.CONNECTING and row.previous_state is None
+
+
+def _has_failed(row: records.Attachment) -> bool:
+    """It ends, or has ended, with a reason and before its host was let in."""
+    return (row.state in (_State.DISCONNECTING, _State.ERROR_DETACHING, _State.GONE)
+            and row.connection is None and row.last_error is not None)

@@ -10,15 +10,15 @@ from blockattach import log
 LOG = oslo_log.getLogger(__name__)
 
 
-def send(method: Callable[..., None], *arguments: Any, **identifiers: str) -> bool:
+def send(method: Callable[..., None], *arguments: Any, volume_id: str) -> bool:
     """Send a cast; False if nothing takes it, which is no failure of the request.
 
-    :param identifiers: for the log: what it is about
+    :param volume_id: what it is about, for the log
     """
     try:
         method(*arguments)
     except errors.ServiceUnreachable as exc:
         LOG.warning('Cannot send a message; its deadline stands behind it: %s%s', exc,
-                    log.fields(**identifiers))
+                    log.fields(volume_id=volume_id))
         return False
     return True

@@ -7,6 +7,7 @@ from blockattach.control import repeats
 from blockattach.db import engine
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
+from blockattach.telemetry import acts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,3 +20,4 @@ class VolumeParts:
     settings: control_conf.ControlSettings
     check: pool_check.PoolCheck
     repeats: repeats.Repeats
+    telemetry: acts.Telemetry = dataclasses.field(default_factory=acts.Telemetry)

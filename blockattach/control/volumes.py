@@ -1,6 +1,7 @@
 """The verbs of a volume: create and delete. Both answer at once; the work goes on elsewhere."""
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 from blockattach import context
 from blockattach import errors
@@ -26,14 +27,17 @@ class VolumeControl:
         self._settings = parts.settings
         self._check = parts.check
         self._repeats = parts.repeats
+        self._telemetry = parts.telemetry
 
     def create(self, caller: context.RequestContext, name: str | None, description: str | None,
                size_gb: int, kind: records.VolumeType, availability_zone: str | None,
-               metadata: Mapping[str, str],
-               request: idempotency.Request | None = None) -> records.Volume:
+               metadata: Mapping[str, str], request: idempotency.Request | None = None,
+               hints: Mapping[str, Any] | None = None) -> records.Volume:
         """Write a volume down and ask the scheduler to place it.
 
         :param request: the name that the client gave it: made once, however often it comes
+        :param hints: what the client says of where it shall go; the scheduler heeds what it is
+            configured to
         :raises InvalidInput: the caller has no project that it would be of
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
         :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
@@ -45,10 +49,11 @@ class VolumeControl:
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
             availability_zone=availability_zone or self._settings.availability_zone,
-            metadata=metadata)
-        return self._repeats.once(
-            request, lambda within: self._create(caller, draft, within),
-            functools.partial(volume_queries.get, self._database))
+            metadata=metadata, hints=hints)
+        with self._telemetry.verb('volumes.create'):
+            return self._repeats.once(
+                request, lambda within: self._create(caller, draft, within),
+                functools.partial(volume_queries.get, self._database))
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None) -> records.Volume:
@@ -71,6 +76,11 @@ class VolumeControl:
         :param force: whatever its own status is; live attachments hold it all the same
         :raises InvalidVolume: its status or its attachments do not allow it
         """
+        with self._telemetry.verb('volumes.delete'):
+            self._delete(caller, volume, force)
+
+    def _delete(self, caller: context.RequestContext, volume: records.Volume,
+                force: bool) -> None:
         told = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
                                     force)
         failpoints.point('control.volumes.after_delete')

@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import leases
 from blockattach.db import paging
+from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
-from blockattach.db.models import base
 from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -46,29 +47,43 @@ class Filters:
 
 
 def get(database: engine.Database, attachment_id: str) -> records.Attachment:
-    """One live attachment.
+    """One live attachment, with what moves of it are judged by.
 
     :raises AttachmentNotFound: there is none
     """
     with database.reader() as connection:
+        found = pairs.read(connection, attachment_id)
+    if found is None:
+        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+    return found
+
+
+def get_even_gone(database: engine.Database, attachment_id: str) -> records.Attachment:
+    """An attachment, live or gone: how it ended.
+
+    :raises AttachmentNotFound: there never was one
+    """
+    with database.reader() as connection:
         row = connection.execute(_rows.select().where(
-            _rows.c.id == attachment_id, base.live(_rows))).one_or_none()
+            _rows.c.id == attachment_id)).one_or_none()
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
     return rows.attachment(row)
 
 
-def list_page(database: engine.Database, filters: Filters,
-              page: paging.Page) -> list[records.Attachment]:
-    """One page of live attachments in one query.
+def list_page(database: engine.Database, filters: Filters, page: paging.Page,
+              sealed: bool = False) -> list[records.Attachment]:
+    """One page of live attachments in one query; one more with a marker.
 
+    :param sealed: with the credentials of their connections
     :raises AttachmentNotFound: the marker is none
     """
     with database.reader() as connection:
         marker = None if page.marker is None else _marker(connection, page.marker, filters)
+        query = pairs.with_grant(sa.select(_rows)) if sealed else _rows.select()
         found = connection.execute(paging.select_page(
-            _filtered(_rows.select(), filters), SORT_COLUMNS, page, marker)).all()
-    return [rows.attachment(row) for row in found]
+            _filtered(query, filters), SORT_COLUMNS, page, marker)).all()
+    return [rows.attachment(row, sealed=rows.sealed(row) if sealed else None) for row in found]
 
 
 def of_volume(database: engine.Database, volume_id: str,
@@ -77,38 +92,63 @@ def of_volume(database: engine.Database, volume_id: str,
 
     :param hidden: also those that a legacy action holds for nobody yet
     """
-    return list_page(database, Filters(volume_id=volume_id, hidden=hidden),
-                     paging.Page(sort=(('created_at', paging.ASCENDING),)))
+    with database.reader() as connection:
+        return pairs.of_volume(connection, volume_id, hidden)
 
 
 def interrupted(database: engine.Database, host: str,
-                everything: bool = False) -> list[records.Attachment]:
+                everything: bool = False, owner: str | None = None) -> list[records.Attachment]:
     """Rows of one ``host@backend`` on which the service is at work and whose turn has passed.
 
     :param everything: at start, when nobody else serves this backend: whatever the deadline
+    :param owner: at start, when others do: also what an earlier life of this one was at work on
     """
     query = (_rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id)
-             .where(base.live(_rows), volume_rows.on_host(host),
+             .where(pairs.LIVE, volume_rows.on_host(host),
                     _rows.c.state.in_([state.value
                                        for state in attachment_lifecycle.TRANSITIONAL])))
-    if not everything:
+    if owner is not None:
+        query = query.where(sa.or_(
+            _rows.c.deadline < clock.now(),
+            leases.of_earlier_life(_rows.c.volume_id, _rows.c.initiator,
+                                   _rows.c.previous_initiator, owner=owner)))
+    elif not everything:
         query = query.where(_rows.c.deadline < clock.now())
+    with database.reader() as connection:
+        return [rows.attachment(row) for row in connection.execute(query)]
+
+
+def left_behind(database: engine.Database, host: str) -> list[records.Attachment]:
+    """Live attachments of volumes that are gone, of one ``host@backend``."""
+    query = _rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id).where(
+        pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE)
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(query)]
 
 
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:
     """The volumes of one ``host@backend`` that have live attachments with a connector."""
-    query = (sa.select(_rows.c.volume_id).distinct()
-             .join(_volumes, _volumes.c.id == _rows.c.volume_id)
-             .where(base.live(_rows), _rows.c.initiator.is_not(None),
-                    volume_rows.on_host(host)))
+    query = sa.select(_volumes.c.id).where(
+        volume_rows.LIVE, volume_rows.on_host(host),
+        sa.exists().where(_rows.c.volume_id == _volumes.c.id, pairs.LIVE,
+                          _rows.c.initiator.is_not(None)))
     with database.reader() as connection:
         return list(connection.execute(query).scalars())
 
 
+def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
+    """The pairs of volume and initiator on one ``host@backend`` that somebody is at work on."""
+    query = sa.select(_rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).join(
+        _volumes, _volumes.c.id == _rows.c.volume_id).where(
+        pairs.LIVE, volume_rows.on_host(host), _rows.c.deadline >= clock.now(),
+        _rows.c.state.in_([state.value for state in attachment_lifecycle.TRANSITIONAL]))
+    with database.reader() as connection:
+        return {(row.volume_id, initiator) for row in connection.execute(query)
+                for initiator in (row.initiator, row.previous_initiator) if initiator}
+
+
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
-    query = query.where(base.live(_rows))
+    query = query.where(pairs.LIVE)
     if not filters.hidden:
         query = query.where(_rows.c.hidden == sa.false())
     for column, value in ((_rows.c.project_id, filters.project_id),
@@ -127,7 +167,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[Any]:
     query = sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items())).where(
-        _rows.c.id == marker, base.live(_rows), _rows.c.hidden == sa.false())
+        _rows.c.id == marker, pairs.LIVE, _rows.c.hidden == sa.false())
     if filters.project_id is not None:
         query = query.where(_rows.c.project_id == filters.project_id)
     row = connection.execute(query).one_or_none()

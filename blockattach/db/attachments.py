@@ -1,84 +1,55 @@
 """Attachments: `reserve` makes one, `move` is the one writer of its state afterwards.
 
-Both lock the volume's row as their first statement, write the attachment, and derive the volume's
-status, all in one transaction. Lock order: volume, then attachments.
+Both read what they judge by in one statement, judge, and then write the row and what follows for
+its volume where all of that is still as it was. Somebody else was faster: it is read and judged
+anew, at last under the volume's lock. Lock order: volume, project, attachments.
+
+While processes of the release before are at work (`engine.Database.mixed`), which lock the volume
+and count no moves, the lock comes first always.
 """
+import contextlib
 import dataclasses
-import datetime
-import uuid
+import itertools
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import clock
+from blockattach.db import admissions
+from blockattach.db import attachment_values
 from blockattach.db import engine
 from blockattach.db import grants
+from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
 from blockattach.domain import attachment_lifecycle
-from blockattach.domain import connection as connections
-from blockattach.domain import multiattach
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)
 
+Attached = attachment_values.Attached
+Facts = attachment_values.Facts
+Lease = attachment_values.Lease
+Wish = attachment_values.Wish
+connected = attachment_values.connected
+
 _rows = attachment.attachments
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
-_NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
+_Seen = TypeVar('_Seen')
+_Done = TypeVar('_Done')
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
-    """Who is at work on a row, and for how many seconds of database time at most."""
-
-    owner: str | None
-    seconds: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
-    """What a new attachment shall be. With a connector it is born connecting, under a lease.
-
-    ``hidden``: held by a legacy action for nobody yet. ``attached``: the legacy os-attach, which
-    tells when all is done. ``forbidden_by``: as `blockattach.domain.multiattach.admit` takes it.
-    """
-
-    volume_id: str
-    project_id: str
-    instance_uuid: str | None = None
-    mode: connections.AccessMode | None = None
-    connector: Mapping[str, Any] | None = None
-    hidden: bool = False
-    attached: 'Attached | None' = None
-    forbidden_by: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attached:
-    """What os-attach tells of the consumer."""
-
-    instance_uuid: str | None
-    host: str | None
-    mountpoint: str
-    mode: connections.AccessMode
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Facts:
-    """What a move brings with it; which of them a move needs follows from its event."""
-
-    connector: Mapping[str, Any] | None = None
-    lease: Lease | None = None
-    connection: Mapping[str, Any] | None = None
-    error: str | None = None
-    attached: Attached | None = None
+# Whoever was overtaken so often locks the volume before he reads, and is overtaken no more.
+_TRIES = 2
+_NO_FACTS = attachment_values.Facts()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +60,10 @@ class Moved:
     new: records.Attachment
     volume_status: str
     volume_attach_status: str
+
+
+class _Overtaken(Exception):
+    """What was judged by holds no longer; nothing was written."""
 
 
 @engine.retried
@@ -103,33 +78,8 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     :raises ConnectorUnusable: a connector without an initiator
     :raises QuotaExceeded: the project has as many as it may
     """
-    state = _birth(wish)
-    instance_uuid = wish.attached.instance_uuid if wish.attached else wish.instance_uuid
-    values: dict[str, Any] = {'id': str(uuid.uuid4()), 'created_at': database.clock.utcnow()}
-    with database.writer() as connection:
-        volume = volume_rows.lock(connection, wish.volume_id)
-        admission = multiattach.admit(_held(connection, volume, instance_uuid), instance_uuid,
-                                      wish.attached.mode if wish.attached else wish.mode,
-                                      wish.forbidden_by)
-        database.attachment_quota.change(connection, volume.project_id, 1)
-        rank = attachment_lifecycle.rank_of(state, wish.hidden)
-        values |= {
-            'volume_id': wish.volume_id, 'project_id': wish.project_id,
-            'instance_uuid': instance_uuid, 'state': state.value, 'generation': 1,
-            'rank': rank, 'slot': admission.slot, 'mode': admission.mode, 'hidden': wish.hidden}
-        if wish.attached is not None:
-            values |= _attached_values(volume, wish.attached, values['created_at'])
-        if wish.connector is not None:
-            values |= _connector_values(volume, wish.connector, admission.mode)
-            values |= _lease_values(Lease(volume_rows.host_of(volume.pool), lease_seconds))
-            grants.ensure(connection, database, wish.volume_id, values['initiator'])
-        connection.execute(_rows.insert().values(**values))
-        if within is not None:
-            within(connection, values['id'])
-        lowest = min(filter(None, (rank, volume.lowest_rank)))
-        volume_rows.store_rank(connection, database, volume, lowest,
-                               **_metadata_of_attach(volume, wish.attached))
-        made = rows.attachment(_select_one(connection, values['id']))
+    made = _insist(database, wish.seen, lambda seen, lock: _reserve(
+        database, wish, lease_seconds, within, seen, lock))
     LOG.info('Attachment is reserved%s', log.fields(
         attachment_id=made.id, volume_id=made.volume_id, instance_uuid=made.instance_uuid,
         state=made.state))
@@ -138,216 +88,167 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
 
 @engine.retried
 def move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
-         facts: Facts = Facts(), generation: int | None = None) -> Moved:
+         facts: Facts = _NO_FACTS, generation: int | None = None,
+         within: Callable[[sa.Connection], None] | None = None,
+         seen: records.Attachment | None = None) -> Moved:
     """Let an event happen to an attachment.
 
     :param generation: the one that the caller saw; None: whatever it is now
+    :param within: called in the same transaction: all of it or nothing
+    :param seen: the row as it was read just before, with its volume
     :raises AttachmentNotFound: it is gone, or was never there
     :raises StaleGeneration: it has moved since; nothing was changed
     :raises InvalidTransition: not from where it is; nothing was changed
     """
-    with database.writer() as connection:
-        volume, old = _lock(connection, volume_id, attachment_id)
-        if generation is not None and generation != old.generation:
-            raise errors.StaleGeneration(noun='attachment', id=attachment_id,
-                                         generation=generation)
-        target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
-        if event is _Event.RELEASE and old.initiator is not None:
-            raise errors.InvalidTransition(state=old.state.value, event=event.value,
-                                           allowed=_Event.DISCONNECT.value)
-        values = _values(database, volume, old, event, target, facts)
-        if event is _Event.CONNECT:
-            grants.ensure(connection, database, volume_id, values['initiator'])
-        connection.execute(_rows.update().where(_rows.c.id == attachment_id).values(**values))
-        new = rows.attachment(_select_one(connection, attachment_id))
-        grants.drop_unused(connection, volume_id, _needed_by(old) - _needed_by(new))
-        if target is _State.GONE:
-            database.attachment_quota.change(connection, volume.project_id, -1)
-        derived = volume_rows.store_rank(
-            connection, database, volume, _lowest_rank(connection, volume_id),
-            _announced(volume, old, new), **_metadata_of_move(volume, old, event, facts))
+    if seen is not None and seen.volume is None:
+        seen = None
+    moved = _insist(database, seen, lambda known, lock: _move(
+        database, _Move(volume_id, attachment_id, event, facts, generation), within, known, lock))
     LOG.info('Attachment has moved%s', log.fields(
-        attachment_id=attachment_id, volume_id=volume_id, event=event, old=old.state,
-        new=new.state, generation=new.generation, volume_status=derived.status))
-    return Moved(old, new, derived.status, derived.attach_status)
+        attachment_id=attachment_id, volume_id=volume_id, event=event, old=moved.old.state,
+        new=moved.new.state, generation=moved.new.generation, volume_status=moved.volume_status))
+    return moved
 
 
-def _birth(wish: Wish) -> _State:
-    if wish.attached is not None:
-        return _State.ATTACHED
-    return _State.RESERVED if wish.connector is None else _State.CONNECTING
+def _insist(database: engine.Database, seen: _Seen | None,
+            act: Callable[[_Seen | None, bool], _Done]) -> _Done:
+    """Do it with what was read already, then with what is read anew, then under the lock."""
+    for tried in itertools.count():
+        lock = database.mixed or tried >= _TRIES
+        try:
+            return act(None if lock else seen, lock)
+        except _Overtaken:
+            seen = None
+        except db_exception.DBDuplicateEntry:
+            # A slot, or a grant's name, that somebody else has taken meanwhile.
+            if lock:
+                raise
+            seen = None
+    raise AssertionError
 
 
-def _announced(volume: sa.Row[Any], old: records.Attachment, new: records.Attachment) -> int:
-    """A detach that begins was announced, if any was."""
-    leaves = old.state is _State.ATTACHED and new.state in (_State.DISCONNECTING, _State.GONE)
-    return int(volume.detach_announced) - (1 if leaves else 0)
+def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
+             within: Callable[[sa.Connection, str], None] | None,
+             seen: admissions.Seen | None, lock: bool) -> records.Attachment:
+    values: dict[str, Any] = {}
+    with _transaction(database, lambda again: _holds(
+            again, wish.volume_id, {'id': values['id']})) as begin:
+        read = seen
+        if lock:
+            connection = begin()
+            volume_rows.lock(connection, wish.volume_id)
+            read = admissions.read(connection, wish.volume_id, *_named(wish))
+        elif read is None:
+            read = admissions.get(database, wish.volume_id, *_named(wish))
+        with _judging(seen is not None):
+            change = attachment_values.birth(
+                read, wish, lease_seconds, database.clock.utcnow(), database.new_id())
+        values |= change.values
+        if not lock:
+            connection = begin()
+        if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.by_others),
+                                  change.of_volume):
+            raise _Overtaken
+        database.attachment_quota.change(connection, read.facts.project_id, 1)
+        sealed = None
+        if wish.connector is not None:
+            known = None if lock or values['initiator'] != read.initiator else read
+            sealed = grants.ensure(connection, database, wish.volume_id, values['initiator'],
+                                   known)
+        pairs.insert(connection, values)
+        if within is not None:
+            within(connection, values['id'])
+    return rows.made_attachment(values, sealed)
 
 
-def _metadata_of_attach(volume: sa.Row[Any], attached: Attached | None) -> dict[str, Any]:
-    """os-attach leaves its mode; a volume whose read-only flag was never set gets one, unset."""
-    if attached is None:
-        return {}
-    return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Move:
+    volume_id: str
+    attachment_id: str
+    event: _Event
+    facts: Facts
+    generation: int | None
 
 
-def _metadata_of_move(volume: sa.Row[Any], old: records.Attachment, event: _Event,
-                      facts: Facts) -> dict[str, Any]:
-    """The mode that os-attach left goes with the next attachment that ends, as in Cinder.
+def _move(database: engine.Database, what: _Move,
+          within: Callable[[sa.Connection], None] | None,
+          seen: records.Attachment | None, lock: bool) -> Moved:
+    values: dict[str, Any] = {'id': what.attachment_id}
+    with _transaction(database, lambda again: _holds(again, what.volume_id, values)) as begin:
+        old = seen
+        if lock:
+            connection = begin()
+            old = _locked(connection, what)
+        elif old is None:
+            with database.reader() as reading:
+                old = _found(reading, what)
+        with _judging(seen is not None):
+            if what.generation not in (None, old.generation):
+                raise errors.StaleGeneration(noun='attachment', id=old.id,
+                                             generation=what.generation)
+            change = attachment_values.step(old, what.event, what.facts, database.clock.utcnow())
+        values |= change.values
+        new = rows.attachment_with(old, change.values)
+        if not lock:
+            connection = begin()
+        new = _write(connection, database, what.event, old, new, change)
+        if within is not None:
+            within(connection)
+    return Moved(old, new, change.derived.status, change.derived.attach_status)
 
-    What was only held, or was refused at its birth, has never been one.
+
+def _write(connection: sa.Connection, database: engine.Database, event: _Event,
+           old: records.Attachment, new: records.Attachment,
+           change: attachment_values.Change) -> records.Attachment:
+    """Write what was judged, and see to the grants.
+
+    :raises _Overtaken: it holds no longer
     """
-    if event is _Event.ATTACH:
-        return _metadata_of_attach(volume, facts.attached)
-    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.hidden
-    return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
-
-
-def _values(database: engine.Database, volume: sa.Row[Any], old: records.Attachment,
-            event: _Event, target: _State, facts: Facts) -> dict[str, Any]:
-    """The columns that a move writes."""
-    values: dict[str, Any] = {
-        'state': target.value, 'generation': old.generation + 1,
-        'rank': attachment_lifecycle.rank_of(target, old.hidden),
-        'previous_state': attachment_lifecycle.remembered(old.state, target, old.previous_state),
-        'updated_at': database.clock.utcnow()}
-    values |= _lease_values(facts.lease if target in attachment_lifecycle.TRANSITIONAL else None)
+    assert old.volume is not None
+    unneeded = _needed_by(old) - _needed_by(new)
+    if event is _Event.CONNECTED and not change.of_volume and not unneeded:
+        # It says nothing new to anybody who judges: hosts that were let in do not meet here.
+        done = pairs.write_row(connection, old, change.values)
+    else:
+        done = pairs.write(connection, old, change.values,
+                           pairs.Unchanged(old.volume, change.by_others), change.of_volume)
+    if not done:
+        raise _Overtaken
+    if new.state is _State.GONE:
+        database.attachment_quota.change(connection, old.volume.project_id, -1)
+    sealed = old.sealed
     if event is _Event.CONNECT:
-        assert facts.connector is not None
-        values |= _connector_values(volume, facts.connector, old.mode)
-        if old.state is not _State.CONNECTING:
-            values |= {'previous_connector': rows.to_json(old.connector or _place(old)),
-                       'previous_initiator': old.initiator, 'previous_mode': old.mode}
-    elif event is _Event.CONNECTED:
-        values |= {'connection': rows.to_json(facts.connection), 'last_error': None,
-                   'attached_at': values['updated_at'], **_NOTHING_BEFORE}
-    elif event is _Event.ATTACH:
-        assert facts.attached is not None
-        values |= _attached_values(volume, facts.attached, values['updated_at'], old)
-    elif event is _Event.REFUSED:
-        values['last_error'] = facts.error
-        if old.state is _State.CONNECTING:
-            values |= _restored(old)
-    elif event is _Event.FAILED:
-        values['last_error'] = facts.error
-    elif event is _Event.DISCONNECT and facts.error is not None:
-        # Withdrawn: nobody knows it, so it must not come back as one that is used.
-        values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
-    if target is _State.GONE:
-        values |= {'slot': None, 'deleted': True, 'deleted_at': values['updated_at'],
-                   'detached_at': values['updated_at']}
-    return values
+        assert new.initiator is not None
+        if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
+            sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
+    grants.drop_unused(connection, old.volume_id, unneeded)
+    return dataclasses.replace(new, volume=None, sealed=sealed)
 
 
-def _restored(old: records.Attachment) -> dict[str, Any]:
-    """The connector, or the place that os-attach told, as it was before the refused one came."""
-    before = old.previous_connector
-    return {
-        'connector': rows.to_json(before) if old.previous_initiator else None,
-        'initiator': old.previous_initiator, 'mode': old.previous_mode,
-        **_place_values(before), **_NOTHING_BEFORE}
-
-
-def _attached_values(volume: sa.Row[Any], attached: Attached, now: datetime.datetime,
-                     old: records.Attachment | None = None) -> dict[str, Any]:
-    """os-attach tells everything at once; what was held hidden is seen from now on.
-
-    :param old: the row that was held for it
-    :raises InvalidVolume: it cannot be used in this mode
-    """
-    narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
-    if attached.mode is connections.AccessMode.RW and (volume.readonly or narrow):
-        raise errors.InvalidVolume(
-            f"Invalid attaching mode '{attached.mode}' for volume {volume.id}.")
-    if old is not None and volume.attached_mode not in (None, attached.mode):
-        raise errors.InvalidVolume(reason='being attached by different mode')
-    values: dict[str, Any] = {'hidden': False, 'mode': attached.mode.value, 'attached_at': now,
-                              'mountpoint': attached.mountpoint}
-    if attached.instance_uuid is not None:
-        values['instance_uuid'] = attached.instance_uuid
-    if attached.host is not None:
-        values['host'] = attached.host
-    if old is not None and old.connector is not None:
-        values['connector'] = rows.to_json({**old.connector, 'mountpoint': attached.mountpoint,
-                                            'host': attached.host or old.host})
-    return values
-
-
-def _connector_values(volume: sa.Row[Any], connector: Mapping[str, Any],
-                      stored: connections.AccessMode | None) -> dict[str, Any]:
-    """A stored mode wins over the connector's; a read-only volume over both; else it is rw."""
-    mode = stored or _mode_of(connector)
-    if volume.readonly:
-        mode = connections.AccessMode.RO
-    return {
-        'connector': rows.to_json({**connector, 'mode': mode.value}), 'mode': mode.value,
-        'initiator': connections.initiator_of(connector), **_place_values(connector)}
-
-
-def _place(row: records.Attachment) -> dict[str, Any] | None:
-    """What os-attach told of a consumer whose connector nobody knows; None: it told nothing."""
-    if row.mountpoint is None:
-        return None
-    return {'host': row.host, 'mountpoint': row.mountpoint}
-
-
-def _place_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Where the consumer uses it. A connector holds whatever its host sent; columns hold text."""
-    if connector is None:
-        return {'host': None, 'mountpoint': None}
-    host, mountpoint = (
-        value.replace('\0', '')[:rows.TEXT_LENGTH] if isinstance(value, str) else None
-        for value in (connector.get('host'), connector.get('mountpoint')))
-    return {'host': host or None, 'mountpoint': mountpoint or 'na'}
-
-
-def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
+@contextlib.contextmanager
+def _judging(early: bool) -> Iterator[None]:
+    """What is refused on account of something that was read early is judged once more."""
     try:
-        return connections.AccessMode(connector.get('mode') or connections.AccessMode.RW)
-    except ValueError:
-        raise errors.InvalidInput(
-            reason='Invalid input received: the mode of the connector must be rw or '
-                   'ro.') from None
+        yield
+    except errors.BlockattachError as exc:
+        if early:
+            raise _Overtaken from exc
+        raise
 
 
-def _lease_values(lease: Lease | None) -> dict[str, Any]:
-    if lease is None:
-        return {'owner': None, 'deadline': None}
-    return {'owner': lease.owner, 'deadline': clock.now(lease.seconds)}
+@contextlib.contextmanager
+def _transaction(database: engine.Database,
+                 happened: engine.Happened) -> Iterator[Callable[[], sa.Connection]]:
+    """A transaction that begins when it is told to, and ends with the block."""
+    with contextlib.ExitStack() as ending:
+        yield lambda: ending.enter_context(database.writer(happened))
 
 
-def _held(connection: sa.Connection, volume: sa.Row[Any],
-          instance_uuid: str | None) -> multiattach.Held:
-    """The volume and as many of its rows as the rule looks at."""
-    another_writes = False
-    if volume.single_writer:
-        writers = sa.select(_rows.c.id).where(
-            _rows.c.volume_id == volume.id, _rows.c.rank.is_not(None),
-            _rows.c.mode == connections.AccessMode.RW.value)
-        if instance_uuid is not None:
-            writers = writers.where(sa.or_(_rows.c.instance_uuid.is_(None),
-                                           _rows.c.instance_uuid != instance_uuid))
-        another_writes = connection.execute(writers.limit(1)).first() is not None
-    return multiattach.Held(
-        volume.id, volume.own_status, volume.status, volume.multiattach,
-        bootable=volume.bootable, taken=volume.lowest_rank is not None,
-        readonly=bool(volume.readonly), single_writer=volume.single_writer,
-        holders=() if volume.multiattach else _holders(connection, volume.id),
-        another_writes=another_writes)
-
-
-def _holders(connection: sa.Connection, volume_id: str) -> list[multiattach.Holder]:
-    found = connection.execute(
-        sa.select(_rows.c.instance_uuid, _rows.c.mode, _rows.c.slot)
-        .where(_rows.c.volume_id == volume_id, _rows.c.rank.is_not(None))
-        .order_by(_rows.c.created_at)).all()
-    return [multiattach.Holder(row.instance_uuid, row.mode and connections.AccessMode(row.mode),
-                               row.slot) for row in found]
-
-
-def _lowest_rank(connection: sa.Connection, volume_id: str) -> int | None:
-    return connection.execute(
-        sa.select(sa.func.min(_rows.c.rank)).where(_rows.c.volume_id == volume_id)).scalar_one()
+def _named(wish: Wish) -> tuple[str | None, str | None]:
+    """The instance and the initiator that a wish is of."""
+    initiator = (wish.connector or {}).get('initiator')
+    return (wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
+            initiator if isinstance(initiator, str) else None)
 
 
 def _needed_by(row: records.Attachment) -> set[str]:
@@ -357,21 +258,26 @@ def _needed_by(row: records.Attachment) -> set[str]:
     return {name for name in (row.initiator, row.previous_initiator) if name}
 
 
-def _lock(connection: sa.Connection, volume_id: str,
-          attachment_id: str) -> tuple[sa.Row[Any], records.Attachment]:
-    """Lock the volume's row, then read the attachment.
+def _locked(connection: sa.Connection, what: _Move) -> records.Attachment:
+    """Lock the volume's row, then read the attachment; raises as `_found`."""
+    with contextlib.suppress(errors.VolumeNotFound):
+        volume_rows.lock(connection, what.volume_id)
+    return _found(connection, what)
+
+
+def _found(connection: sa.Connection, what: _Move) -> records.Attachment:
+    """The attachment with its volume.
 
     :raises AttachmentNotFound: either is gone
     """
-    try:
-        volume = volume_rows.lock(connection, volume_id)
-    except errors.VolumeNotFound:
-        raise errors.AttachmentNotFound(attachment_id=attachment_id) from None
-    row = _select_one(connection, attachment_id)
-    if row is None or row.deleted or row.volume_id != volume_id:
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return volume, rows.attachment(row)
+    found = pairs.read(connection, what.attachment_id)
+    if found is None or found.volume_id != what.volume_id:
+        raise errors.AttachmentNotFound(attachment_id=what.attachment_id)
+    return found
 
 
-def _select_one(connection: sa.Connection, attachment_id: str) -> Any:
-    return connection.execute(_rows.select().where(_rows.c.id == attachment_id)).one_or_none()
+def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
+    """Whether a row is as its writer, who heard no answer, wanted it."""
+    volume_rows.await_others(connection, volume_id)
+    return rows.holds(connection.execute(_rows.select().where(
+        _rows.c.id == values['id']).with_for_update()).one_or_none(), values)

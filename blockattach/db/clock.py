@@ -1,5 +1,6 @@
 """The database's time: the only one that several processes compare deadlines by."""
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext import compiler
@@ -16,8 +17,16 @@ class DatabaseTime(expression.FunctionElement[Any]):
     type = base.Timestamp
 
 
-def now(offset_seconds: float = 0) -> DatabaseTime:
+class Later(NamedTuple):
+    """A value for a column: so many seconds from now, by the database server's clock."""
+
+    seconds: float
+
+
+def now(offset_seconds: float | sa.BindParameter[Any] = 0) -> DatabaseTime:
     """An expression for the database's time; never a value of this process."""
+    if isinstance(offset_seconds, sa.BindParameter):
+        return DatabaseTime(offset_seconds)
     return DatabaseTime(sa.literal(float(offset_seconds), sa.Float))
 
 

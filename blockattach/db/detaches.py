@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import volume
 
@@ -25,7 +26,8 @@ def announce(database: engine.Database, volume_id: str) -> None:
 
     :raises InvalidVolume: there is none left that was not announced
     """
-    with database.writer() as connection:
+    with database.writer(lambda again: _announced(
+            again, volume_id, row.detach_announced + 1)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if row.detach_announced >= volume_rows.attached_count(connection, volume_id):
             raise errors.InvalidVolume(
@@ -39,7 +41,13 @@ def announce(database: engine.Database, volume_id: str) -> None:
 @engine.retried
 def withdraw(database: engine.Database, volume_id: str) -> None:
     """One of the announced detaches will not come; without any this changes nothing."""
-    with database.writer() as connection:
+    with database.writer(lambda again: _announced(
+            again, volume_id, max(row.detach_announced - 1, 0))) as connection:
         row = volume_rows.lock(connection, volume_id)
         volume_rows.store_rank(connection, database, row, row.lowest_rank,
                                row.detach_announced - 1)
+
+
+def _announced(connection: sa.Connection, volume_id: str, number: int) -> bool:
+    return rows.holds(volume_rows.await_others(connection, volume_id),
+                      {'detach_announced': number})

@@ -1,30 +1,68 @@
-"""Transactions: one for reading, one for writing, on SQLite, MariaDB/MySQL and PostgreSQL."""
+"""Transactions: one for reading, one for writing, on SQLite, MariaDB/MySQL and PostgreSQL.
+
+A connection may be lost at any time. Before the COMMIT nothing has happened, and a verb is
+repeated as after a deadlock. While the database commits, nobody knows: then the verb looks for
+what it has written, on another connection, and is done or repeated. Connections that have grown
+stale in the pool are found when they are taken from it: by a look at the socket, which costs
+nothing, and by a ping where that shows something or the connection was idle (`Freshness`).
+"""
 import contextlib
+import functools
+import random
+import select
 import sqlite3
 import threading
+import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
+from typing import NoReturn
 from typing import ParamSpec
 from typing import TypeVar
 
 import sqlalchemy as sa
 from oslo_db import api as oslo_db_api
 from oslo_db import exception as oslo_db_exception
-from oslo_db.sqlalchemy import engines
 from oslo_db.sqlalchemy import exc_filters
+from oslo_log import log as oslo_log
 from sqlalchemy import event
 
 from blockattach import clock
+from blockattach import errors
+from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import quotas
+from blockattach.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
 
 _SQLITE_BUSY_SECONDS = 20
 _SQLITE_WAL_TRIES = 10
 _NOT_SERIALISED = '40001'
 WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
+
+TRUSTED_SECONDS = 5.0
+"""A connection that was used as short ago is still there unless its socket says otherwise; one
+whose other end has gone without a word would hold up a ping as long as a statement."""
+_USED_AT = 'blockattach_used_at'
+
+Happened = Callable[[sa.Connection], bool]
+"""Whether the database holds what a transaction wrote. It waits for that one to end, by a lock."""
+
+# oslo.db's own choice; a server may have another one.
+_CONNECT = {'postgresql': {'client_encoding': 'utf8'}}
+
+# How long a transaction whose end nobody has heard of may go on holding its locks.
+_PATIENCE_SECONDS = 5
+_PATIENCE = {'mysql': f'SET innodb_lock_wait_timeout = {_PATIENCE_SECONDS}',
+             'postgresql': f"SET lock_timeout = '{_PATIENCE_SECONDS}s'"}
+
+# How long a verb rests before it is done again, at most; after the last one it is not.
+_RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
+VERBS: list[str] = []
+"""The verbs that are `retried`, ``module.function``, of all modules that were imported."""
 
 _P = ParamSpec('_P')
 _R = TypeVar('_R')
@@ -34,8 +72,17 @@ class Database:
     """What every query needs: connections, a clock for records, the sealer for credentials."""
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
-                 attachment_quota: quotas.AttachmentQuota | None = None) -> None:
+                 attachment_quota: quotas.AttachmentQuota | None = None,
+                 telemetry: acts.Telemetry | None = None, mixed: bool = False,
+                 readers: sa.Engine | None = None) -> None:
+        """
+        :param mixed: processes of the release before may be at work on the same rows
+        :param readers: what `open_readers` has opened; None: who reads takes what writers take
+        """
+        self.mixed = mixed
         self.engine = engine
+        self._readers = readers or engine
+        self.telemetry = telemetry or acts.Telemetry(clock)
         self.sealer = sealer
         self.clock = clock
         self.attachment_quota = attachment_quota or quotas.AttachmentQuota()
@@ -46,28 +93,78 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """A connection for looking only."""
-        with self.engine.connect() as connection:
-            yield connection
+        """A connection for looking only. Each statement sees what is there when it is sent.
+
+        :raises DatabaseUnavailable: it is not there
+        """
+        try:
+            with self.telemetry.transaction('read'), _connect(self._readers) as connection:
+                yield connection
+        except oslo_db_exception.DBConnectionError as exc:
+            raise errors.DatabaseUnavailable() from exc
 
     @contextlib.contextmanager
-    def writer(self) -> Iterator[sa.Connection]:
-        """One transaction: all of it, or nothing."""
-        with self._write_lock, self._writers.begin() as connection:
+    def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
+        """One transaction: all of it, or nothing. For a verb that is `retried`.
+
+        :param happened: asked when the connection was lost while the database committed; None: the
+            verb may be done twice
+        :raises OutcomeUnknown: that could not be found out
+        """
+        with (self.telemetry.transaction('write'), self._write_lock,
+              _connect(self._writers) as connection):
+            begin(connection)
             yield connection
+            failpoints.point('db.engine.before_commit')
+            try:
+                connection.commit()
+                failpoints.point('db.engine.after_commit')
+                return
+            except oslo_db_exception.DBConnectionError as exc:
+                if happened is None:
+                    raise
+                lost = exc
+        if self._found_out(happened, lost):
+            LOG.warning('Connection was lost during a commit: the change is stored')
+            return
+        LOG.warning('Connection was lost during a commit: the change is not stored, and repeated')
+        raise lost
+
+    def _found_out(self, happened: Happened, lost: Exception) -> bool:
+        try:
+            return _patiently(_ask)(self._writers, happened)
+        except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
+            LOG.error('Cannot find out whether a change is stored', exc_info=exc)
+            raise errors.OutcomeUnknown() from lost
+
+    def rest(self, seconds: float) -> None:
+        """Let others go first, for a part of so many seconds that nobody can tell before."""
+        self.clock.wait(threading.Event(), random.uniform(0, seconds))
+
+    def new_id(self) -> str:
+        """A UUID for a new row."""
+        return str(uuid.uuid4())
 
     def answers(self) -> bool:
         """Whether the database can be asked now."""
         try:
             with self.reader() as connection:
                 connection.execute(sa.select(1))
-        except oslo_db_exception.DBError:
+        except (errors.DatabaseUnavailable, oslo_db_exception.DBError):
             return False
         return True
 
+    def connections(self) -> tuple[int, int]:
+        """How many connections are in use, and how many are open and idle."""
+        pools = [engine.pool for engine in {self.engine, self._readers}
+                 if isinstance(engine.pool, sa.pool.QueuePool)]
+        return (sum(pool.checkedout() for pool in pools),
+                sum(pool.checkedin() for pool in pools))
+
     def close(self) -> None:
         """Give the connections back."""
-        self.engine.dispose()
+        for engine in {self.engine, self._readers}:
+            engine.dispose()
 
 
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
@@ -75,12 +172,124 @@ def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
         return _open_sqlite(url, settings)
-    return engines.create_engine(
-        _prepare_url(url), mysql_sql_mode='TRADITIONAL',
-        max_pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
-        pool_timeout=settings.pool_timeout,
-        connection_recycle_time=settings.connection_recycle_time,
-        max_retries=settings.max_retries, retry_interval=settings.retry_interval)
+    made = _open_server(_prepare_url(url), settings)
+    if url.get_backend_name() == 'postgresql':
+        event.listen(made, 'connect', functools.partial(_prepare_postgresql, made.dialect))
+    _await_server(made, settings, clock.Clock())
+    return made
+
+
+def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
+    """Connections that only read, each statement by itself: there is no transaction to end, which
+    would be one more way to the server for each look. None: SQLite, to which there is no way.
+    """
+    url = sa.make_url(settings.connection)
+    if url.get_backend_name() == 'sqlite':
+        return None
+    return _open_server(_prepare_url(url), settings, isolation_level='AUTOCOMMIT',
+                        skip_autocommit_rollback=True)
+
+
+def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
+                 **more: Any) -> sa.Engine:
+    """MySQL, MariaDB or PostgreSQL.
+
+    Not by oslo.db, which asks a connection whether it is there each time that one is needed, and
+    has SQLAlchemy call listeners of every statement, for the sake of savepoints and green threads.
+    A connection comes back to the pool when its transaction has ended: the pool ends none again.
+    """
+    kind = url.get_backend_name()
+    made = sa.create_engine(
+        url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
+        pool_timeout=settings.pool_timeout, pool_recycle=settings.connection_recycle_time,
+        hide_parameters=True, pool_use_lifo=True, pool_reset_on_return=None,
+        connect_args=_CONNECT.get(kind, {}), **more)
+    if kind == 'mysql':
+        event.listen(made, 'connect', _prepare_mysql)
+    _name_errors(made)
+    Freshness(made.dialect, clock.Clock()).watch(made)
+    return made
+
+
+def _name_errors(made: sa.Engine) -> None:
+    """Let errors have oslo.db's names, which are the same for every database."""
+    event.listen(made, 'handle_error', exc_filters.handler, retval=True)
+
+
+def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
+                  time: clock.Clock) -> None:
+    """Wait for the server as long as configured; not at all without ``max_retries``.
+
+    :raises DBConnectionError: it is still not there
+    """
+    never = threading.Event()
+    attempt = 0
+    while settings.max_retries:
+        attempt += 1
+        try:
+            with _connect(made):
+                return
+        except oslo_db_exception.DBConnectionError:
+            if attempt == settings.max_retries:
+                raise
+            LOG.warning('Cannot reach the database yet')
+            time.wait(never, settings.retry_interval)
+
+
+def _prepare_mysql(connection: Any, record: Any) -> None:
+    """What does not fit into a column is an error, and not cut off."""
+    cursor = connection.cursor()
+    cursor.execute("SET SESSION sql_mode = 'TRADITIONAL'")
+    cursor.close()
+
+
+class Freshness:
+    """Whether a pooled connection can be used: in place of a ping each time it is taken.
+
+    A server that has ended a connection has closed its socket, which can be read from then on
+    (there is nothing but the end). One that is silent and was used a moment ago is trusted; any
+    other is asked.
+    """
+
+    def __init__(self, dialect: sa.Dialect, time: clock.Clock) -> None:
+        self._dialect = dialect
+        self._time = time
+
+    def watch(self, engine: sa.Engine) -> None:
+        """Look after an engine's connections from now on."""
+        event.listen(engine, 'checkin', self._used)
+        event.listen(engine, 'checkout', self._look)
+
+    def _used(self, connection: Any, record: Any) -> None:
+        record.info[_USED_AT] = self._time.monotonic()
+
+    def _look(self, connection: Any, record: Any, proxy: Any) -> None:
+        used_at = record.info.get(_USED_AT)
+        if used_at is None or (self._time.monotonic() - used_at < TRUSTED_SECONDS
+                               and self._is_silent(connection)):
+            return
+        try:
+            self._dialect.do_ping(connection)
+        except self._dialect.loaded_dbapi.Error as exc:
+            # Whatever ended this one has ended those beside it.
+            raise sa.exc.InvalidatePoolError() from exc
+
+    def _is_silent(self, connection: Any) -> bool:
+        """Whether nothing, not even an end, waits in the socket; False: nobody knows."""
+        look = select.poll()
+        try:
+            # PyMySQL keeps its socket to itself; psycopg2 and mysqlclient tell its number.
+            look.register(getattr(connection, '_sock', connection), select.POLLIN)
+            return not look.poll(0)
+        except (TypeError, ValueError, OSError, self._dialect.loaded_dbapi.Error):
+            return False
+
+
+def _prepare_postgresql(dialect: sa.Dialect, connection: Any, record: Any) -> None:
+    """Whoever has waited for a row sees all that was written meanwhile, whatever isolation the
+    database gives those who do not ask.
+    """
+    dialect.set_isolation_level(connection, 'READ COMMITTED')
 
 
 def _prepare_url(url: sa.URL) -> sa.URL:
@@ -102,13 +311,16 @@ def _open_sqlite(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.En
     oslo.db would open a connection per transaction and begin each as a reader, which fails with
     "database is locked" as soon as a second one turns writer.
     """
-    # Not autobegun by the driver: the transaction begins as `_begin` says.
-    engine = sa.create_engine(url, pool_size=settings.max_pool_size,
-                              max_overflow=settings.max_overflow,
-                              pool_timeout=settings.pool_timeout)
+    # Not autobegun by the driver: the transaction begins as `begin` says.
+    options: dict[str, Any] = {
+        'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
+        'pool_timeout': settings.pool_timeout}
+    if not url.database:
+        # In memory: it lives as long as its only connection, of which threads take turns.
+        options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
+    engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare_sqlite)
-    event.listen(engine, 'begin', _begin_sqlite)
-    exc_filters.register_engine(engine)
+    _name_errors(engine)
     return engine
 
 
@@ -136,25 +348,89 @@ def _use_wal(cursor: Any) -> None:
     cursor.execute('PRAGMA journal_mode=WAL')
 
 
-def _begin_sqlite(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get(WRITER):
+def begin(connection: sa.Connection) -> sa.RootTransaction:
+    """Begin a transaction that is going to write: on SQLite as the one that writes."""
+    begun = connection.begin()
+    if connection.dialect.name == 'sqlite':
         connection.exec_driver_sql('BEGIN IMMEDIATE')
+    return begun
 
 
-def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a verb, from its beginning, whose transaction the database threw out.
+def _connect(engine: sa.Engine) -> sa.Connection:
+    """A connection of the pool.
 
-    That is a deadlock, a failed serialisation, and whatever the verb itself raises RetryRequest
-    for. There are no savepoints: MariaDB throws out the whole transaction at a deadlock, and what
-    went on after that would write the rest of it alone.
+    :raises DBConnectionError: for whatever reason there is none; oslo.db does not know them all
     """
+    try:
+        return engine.connect()
+    except (sa.exc.OperationalError, sa.exc.TimeoutError) as exc:
+        raise oslo_db_exception.DBConnectionError(exc) from exc
+
+
+def _ask(engine: sa.Engine, happened: Happened) -> bool:
+    patience = _PATIENCE.get(engine.dialect.name)
+    with _connect(engine) as connection:
+        if patience is not None:
+            # What is set for this session ends with it.
+            connection.detach()
+            connection.exec_driver_sql(patience)
+        return happened(connection)
+
+
+def _patiently(ask: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Repeat a look as long as a database may take to start again."""
     wrapped: Callable[_P, _R] = oslo_db_api.wrap_db_retry(
-        max_retries=5, retry_interval=0.05, inc_retry_interval=True, max_retry_interval=1,
-        jitter=True, retry_on_deadlock=True, exception_checker=_not_serialised)(verb)
+        max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
+        retry_on_disconnect=True)(ask)
     return wrapped
 
 
-def _not_serialised(error: Exception) -> bool:
-    """PostgreSQL could not serialise; oslo.db has no name for that."""
-    return (isinstance(error, sa.exc.DBAPIError)
-            and getattr(error.orig, 'pgcode', None) == _NOT_SERIALISED)
+def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Repeat a verb, from its beginning, whose transaction the database threw out, or whose
+    connection was lost before it had committed.
+
+    Thrown out by a deadlock, a failed serialisation, or whatever the verb itself raises
+    RetryRequest for. There are no savepoints: MariaDB throws out the whole transaction at a
+    deadlock, and what went on after that would write the rest of it alone.
+
+    :raises DatabaseUnavailable: it stays away
+    """
+    name = f'{verb.__module__.rpartition(".")[2]}.{verb.__name__}'
+    before, after = f'db.{name}.before', f'db.{name}.after'
+
+    @functools.wraps(verb)
+    def told(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        failpoints.point(before)
+        database: Any = args[0]
+        for seconds in (*_RETRY_SECONDS, None):
+            try:
+                result = verb(*args, **kwargs)
+                break
+            except Exception as exc:
+                if isinstance(exc, oslo_db_exception.DBConnectionError) or _is_thrown_out(exc):
+                    database.telemetry.database_retry(name)
+                elif not isinstance(exc, oslo_db_exception.RetryRequest):
+                    raise
+                if seconds is None:
+                    LOG.error('Cannot do a verb of the database, however often it is repeated',
+                              exc_info=exc)
+                    _give_up(exc)
+            database.rest(seconds)
+        failpoints.point(after)
+        return result
+    VERBS.append(name)
+    return told
+
+
+def _give_up(error: Exception) -> NoReturn:
+    if isinstance(error, oslo_db_exception.DBConnectionError):
+        raise errors.DatabaseUnavailable() from error
+    raise error.inner_exc if isinstance(error, oslo_db_exception.RetryRequest) else error
+
+
+def _is_thrown_out(error: Exception) -> bool:
+    """Whether the database asks for the whole of it once more."""
+    return isinstance(error, oslo_db_exception.DBDeadlock) or (
+        # PostgreSQL could not serialise; oslo.db has no name for that.
+        isinstance(error, sa.exc.DBAPIError)
+        and getattr(error.orig, 'pgcode', None) == _NOT_SERIALISED)

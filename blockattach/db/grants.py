@@ -10,55 +10,79 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import secrets
+from blockattach.db import admissions
 from blockattach.db import engine
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db import sealed_grants
 from blockattach.db.models import attachment
 from blockattach.db.models import base
+from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
+from blockattach.domain import records
 
 _rows = attachment.attachments
 _grants = attachment.grants
+_volumes = volume.volumes
+# Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
+_DROP = prepared.Statement(lambda dialect: _grants.delete().where(
+    _grants.c.volume_id == prepared.value('volume_id'),
+    _grants.c.initiator == prepared.value('initiator'),
+    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), base.live(_rows),
+                         name == _grants.c.initiator)
+      for name in (_rows.c.initiator, _rows.c.previous_initiator))))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
 
 
-def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
-           initiator: str) -> None:
-    """Make the grant of a pair unless it is there; the caller holds the volume's lock.
+def ensure(connection: sa.Connection, database: engine.Database, volume_id: str, initiator: str,
+           seen: admissions.Seen | None = None) -> records.SealedCredential:
+    """Make the grant of a pair unless it is there; the caller has written the volume.
 
     Only the sole grant of a volume has no alias: a target may not have let go yet of another one
     that had none, while the row that it belonged to still lives with a new initiator.
+
+    :param seen: what was read of the pair, and still holds; a name that has been taken meanwhile
+        is refused by the database
     """
-    of_volume = _grants.c.volume_id == volume_id
-    if connection.execute(sa.select(_grants.c.alias).where(
-            of_volume, _grants.c.initiator == initiator)).one_or_none() is not None:
-        return
-    aliases = _aliases(initiator)
-    taken = set(connection.execute(sa.select(_grants.c.alias).where(
-        of_volume, _grants.c.alias.in_(aliases))).scalars())
-    if connection.execute(
-            sa.select(_grants.c.alias).where(of_volume).limit(1)).one_or_none() is not None:
-        taken.add(aliases[0])
+    if seen is None:
+        there, taken = _look(connection, volume_id, initiator)
+    else:
+        there, taken = seen.credential, {''} if seen.granted else set()
+    if there is not None:
+        return there
     credential = secrets.new_credential()
-    connection.execute(_grants.insert().values(
-        volume_id=volume_id, initiator=initiator,
-        alias=next(alias for alias in aliases if alias not in taken),
-        username=credential.username,
-        sealed_password=database.sealer.seal(credential.password),
-        created_at=database.clock.utcnow()))
+    sealed = database.sealer.sealed(credential.password)
+    prepared.insert(connection, _grants, {
+        'volume_id': volume_id, 'initiator': initiator,
+        'alias': next(alias for alias in _aliases(initiator) if alias not in taken),
+        'username': credential.username, 'sealed_password': sealed.text, 'key_id': sealed.key_id,
+        'created_at': database.clock.utcnow()})
+    sealed_grants.stays(database, sealed)
+    return records.SealedCredential(credential.username, sealed.text)
+
+
+def _look(connection: sa.Connection, volume_id: str,
+          initiator: str) -> tuple[records.SealedCredential | None, set[str]]:
+    """The grant of a pair, and which of the names that it may have are taken."""
+    any_grant, namesake = _grants.alias('any_grant'), _grants.alias('namesake')
+    found = connection.execute(
+        sa.select(_grants.c.username, _grants.c.sealed_password, namesake.c.alias.label('taken'),
+                  sa.exists().where(any_grant.c.volume_id == _volumes.c.id).label('any_grant'))
+        .select_from(_volumes)
+        .outerjoin(_grants, sa.and_(_grants.c.volume_id == _volumes.c.id,
+                                    _grants.c.initiator == initiator))
+        .outerjoin(namesake, sa.and_(namesake.c.volume_id == _volumes.c.id,
+                                     namesake.c.alias.in_(_aliases(initiator))))
+        .where(_volumes.c.id == volume_id)).all()
+    taken = {row.taken for row in found} | ({''} if found[0].any_grant else set())
+    return rows.sealed(found[0]), taken
 
 
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:
     """Remove the grants of these initiators that no live attachment of the volume needs."""
-    names = sorted(set(initiators))
-    if not names:
-        return
-    # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
-    needed = [sa.exists().where(_rows.c.volume_id == volume_id, base.live(_rows),
-                                name == _grants.c.initiator)
-              for name in (_rows.c.initiator, _rows.c.previous_initiator)]
-    connection.execute(_grants.delete().where(
-        _grants.c.volume_id == volume_id, _grants.c.initiator.in_(names),
-        *(~need for need in needed)))
+    for initiator in sorted(set(initiators)):
+        _DROP.change(connection, volume_id=volume_id, initiator=initiator)
 
 
 def credential(database: engine.Database, volume_id: str,
@@ -73,6 +97,11 @@ def credential(database: engine.Database, volume_id: str,
     return connections.Credential(row.username, database.sealer.unseal(row.sealed_password))
 
 
+def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:
+    """A credential that was read with something else."""
+    return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
+
+
 def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
                 ) -> dict[tuple[str, str], connections.Credential]:
     """The credentials of many pairs in one query."""
@@ -80,27 +109,13 @@ def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
     if not wanted:
         return {}
     with database.reader() as connection:
-        rows = connection.execute(
+        found = connection.execute(
             sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.username,
                       _grants.c.sealed_password)
-            .where(_grants.c.volume_id.in_({volume_id for volume_id, _ in wanted}))).all()
+            .where(sa.tuple_(_grants.c.volume_id, _grants.c.initiator).in_(sorted(wanted)))).all()
     return {(row.volume_id, row.initiator): connections.Credential(
                 row.username, database.sealer.unseal(row.sealed_password))
-            for row in rows if (row.volume_id, row.initiator) in wanted}
-
-
-def check_sealed(database: engine.Database) -> None:
-    """Make sure that credentials can be opened: the oldest, which a key that was rotated out may
-    have sealed, and the newest.
-
-    :raises ConfigurationError: they were sealed with a key that we do not have
-    """
-    with database.reader() as connection:
-        for order in (_grants.c.created_at, _grants.c.created_at.desc()):
-            sealed = connection.execute(
-                sa.select(_grants.c.sealed_password).order_by(order).limit(1)).scalar()
-            if sealed is not None:
-                database.sealer.unseal(sealed)
+            for row in found}
 
 
 def wanted(database: engine.Database, volume_id: str,
@@ -140,11 +155,11 @@ def _wanted(connection: sa.Connection, database: engine.Database,
         connections.Grant(
             volume_id=volume_id, initiator=name,
             mode=connections.widest(
-                connections.AccessMode(row.mode or connections.AccessMode.RW) for row in rows),
+                connections.AccessMode(row.mode or connections.AccessMode.RW) for row in of_pair),
             credential=connections.Credential(
-                rows[0].username, database.sealer.unseal(rows[0].sealed_password)),
-            alias=rows[0].alias)
-        for (volume_id, name), rows in sorted(found.items()))
+                of_pair[0].username, database.sealer.unseal(of_pair[0].sealed_password)),
+            alias=of_pair[0].alias)
+        for (volume_id, name), of_pair in sorted(found.items()))
 
 
 def _aliases(initiator: str) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db.models import idempotency
 
+LONGEST_KEY = 255
+
 _keys = idempotency.idempotency_keys
 
 
@@ -27,7 +29,13 @@ class Request:
 
 def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
-    """A request under its name; the same name means nothing elsewhere or from somebody else."""
+    """A request under its name; the same name means nothing elsewhere or from somebody else.
+
+    :raises InvalidInput: a key that is empty or too long
+    """
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise errors.InvalidInput(
+            reason=f'Idempotency-Key must have 1 to {LONGEST_KEY} characters.')
     text = '\n'.join((project_id, user_id, method, path, key))
     return Request(hashlib.sha256(text.encode()).hexdigest(), body_digest)
 
@@ -48,26 +56,21 @@ def find(database: engine.Database, request: Request) -> str | None:
 
 
 def remember(connection: sa.Connection, database: engine.Database, request: Request,
-             resource_id: str, seconds: float) -> None:
+             resource_id: str, seconds: float, instead_of: str | None = None) -> None:
     """Write down what a request makes, in the transaction that makes it.
 
+    :param instead_of: what it made before, which failed
     :raises IdempotencyKeyTaken: the same request is doing so elsewhere, or just has
     """
     connection.execute(_keys.delete().where(
-        _keys.c.scope == request.scope, _keys.c.expires_at <= clock.now()))
+        _keys.c.scope == request.scope,
+        sa.or_(_keys.c.expires_at <= clock.now(), _keys.c.resource_id == instead_of)))
     try:
         connection.execute(_keys.insert().values(
             scope=request.scope, body_digest=request.body_digest, resource_id=resource_id,
             expires_at=clock.now(seconds), created_at=database.clock.utcnow()))
     except db_exception.DBDuplicateEntry:
         raise errors.IdempotencyKeyTaken() from None
-
-
-@engine.retried
-def forget(database: engine.Database, resource_id: str) -> None:
-    """The request failed: a repeat is a new request."""
-    with database.writer() as connection:
-        connection.execute(_keys.delete().where(_keys.c.resource_id == resource_id))
 
 
 @engine.retried

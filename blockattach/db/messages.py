@@ -31,16 +31,18 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
 
     :param detail: what went wrong in this case, behind the constant sentence
     """
-    with database.writer() as connection:
-        _insert(connection, database, str(uuid.uuid4()), project_id, request_id, text,
-                resource_id, detail)
+    message_id = database.new_id()
+    with database.writer(lambda again: again.execute(sa.select(_rows.c.id).where(
+            _rows.c.id == message_id).with_for_update()).first() is not None) as connection:
+        _insert(connection, database, message_id, project_id, request_id, text, resource_id,
+                detail)
 
 
 @engine.retried
 def create_once(database: engine.Database, project_id: str, request_id: str | None,
                 text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
     """The same where a thing has such a message at most once: what is said last stands."""
-    name = _name_of(text, resource_id)
+    name = name_of(text, resource_id)
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:
         with database.writer() as connection:
@@ -54,12 +56,18 @@ def create_once(database: engine.Database, project_id: str, request_id: str | No
 @engine.retried
 def withdraw(database: engine.Database, text: domain_messages.Text, resource_id: str) -> None:
     """Forget what `create_once` wrote: it turned out otherwise. None is a success."""
-    name = _name_of(text, resource_id)
+    name = name_of(text, resource_id)
     with database.reader() as connection:
         if connection.execute(sa.select(_rows.c.id).where(_rows.c.id == name)).first() is None:
             return
     with database.writer() as connection:
         connection.execute(_rows.delete().where(_rows.c.id == name))
+
+
+def is_there(name: sa.BindParameter[str]) -> sa.Exists:
+    """Whether `create_once` has written what has this `name_of`, for a query that is made anyway.
+    """
+    return sa.exists().where(_rows.c.id == name)
 
 
 def get(database: engine.Database, message_id: str) -> records.Message:
@@ -130,7 +138,7 @@ def _sentence(text: domain_messages.Text, detail: str) -> str:
     return f'{text.user_message} {detail}' if detail else text.user_message
 
 
-def _name_of(text: domain_messages.Text, resource_id: str) -> str:
+def name_of(text: domain_messages.Text, resource_id: str) -> str:
     """The id of the only message of its kind on a thing: the key itself keeps a second out."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f'blockattach:{text.event_id}:{resource_id}'))
 

@@ -1,30 +1,65 @@
-"""Bring a database to the tables of this release. Any number of processes may ask at once."""
+"""Bring a database to the tables of this release. Any number of processes may ask at once.
+
+Alembic is loaded by who migrates: every process looks at the version, and few ever change it.
+"""
 import contextlib
 import io
+import os
 import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import sqlalchemy as sa
-from alembic import command
-from alembic import config as alembic_config
-from alembic import script
-from alembic.runtime import migration
 from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine as engines
 
+if TYPE_CHECKING:
+    from alembic import config as alembic_config
+    from alembic import script
+
 LOG = oslo_log.getLogger(__name__)
 
 _SCRIPTS = pathlib.Path(__file__).parent / 'migrations'
+# As alembic calls it.
+_TABLE = 'alembic_version'
 # "blockatt" in ASCII: PostgreSQL names advisory locks by number.
 _LOCK_NUMBER = 0x626c6f636b617474
 _LOCK_SECONDS = 300
 
 
+class Phase(NamedTuple):
+    """One of the two branches of revisions."""
+
+    name: str
+    folder: str
+
+
+# What is added, so that processes of this release and of the one before both work with it; and
+# what is taken away once the last of the older ones has ended.
+EXPAND = Phase('expand', 'versions')
+CONTRACT = Phase('contract', 'contracts')
+
+
+class Version(NamedTuple):
+    """The last revision of each phase; None: there was none yet."""
+
+    expand: str | None
+    contract: str | None
+
+    def __str__(self) -> str:
+        return f'{self.expand}, ' + (f'contracted to {self.contract}' if self.contract
+                                     else 'not contracted')
+
+
 def upgrade(engine: sa.Engine) -> None:
-    """Run the revisions that the database lacks; a second process waits and finds nothing to do.
+    """Bring a database to where this release can run; a second process waits and finds nothing to
+    do. An empty one is contracted too: no older process can be at work there.
 
     On SQLite and PostgreSQL all of it happens or nothing. MySQL commits each statement by itself:
     after a failure there, restore or drop the database.
@@ -32,73 +67,128 @@ def upgrade(engine: sa.Engine) -> None:
     :raises ConfigurationError: another process has been at it for five minutes, or the database
         is of a newer release
     """
-    writers = engine.execution_options(**{engines.WRITER: True})
-    with writers.connect() as connection, _alone(connection), connection.begin():
-        before = _revision(connection)
-        if before == expected():
-            return
-        _refuse_newer(before)
-        settings = _settings()
-        settings.attributes['connection'] = connection
-        command.upgrade(settings, 'head')
-    LOG.info('Database is migrated%s', log.fields(old=before, new=expected()))
+    found = version(engine)
+    _refuse_newer(found)
+    if found.expand != expected().expand:
+        _run(engine, lambda before: (EXPAND, CONTRACT) if before.expand is None else (EXPAND,))
+
+
+def expand(engine: sa.Engine) -> None:
+    """Add what this release needs; raises as `upgrade`."""
+    _run(engine, lambda before: (EXPAND,))
+
+
+def contract(engine: sa.Engine) -> None:
+    """Take away what only older releases need. `blockattach.db.contracting` says whether one may.
+
+    :raises ConfigurationError: it has not been expanded, or as `upgrade`
+    """
+    check(engine)
+    _run(engine, lambda before: (CONTRACT,))
 
 
 def check(engine: sa.Engine) -> None:
-    """Make sure that the database has the tables of this release; changes nothing.
+    """Make sure that the database has what this release needs; changes nothing.
 
-    :raises ConfigurationError: it has older ones, newer ones, or none
+    :raises ConfigurationError: it has older tables, newer ones, or none
     """
     found = version(engine)
-    if found == expected():
-        return
     _refuse_newer(found)
-    raise errors.ConfigurationError(
-        reason=f'the database is at revision {found} and not at {expected()}: run '
-               'blockattach-manage db sync')
-
-
-def _refuse_newer(revision: str | None) -> None:
-    known = {step.revision for step in script.ScriptDirectory.from_config(
-        _settings()).walk_revisions()}
-    if revision is not None and revision not in known:
+    if found.expand != expected().expand:
         raise errors.ConfigurationError(
-            reason=f'the database is of a newer release: it is at revision {revision}, and this '
-                   f'release ends at {expected()}')
+            reason=f'the database is at revision {found.expand} and not at {expected().expand}: '
+                   'run blockattach-manage db sync')
 
 
-def version(engine: sa.Engine) -> str | None:
-    """The revision that the database is at; None: it is empty."""
+def version(engine: sa.Engine) -> Version:
+    """What the database is at."""
     with engine.connect() as connection:
-        return _revision(connection)
+        return _version(connection)
 
 
-def expected() -> str:
-    """The revision that this release works with."""
-    head = script.ScriptDirectory.from_config(_settings()).get_current_head()
-    assert head is not None
-    return head
+def expected() -> Version:
+    """What this release knows as the last."""
+    return Version(*(max(_revisions(phase), default=None) for phase in (EXPAND, CONTRACT)))
+
+
+def scripts() -> 'script.ScriptDirectory':
+    """Every revision that this release knows."""
+    from alembic import script
+
+    return script.ScriptDirectory.from_config(_settings())
 
 
 def sql(url: str) -> str:
-    """The statements for an empty database of the URL's kind, to be run by hand; connects nowhere.
+    """The statements that expand an empty database of the URL's kind, to be run by hand; connects
+    nowhere.
     """
+    from alembic import command
+
     text = io.StringIO()
     settings = _settings(text)
     # ConfigParser would take a percent sign for a reference.
     settings.set_main_option('sqlalchemy.url', url.replace('%', '%%'))
-    command.upgrade(settings, 'head', sql=True)
+    command.upgrade(settings, _head(EXPAND), sql=True)
     return text.getvalue()
 
 
-def _settings(output: io.StringIO | None = None) -> alembic_config.Config:
+def _run(engine: sa.Engine, choose: Callable[[Version], tuple[Phase, ...]]) -> None:
+    from alembic import command
+
+    with engine.connect() as connection, _alone(connection), engines.begin(connection):
+        before = _version(connection)
+        _refuse_newer(before)
+        settings = _settings()
+        settings.attributes['connection'] = connection
+        for phase in choose(before):
+            command.upgrade(settings, _head(phase))
+        after = _version(connection)
+    if after != before:
+        LOG.info('Database is migrated%s', log.fields(old=before, new=after))
+
+
+def _refuse_newer(found: Version) -> None:
+    known = {name for phase in (EXPAND, CONTRACT) for name in _revisions(phase)}
+    for revision in filter(None, found):
+        if revision not in known:
+            raise errors.ConfigurationError(
+                reason=f'the database is of a newer release: it is at revision {revision}, and '
+                       f'this release ends at {expected()}')
+
+
+def _revisions(phase: Phase) -> set[str]:
+    """The names of a phase's revisions, in whose order they follow each other: what their files
+    begin with."""
+    return {path.name.partition('_')[0]
+            for path in (_SCRIPTS / phase.folder).glob('[0-9c]*_*.py')}
+
+
+def _head(phase: Phase) -> str:
+    return f'{phase.name}@head'
+
+
+def _settings(output: io.StringIO | None = None) -> 'alembic_config.Config':
+    from alembic import config as alembic_config
+
     settings = alembic_config.Config(output_buffer=output) if output else alembic_config.Config()
+    folders = os.pathsep.join(str(_SCRIPTS / phase.folder) for phase in (EXPAND, CONTRACT))
     settings.set_main_option('script_location', str(_SCRIPTS).replace('%', '%%'))
+    settings.set_main_option('path_separator', 'os')
+    settings.set_main_option('version_locations', folders.replace('%', '%%'))
     return settings
 
 
-def _revision(connection: sa.Connection) -> str | None:
-    return migration.MigrationContext.configure(connection).get_current_revision()
+def _version(connection: sa.Connection) -> Version:
+    if not sa.inspect(connection).has_table(_TABLE):
+        return Version(None, None)
+    return _sorted(connection.scalars(sa.select(sa.column('version_num')).select_from(
+        sa.table(_TABLE))).all())
+
+
+def _sorted(heads: Iterable[str]) -> Version:
+    """By phase: the revisions of contraction begin with a "c"."""
+    contracts = {head for head in heads if head.startswith('c')}
+    return Version(next(iter(set(heads) - contracts), None), next(iter(contracts), None))
 
 
 @contextlib.contextmanager

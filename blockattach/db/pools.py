@@ -10,7 +10,9 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import services
 from blockattach.db.models import base
 from blockattach.db.models import pool
 from blockattach.db.models import service
@@ -47,13 +49,38 @@ def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Ma
         _forget(connection, given.keys() - reported.keys())
 
 
+@engine.retried
+def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Store what pools say that have reported before; False: one has not, and nothing is stored.
+
+    It must say what it has provisioned: what was given away is not looked at.
+    """
+    try:
+        with database.writer() as connection:
+            for name, capabilities in sorted(reports.items()):
+                if connection.execute(_pools.update().where(_pools.c.name == name).values(
+                        _measured(capabilities, 0))).rowcount != 1:
+                    raise errors.PoolNotFound(pool=name)
+    except errors.PoolNotFound:
+        return False
+    return True
+
+
+@engine.retried
+def forget(database: engine.Database, host: str) -> None:
+    """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
+    with database.writer() as connection:
+        _forget(connection, _given_away(connection, host))
+
+
 def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
-    """Every pool by name. ``up``: its report is recent, its service lives and is not disabled.
+    """Every pool by name. ``up``: its report is recent, a service that keeps it lives and is
+    enabled, and it is not frozen.
 
     :param down_after: seconds without a sign of life after which a service counts as down
     """
     with database.reader() as connection:
-        return [_record(row) for row in connection.execute(_with_up(down_after))]
+        return [_record(row) for row in _ALL.rows(connection, **_since(down_after))]
 
 
 def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
@@ -62,23 +89,37 @@ def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
     :raises PoolNotFound: none of that name has ever reported
     """
     with database.reader() as connection:
-        row = connection.execute(
-            _with_up(down_after).where(_pools.c.name == name)).one_or_none()
+        row = _ONE.first(connection, pool=name, **_since(down_after))
     if row is None:
         raise errors.PoolNotFound(pool=name)
     return _record(row)
 
 
-def _with_up(down_after: float) -> sa.Select[Any]:
-    service_serves = sa.or_(
-        _services.c.id.is_(None),
-        sa.and_(_services.c.disabled == sa.false(),
-                _services.c.reported_at >= clock.now(-down_after)))
-    up = sa.and_(_pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE),
-                 service_serves)
-    return sa.select(_pools, up.label('up')).outerjoin(
-        _services, sa.and_(_services.c.host == _pools.c.host,
-                           _services.c.binary == binaries.VOLUME)).order_by(_pools.c.name)
+def _with_up() -> sa.Select[Any]:
+    reported, lived = (clock.now(prepared.value(name, sa.Float()))
+                       for name in ('report_offset', 'life_offset'))
+    keeper = sa.exists().where(_services.c.binary == binaries.VOLUME,
+                               services.keeps(_pools.c.host))
+    one_serves = sa.or_(~keeper, keeper.where(
+        _services.c.disabled == sa.false(), _services.c.reported_at >= lived))
+    up = sa.and_(_pools.c.reported_at >= reported, one_serves,
+                 ~keeper.where(_services.c.frozen == sa.true()))
+    # Of those that keep it, the first that gives signs of life.
+    of_keeper = sa.select(_services.c.uuid).where(
+        _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host)).order_by(
+        (_services.c.reported_at >= lived).desc(), _services.c.id).limit(1)
+    return sa.select(_pools, up.label('up'), of_keeper.scalar_subquery().label('service_uuid'),
+                     ).order_by(_pools.c.name)
+
+
+_ALL = prepared.Statement(lambda dialect: _with_up())
+_ONE = prepared.Statement(lambda dialect: _with_up().where(
+    _pools.c.name == prepared.value('pool')))
+
+
+def _since(down_after: float) -> dict[str, float]:
+    """From which moments on a report and a sign of life are recent."""
+    return {'report_offset': -down_after * _REPORT_PATIENCE, 'life_offset': -down_after}
 
 
 def _given_away(connection: sa.Connection, host: str) -> dict[str, int]:
@@ -152,7 +193,8 @@ def _record(row: sa.Row[Any]) -> pools.Pool:
         total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
         provisioned_gb=row.provisioned_gb, allocated_gb=row.allocated_gb,
         limit_gb=_or_endless(row.limit_gb), thin=row.thin, multiattach=row.multiattach,
-        capabilities=rows.from_json(row.capabilities), up=bool(row.up))
+        capabilities=rows.from_json(row.capabilities), up=bool(row.up),
+        reported_at=row.reported_at, service_uuid=row.service_uuid)
 
 
 def _or_endless(value: float | None) -> float:

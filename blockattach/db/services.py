@@ -1,5 +1,6 @@
 """Services and their heartbeat: who is there, judged by the database's clock alone."""
-import uuid
+import datetime
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +11,9 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import rows
 from blockattach.db.models import service
+from blockattach.domain import binaries
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)
@@ -20,14 +23,19 @@ _services = service.services
 
 @engine.retried
 def register(database: engine.Database, binary: str, host: str, availability_zone: str,
-             incarnation: str) -> records.Service:
+             incarnation: str, release: str | None = None, cluster: str | None = None,
+             reconciled: records.Reconciled | None = None) -> records.Service:
     """Say that a service lives, under its name; it keeps its uuid and whether it is disabled.
 
     :param incarnation: names this life of the process
+    :param release: as `blockattach.rpc.history` calls it
+    :param cluster: ``cluster@backend``, where it serves a backend together with others
+    :param reconciled: what it has put right, if it keeps a backend
     """
     now = database.clock.utcnow()
     told = {'availability_zone': availability_zone, 'incarnation': incarnation,
-            'reported_at': clock.now()}
+            'release': release, 'cluster': cluster, 'reported_at': clock.now(),
+            'reconciled': _stored(reconciled)}
     known = sa.select(_services.c.id).where(*_named(binary, host))
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **told)
     with database.writer() as connection:
@@ -35,7 +43,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
         if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
             try:
                 connection.execute(_services.insert().values(
-                    uuid=str(uuid.uuid4()), binary=binary, host=host, disabled=False,
+                    uuid=database.new_id(), binary=binary, host=host, disabled=False,
                     created_at=now, **told))
             except db_exception.DBDuplicateEntry as exc:
                 # Another process of the same name was faster: again, the last to speak counts.
@@ -46,12 +54,26 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
 
 
 @engine.retried
-def heartbeat(database: engine.Database, service_id: int) -> bool:
-    """Give a sign of life; False when the service was removed and must register again."""
+def heartbeat(database: engine.Database, service_id: int, incarnation: str | None = None,
+              reconciled: records.Reconciled | None = None) -> bool:
+    """Give a sign of life; False when the service was removed and must register again.
+
+    :param incarnation: only if no other life of it has registered meanwhile
+    :param reconciled: what it has put right, if it keeps a backend
+    :raises Conflict: one has
+    """
+    row = _services.c.id == service_id
+    mine = row if incarnation is None else sa.and_(row, _services.c.incarnation == incarnation)
     with database.writer() as connection:
-        done = connection.execute(_services.update().where(_services.c.id == service_id)
-                                  .values(reported_at=clock.now()))
-        return done.rowcount == 1
+        done = connection.execute(_services.update().where(mine)
+                                  .values(reported_at=clock.now(),
+                                          reconciled=_stored(reconciled)))
+        if done.rowcount == 1:
+            return True
+        if incarnation is not None and connection.execute(
+                sa.select(_services.c.id).where(row)).first() is not None:
+            raise errors.Conflict(reason='another process serves under the same name')
+        return False
 
 
 def list_all(database: engine.Database, down_after: float, host: str | None = None,
@@ -71,9 +93,41 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
 
 
 def all_heard(database: engine.Database, binary: str, down_after: float) -> bool:
-    """Whether every enabled service of this name gives signs of life."""
-    return all(service.up or service.disabled
-               for service in list_all(database, down_after, binary=binary))
+    """Whether every enabled service of this name gives signs of life; of a cluster, one does."""
+    heard: dict[str, bool] = {}
+    for one in list_all(database, down_after, binary=binary):
+        heard[one.backend] = heard.get(one.backend, False) or one.up or one.disabled
+    return all(heard.values())
+
+
+def silent(database: engine.Database, binary: str, down_after: float) -> list[str]:
+    """The backends none of whose services gives signs of life."""
+    found = list_all(database, down_after, binary=binary)
+    living = {service.backend for service in found if service.up}
+    return sorted({service.backend for service in found} - living)
+
+
+def keeping(database: engine.Database, binary: str, backend: str,
+            down_after: float) -> list[records.Service]:
+    """The services that keep one backend, those that give signs of life first."""
+    up = _services.c.reported_at >= clock.now(-down_after)
+    query = _with_up(down_after).where(
+        _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id)
+    with database.reader() as connection:
+        return [_record(row, row.up) for row in connection.execute(query)]
+
+
+def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:
+    """Services that keep a backend: alone under its name, or as a member of its cluster."""
+    return sa.or_(_services.c.cluster == backend,
+                  sa.and_(_services.c.cluster.is_(None), _services.c.host == backend))
+
+
+def is_frozen(connection: sa.Connection, backend: str) -> bool:
+    """Whether no volume is to be made or deleted on a backend."""
+    return connection.execute(sa.select(_services.c.id).where(
+        _services.c.binary == binaries.VOLUME, _services.c.frozen == sa.true(),
+        keeps(backend)).limit(1)).first() is not None
 
 
 def get_by_host(database: engine.Database, binary: str, host: str,
@@ -88,14 +142,6 @@ def get_by_host(database: engine.Database, binary: str, host: str,
     if row is None:
         raise errors.ServiceNotFound(binary=binary, host=host)
     return _record(row, row.up)
-
-
-def is_up(database: engine.Database, binary: str, host: str, down_after: float) -> bool:
-    """Whether a service gave a sign of life lately; False for one that nobody knows."""
-    try:
-        return get_by_host(database, binary, host, down_after).up
-    except errors.ServiceNotFound:
-        return False
 
 
 @engine.retried
@@ -115,6 +161,41 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
              log.fields(binary=binary, host=host, disabled=disabled))
 
 
+@engine.retried
+def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
+    """Freeze a backend, or thaw it; whether its service is disabled is another matter.
+
+    :param host: ``host@backend``; or ``cluster@backend``, for all that keep it
+    :raises ServiceNotFound: there is none
+    """
+    with database.writer() as connection:
+        done = connection.execute(_services.update().where(
+            _services.c.binary == binaries.VOLUME,
+            sa.or_(_services.c.host == host, _services.c.cluster == host)).values(
+            frozen=frozen, updated_at=database.clock.utcnow()))
+        if not done.rowcount:
+            raise errors.ServiceNotFound(binary=binaries.VOLUME, host=host)
+    LOG.info('Backend is frozen or thawed%s', log.fields(host=host, frozen=frozen))
+
+
+@engine.retried
+def remove(database: engine.Database, binary: str, host: str, down_after: float) -> None:
+    """Forget a service that will not come back.
+
+    :raises ServiceNotFound: there is none
+    :raises Conflict: it lives, and would be back at its next sign of life
+    """
+    with database.writer() as connection:
+        row = connection.execute(_with_up(down_after).where(*_named(binary, host))
+                                 .with_for_update()).one_or_none()
+        if row is None:
+            raise errors.ServiceNotFound(binary=binary, host=host)
+        if row.up:
+            raise errors.Conflict(reason=f'{binary} on {host} gives signs of life: stop it first')
+        connection.execute(_services.delete().where(_services.c.id == row.id))
+    LOG.info('Service is removed%s', log.fields(binary=binary, host=host))
+
+
 def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
     return _services.c.binary == binary, _services.c.host == host
 
@@ -127,24 +208,75 @@ def _record(row: sa.Row[Any], up: bool) -> records.Service:
     return records.Service(
         id=row.id, uuid=row.uuid, binary=row.binary, host=row.host,
         availability_zone=row.availability_zone, disabled=row.disabled,
-        disabled_reason=row.disabled_reason, updated_at=row.reported_at, up=bool(up))
+        disabled_reason=row.disabled_reason, updated_at=row.reported_at, up=bool(up),
+        cluster=row.cluster, frozen=bool(row.frozen), reconciled=_reconciled(row.reconciled))
+
+
+def _stored(told: records.Reconciled | None) -> str | None:
+    if told is None:
+        return None
+    at = told.last_at
+    return rows.to_json({'mended': told.mended, 'last': told.last,
+                         'last_at': None if at is None else at.isoformat()})
+
+
+def _reconciled(text: str | None) -> records.Reconciled | None:
+    told = rows.from_json(text)
+    if told is None:
+        return None
+    at = told['last_at']
+    return records.Reconciled(told['mended'], told['last'],
+                              None if at is None else datetime.datetime.fromisoformat(at))
 
 
 class Presence:
     """A running service's own row: written at its start, and again at each sign of life."""
 
     def __init__(self, database: engine.Database, binary: str, host: str,
-                 availability_zone: str) -> None:
+                 availability_zone: str, release: str | None = None,
+                 cluster: str | None = None, sole: bool = False,
+                 reconciled: Callable[[], records.Reconciled] | None = None) -> None:
+        """
+        :param cluster: as `register` takes it
+        :param sole: nobody else may serve under this name; see `wrong`
+        :param reconciled: what is told with each sign of life, as `register` takes it
+        """
+        self._cluster = cluster
+        self._reconciled = reconciled
+        self._sole = sole
+        self._overtaken = False
+        self._release = release
         self._database = database
         self._binary = binary
         self._host = host
         self._availability_zone = availability_zone
-        self.incarnation = uuid.uuid4().hex
+        self.incarnation = database.new_id().replace('-', '')
         """Names this life of the process: what another life owns is orphaned."""
         self._service_id: int | None = None
 
     def beat(self) -> None:
         """Give a sign of life; a service that was removed registers anew."""
-        if self._service_id is None or not heartbeat(self._database, self._service_id):
+        if self._service_id is None or not self._heard():
             self._service_id = register(self._database, self._binary, self._host,
-                                        self._availability_zone, self.incarnation).id
+                                        self._availability_zone, self.incarnation,
+                                        self._release, self._cluster, self._told()).id
+
+    def wrong(self) -> str | None:
+        """Why this process should be ended; None: it is the only one of its name."""
+        return 'another process serves under the same name' if self._overtaken else None
+
+    def _told(self) -> records.Reconciled | None:
+        return None if self._reconciled is None else self._reconciled()
+
+    def _heard(self) -> bool:
+        """Whether the row knows this life; of two, the later one is the service."""
+        assert self._service_id is not None
+        try:
+            return heartbeat(self._database, self._service_id,
+                             self.incarnation if self._sole else None, self._told())
+        except errors.Conflict:
+            if not self._overtaken:
+                LOG.error('Cannot serve any longer: another process has begun under the same '
+                          'name%s', log.fields(binary=self._binary, host=self._host))
+            self._overtaken = True
+            return True

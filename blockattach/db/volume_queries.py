@@ -10,20 +10,36 @@ from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import paging
+from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
 from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
-from blockattach.domain import pools
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
 _types = volume.volume_types
 _attachments = attachment.attachments
-_WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).join(
+# Each volume has a type. An outer join all the same: else MariaDB begins a list at the types, and
+# sorts all volumes of a project for one page of them.
+_WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).outerjoin(
     _types, _types.c.id == _volumes.c.volume_type_id)
+_metadata = volume.volume_metadata
+_BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
+    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+_ONE = prepared.Statement(lambda dialect: _with_metadata())
+_ONE_LIVE = prepared.Statement(lambda dialect: _with_metadata().where(volume_rows.LIVE))
+# As many values as every database takes as a list.
+_SLICE = 500
+
+_ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
+_OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
+_SERVERS = prepared.Statement(lambda dialect: sa.select(
+    *(_attachments.c[name] for name in _OF_SERVER)).where(
+        _attachments.c.volume_id == prepared.value('volume_id'), _attachments.c.rank == _ATTACHED,
+).order_by(_attachments.c.created_at, _attachments.c.id))
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _volumes.c.id, 'created_at': _volumes.c.created_at,
@@ -76,6 +92,18 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
         return read(connection, volume_id, live_only=True)
 
 
+def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
+    """The same without its metadata and its attachments.
+
+    :raises VolumeNotFound: there is none
+    """
+    with database.reader() as connection:
+        row = _BARE.first(connection, volume_id=volume_id)
+    if row is None:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return rows.volume(row, {}, (), rows.limits(row))
+
+
 def get_even_gone(database: engine.Database, volume_id: str) -> records.Volume:
     """A volume, live or gone: what is told of it may come after its end.
 
@@ -87,7 +115,7 @@ def get_even_gone(database: engine.Database, volume_id: str) -> records.Volume:
 
 def list_page(database: engine.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
-    """One page of live volumes: three queries, however many there are.
+    """One page of live volumes: two queries, however many there are; one more with a marker.
 
     :raises VolumeNotFound: the marker is none
     """
@@ -98,8 +126,7 @@ def list_page(database: engine.Database, filters: Filters,
         found = connection.execute(
             paging.select_page(_filtered(_WITH_TYPE, filters), SORT_COLUMNS, page, marker)).all()
         ids = [row.id for row in found]
-        metadata = _metadata(connection, ids)
-        attached = _attached(connection, ids)
+        metadata, attached = _children(connection, ids)
     return [rows.volume(row, metadata.get(row.id, {}), attached.get(row.id, ()))
             for row in found]
 
@@ -123,24 +150,28 @@ def totals(database: engine.Database, filters: Filters) -> Totals:
 
 def metadata_values(database: engine.Database, filters: Filters) -> dict[str, list[str]]:
     """Each metadata key of the live volumes that match, with every value it has among them."""
-    pairs = volume.volume_metadata
-    query = sa.select(pairs.c.key, pairs.c.value).distinct().where(
-        pairs.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))
+    query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
+        _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))
     found: dict[str, list[str]] = {}
     with database.reader() as connection:
-        for row in connection.execute(query.order_by(pairs.c.key, pairs.c.value)):
+        for row in connection.execute(
+                query.order_by(_metadata.c.key, _metadata.c.value)):
             found.setdefault(row.key, []).append(row.value)
     return found
 
 
 def interrupted(database: engine.Database, host: str,
-                owner: str | None = None) -> list[records.Volume]:
+                owner: str | None = None, shared: bool = False) -> list[records.Volume]:
     """Volumes of one ``host@backend`` that are being made or removed, and whose turn has passed.
 
     :param owner: at start: the life of the process that asks; what another life owns is its too
+    :param shared: others that live serve this backend: only its own earlier lives count
     """
     overdue: sa.ColumnElement[bool] = _volumes.c.deadline < clock.now()
-    if owner is not None:
+    if owner is not None and shared:
+        overdue = sa.or_(overdue, sa.and_(volume_rows.of_service(_volumes.c.owner, owner),
+                                          _volumes.c.owner != owner))
+    elif owner is not None:
         overdue = sa.or_(overdue, _volumes.c.owner.is_(None), _volumes.c.owner != owner)
     query = _WITH_TYPE.where(
         volume_rows.LIVE, volume_rows.on_host(host),
@@ -165,48 +196,48 @@ def unplaced(database: engine.Database, everything: bool = False) -> list[record
         return [rows.volume(row, {}, ()) for row in connection.execute(query)]
 
 
-def on_host(database: engine.Database, host: str) -> dict[str, records.Volume]:
-    """Every volume that exists on one ``host@backend``, by id."""
-    query = _WITH_TYPE.where(volume_rows.LIVE, volume_rows.on_host(host),
-                             _volumes.c.own_status != volume_lifecycle.OwnStatus.CREATING.value)
+def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
+    """Which of these volumes exist on one ``host@backend``."""
+    found: set[str] = set()
     with database.reader() as connection:
-        return {row.id: rows.volume(row, {}, ()) for row in connection.execute(query)}
+        for start in range(0, len(volume_ids), _SLICE):
+            found.update(connection.execute(sa.select(_volumes.c.id).where(
+                _volumes.c.id.in_(volume_ids[start:start + _SLICE]),
+                volume_rows.LIVE, volume_rows.on_host(host),
+                _volumes.c.own_status != volume_lifecycle.OwnStatus.CREATING.value)).scalars())
+    return found
 
 
-def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
-    """What a volume asks of a pool, as its row and its type are now.
-
-    :raises VolumeNotFound: there is no such live volume
+def tried_on(database: engine.Database, host: str) -> list[records.Volume]:
+    """Volumes, live or gone, that were to be made on a ``host@backend`` and are not there: each as
+    it was when it was, on that pool.
     """
-    specs = volume.volume_type_extra_specs
+    query = _WITH_TYPE.where(_volumes.c.tried != '[]')
+    found = []
     with database.reader() as connection:
-        found = read(connection, volume_id, live_only=True)
-        rows_of_type = connection.execute(
-            sa.select(specs.c.key, specs.c.value)
-            .where(specs.c.volume_type_id == found.volume_type_id)).all()
-    return pools.request_of(found, {row.key: row.value for row in rows_of_type})
-
-
-def attempts(database: engine.Database, volume_id: str) -> int:
-    """How many pools the volume has been placed on so far."""
-    with database.reader() as connection:
-        found = connection.execute(
-            sa.select(_volumes.c.attempts).where(_volumes.c.id == volume_id)).scalar_one_or_none()
-    if found is None:
-        raise errors.VolumeNotFound(volume_id=volume_id)
+        for row in connection.execute(query):
+            one = rows.volume(row, {}, ())
+            found += [dataclasses.replace(one, pool=pool) for pool in one.tried
+                      if pool != one.pool and volume_rows.host_of(pool) == host]
     return found
 
 
 def read(connection: sa.Connection, volume_id: str, live_only: bool = False) -> records.Volume:
     """One volume inside a transaction that is open already."""
-    query = _WITH_TYPE.where(_volumes.c.id == volume_id)
-    if live_only:
-        query = query.where(volume_rows.LIVE)
-    row = connection.execute(query).one_or_none()
-    if row is None:
+    found = (_ONE_LIVE if live_only else _ONE).rows(connection, volume_id=volume_id)
+    if not found:
         raise errors.VolumeNotFound(volume_id=volume_id)
-    return rows.volume(row, _metadata(connection, [volume_id]).get(volume_id, {}),
-                       _attached(connection, [volume_id]).get(volume_id, ()))
+    metadata = {row.metadata_key: row.metadata_value for row in found
+                if row.metadata_key is not None}
+    return rows.volume(found[0], metadata, _attached(connection, volume_id),
+                       rows.limits(found[0]))
+
+
+def _with_metadata() -> sa.Select:
+    return volume_rows.with_limits(_WITH_TYPE).add_columns(
+        _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
+    ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
+        _volumes.c.id == prepared.value('volume_id'))
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
@@ -222,9 +253,9 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
     for key, operator, value in filters.compared:
         query = query.where(_OPERATORS[operator](SORT_COLUMNS[key], value))
     for key, value in filters.metadata.items():
-        pairs = volume.volume_metadata
         query = query.where(sa.exists().where(
-            pairs.c.volume_id == _volumes.c.id, pairs.c.key == key, pairs.c.value == value))
+            _metadata.c.volume_id == _volumes.c.id, _metadata.c.key == key,
+            _metadata.c.value == value))
     return query
 
 
@@ -239,27 +270,35 @@ def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[
     return row
 
 
-def _metadata(connection: sa.Connection, ids: list[str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    pairs = volume.volume_metadata
-    if ids:
-        for row in connection.execute(pairs.select().where(pairs.c.volume_id.in_(ids))):
-            found.setdefault(row.volume_id, {})[row.key] = row.value
-    return found
+def _children(connection: sa.Connection, ids: list[str],
+              ) -> tuple[dict[str, dict[str, str]],
+                         dict[str, tuple[records.AttachedServer, ...]]]:
+    """What belongs to volumes, by their ids: metadata, and who is attached; in one query."""
+    metadata: dict[str, dict[str, str]] = {}
+    attached: dict[str, list[Any]] = {}
+    if not ids:
+        return {}, {}
+    # The first says what kinds of values there are.
+    query = sa.union_all(
+        sa.select(_attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
+                  sa.null().label('key'), sa.null().label('value'))
+        .where(_attachments.c.volume_id.in_(ids), _attachments.c.rank == _ATTACHED),
+        sa.select(_metadata.c.volume_id, *(sa.null() for _ in _OF_SERVER), _metadata.c.key,
+                  _metadata.c.value).where(_metadata.c.volume_id.in_(ids)))
+    for row in connection.execute(query):
+        if row.id is None:
+            metadata.setdefault(row.volume_id, {})[row.key] = row.value
+        else:
+            attached.setdefault(row.volume_id, []).append(row)
+    return metadata, {volume_id: tuple(_server(row) for row in sorted(
+        found, key=lambda row: (row.created_at, row.id))) for volume_id, found in attached.items()}
+
+
+def _server(row: Any) -> records.AttachedServer:
+    return records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
+                                  row.attached_at)
 
 
 def _attached(connection: sa.Connection,
-              ids: list[str]) -> dict[str, tuple[records.AttachedServer, ...]]:
-    found: dict[str, list[records.AttachedServer]] = {}
-    if ids:
-        query = sa.select(
-            _attachments.c.id, _attachments.c.volume_id, _attachments.c.instance_uuid,
-            _attachments.c.host, _attachments.c.mountpoint, _attachments.c.attached_at,
-        ).where(_attachments.c.volume_id.in_(ids),
-                _attachments.c.rank
-                == attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED],
-                ).order_by(_attachments.c.created_at, _attachments.c.id)
-        for row in connection.execute(query):
-            found.setdefault(row.volume_id, []).append(records.AttachedServer(
-                row.id, row.instance_uuid, row.host, row.mountpoint, row.attached_at))
-    return {volume_id: tuple(servers) for volume_id, servers in found.items()}
+              volume_id: str) -> tuple[records.AttachedServer, ...]:
+    return tuple(_server(row) for row in _SERVERS.rows(connection, volume_id=volume_id))

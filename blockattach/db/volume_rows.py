@@ -2,15 +2,19 @@
 
 Inside the transactions of `blockattach.db.attachments` and `blockattach.db.volumes`; nobody else.
 """
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import prepared
+from blockattach.db import services
 from blockattach.db import volume_type_rows
 from blockattach.db.models import attachment
 from blockattach.db.models import base
+from blockattach.db.models import qos
 from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -20,27 +24,51 @@ _volumes = volume.volumes
 _attachments = attachment.attachments
 LIVE = base.live(_volumes)
 """Volumes that are not gone."""
+_LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
+    _volumes.c.id == prepared.value('volume_id'), LIVE).with_for_update())
 _AFTER_HASH = chr(ord('#') + 1)
+LIFE = '/'
+"""In the name of an owner: between a service and the life of it."""
 
 
-def lock(connection: sa.Connection, volume_id: str) -> sa.Row[Any]:
+def with_limits(query: sa.Select) -> sa.Select:
+    """A query for volumes joined with their types that brings the types' QoS specs along.
+
+    For `blockattach.db.rows.limits`; a join more, and no statement more.
+    """
+    specs = qos.qos_specs
+    return query.add_columns(
+        specs.c.consumer.label('qos_consumer'), specs.c.specs.label('qos_specs'),
+    ).outerjoin(specs, specs.c.id == volume.volume_types.c.qos_specs_id)
+
+
+def lock(connection: sa.Connection, volume_id: str) -> Any:
     """Lock a live volume's row until the transaction ends; the transaction's first statement.
 
     :raises VolumeNotFound: there is none
     """
-    row = connection.execute(
-        _volumes.select().where(_volumes.c.id == volume_id, LIVE)
-        .with_for_update()).one_or_none()
+    row = _LOCK.first(connection, volume_id=volume_id)
     if row is None:
         raise errors.VolumeNotFound(volume_id=volume_id)
     return row
 
 
+def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
+    """The row, live or not, once whoever holds its lock has ended; None: there has never been one.
+
+    For verbs that lost the connection that held it.
+    """
+    return connection.execute(
+        _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
+
+
 def insert(connection: sa.Connection, database: engine.Database, kind: records.VolumeType,
-           **values: Any) -> None:
+           **values: Any) -> Mapping[str, Any]:
     """Write the row of a volume that is going to be made, with what it has of its type.
 
     The transaction's first statement holds the type.
+
+    :returns: all columns that are not empty
 
     :raises VolumeTypeNotFound: the type is gone
     :raises VolumeTypeChanged: the type is not what it was when it was judged
@@ -48,15 +76,18 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     volume_type_rows.hold(connection, kind)
     own_status = volume_lifecycle.OwnStatus.CREATING
     derived = volume_lifecycle.derive_status(own_status, None)
-    connection.execute(_volumes.insert().values(
-        own_status=own_status.value, status=derived.status, attach_status=derived.attach_status,
-        volume_type_id=kind.id, multiattach=volume_type.is_multiattach(kind.extra_specs),
-        single_writer=volume_type.is_single_writer(kind.extra_specs),
-        encrypted=kind.encryption is not None, generation=1,
-        created_at=database.clock.utcnow(), **values))
+    row = {
+        **values, 'own_status': own_status.value, 'status': derived.status,
+        'attach_status': derived.attach_status, 'volume_type_id': kind.id,
+        'multiattach': volume_type.is_multiattach(kind.extra_specs),
+        'single_writer': volume_type.is_single_writer(kind.extra_specs),
+        'encrypted': kind.encryption is not None, 'bootable': False, 'shared_targets': True,
+        'generation': 1, 'tried': '[]', 'created_at': database.clock.utcnow()}
+    prepared.insert(connection, _volumes, row)
+    return row
 
 
-def store_rank(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
+def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
                lowest_rank: int | None, announced: int | None = None,
                **metadata: Any) -> volume_lifecycle.Derived:
     """Derive the volume's words from a new lowest rank; writes only what differs.
@@ -76,7 +107,7 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: sa.Row
     return derived
 
 
-def store_own_status(connection: sa.Connection, database: engine.Database, row: sa.Row[Any],
+def store_own_status(connection: sa.Connection, database: engine.Database, row: Any,
                      own_status: volume_lifecycle.OwnStatus, **values: Any) -> None:
     """Write the volume's own status, raise its generation, and derive its words."""
     derived = volume_lifecycle.derive_status(
@@ -84,6 +115,11 @@ def store_own_status(connection: sa.Connection, database: engine.Database, row: 
     _store(connection, row.id, own_status=own_status.value, status=derived.status,
            attach_status=derived.attach_status, generation=row.generation + 1,
            updated_at=database.clock.utcnow(), **values)
+
+
+def is_frozen(connection: sa.Connection, pool: str) -> bool:
+    """Whether no volume is to be made or deleted on the backend of a pool."""
+    return services.is_frozen(connection, str(host_of(pool)))
 
 
 def host_of(pool: str | None) -> str | None:
@@ -99,6 +135,12 @@ def on_host(host: str) -> sa.ColumnElement[bool]:
     return sa.and_(_volumes.c.pool > f'{host}#', _volumes.c.pool < f'{host}{_AFTER_HASH}')
 
 
+def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
+    """Whether an owner is a life of the same service as another one."""
+    service = owner.rpartition(LIFE)[0]
+    return column.startswith(f'{service}{LIFE}', autoescape=True)
+
+
 def attached_count(connection: sa.Connection, volume_id: str) -> int:
     """How many of a volume's rows are attached: a look into an index."""
     return connection.execute(
@@ -112,4 +154,4 @@ def _all_announced(connection: sa.Connection, volume_id: str, announced: int) ->
 
 
 def _store(connection: sa.Connection, volume_id: str, **values: Any) -> None:
-    connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(**values))
+    prepared.update(connection, _volumes, {'id': volume_id}, values)

@@ -1,11 +1,18 @@
 """What is said of a volume from outside its life: the read-only flag, what is true of it."""
+from typing import Any
+
+import sqlalchemy as sa
+
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import volume_rows
 from blockattach.db.models import volume
+from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
+_JUDGED = (_volumes.c.own_status, _volumes.c.deadline, _volumes.c.pool, _volumes.c.lowest_rank,
+           _volumes.c.status, _volumes.c.shared_targets)
 
 
 @engine.retried
@@ -24,18 +31,45 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
             readonly=readonly, updated_at=database.clock.utcnow()))
 
 
-@engine.retried
-def reset_own_status(database: engine.Database, volume_id: str,
-                     own_status: volume_lifecycle.OwnStatus,
-                     forget_announced: bool = False) -> None:
-    """An administrator says what is true of the volume's own life.
+def reset_facts(database: engine.Database, volume_id: str, said: reset_rule.Said,
+                ) -> reset_rule.Facts:
+    """What such a reset would be judged by now; nothing is written.
 
-    :param forget_announced: the detaches that were announced will not come
+    :raises VolumeNotFound: there is no such live volume
+    """
+    query = sa.select(*_JUDGED).where(_volumes.c.id == volume_id, volume_rows.LIVE)
+    with database.reader() as connection:
+        row = connection.execute(query).one_or_none()
+    if row is None:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return _facts(row, said)
+
+
+@engine.retried
+def reset_status(database: engine.Database, volume_id: str,
+                 said: reset_rule.Said) -> reset_rule.Facts:
+    """An administrator says what is true of the volume's own life, unless the rule refuses.
+
+    :returns: what it was judged by; where the rule refuses, nothing was written
+    :raises VolumeNotFound: there is no such live volume
     """
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
-        if forget_announced and row.detach_announced:
-            volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-            row = volume_rows.lock(connection, volume_id)
-        volume_rows.store_own_status(connection, database, row, own_status, owner=None,
-                                     deadline=None)
+        facts = _facts(row, said)
+        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
+                said.status is not None:
+            if facts.is_derived and said.status == facts.from_attachments \
+                    and row.detach_announced:
+                # The detaches that were announced will not come.
+                volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+                row = volume_rows.lock(connection, volume_id)
+            volume_rows.store_own_status(connection, database, row, said.own_status, owner=None,
+                                         deadline=None)
+    return facts
+
+
+def _facts(row: Any, said: reset_rule.Said) -> reset_rule.Facts:
+    return reset_rule.Facts(
+        said=said, own_status=row.own_status, at_work=row.deadline is not None,
+        # Its targets count as shared until whoever makes it knows better.
+        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)

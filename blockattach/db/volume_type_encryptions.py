@@ -41,7 +41,9 @@ def create(database: engine.Database, type_id: str, provider: str, control_locat
     :raises EncryptedMultiattach: several hosts could share its volumes
     """
     encryption_id = str(uuid.uuid4())
-    with database.writer() as connection:
+    with database.writer(lambda again: again.execute(sa.select(_encryptions.c.id).where(
+            _encryptions.c.id == encryption_id).with_for_update()).first() is not None
+            ) as connection:
         volume_type_rows.lock_unused(connection, type_id, _REFUSAL % 'create')
         if _find(connection, type_id) is not None:
             raise errors.VolumeTypeEncryptionExists(volume_type_id=type_id)

@@ -2,6 +2,7 @@
 
 Inside the transactions of whoever changes a type, or makes a volume of one; nobody else.
 """
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from blockattach.domain import records
 _types = volume.volume_types
 _specs = volume.volume_type_extra_specs
 _encryptions = volume.volume_type_encryptions
+_ENCRYPTED = 'encryption_'
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:
@@ -62,9 +64,20 @@ def is_used(connection: sa.Connection, type_id: str) -> bool:
 
 def read(connection: sa.Connection,
          condition: sa.ColumnElement[bool]) -> list[records.VolumeType]:
-    """The live types that a condition holds for."""
-    return to_records(connection, connection.execute(
-        _types.select().where(condition, base.live(_types))).all())
+    """The live types that a condition holds for, in one query: of few types at most."""
+    query = sa.select(
+        _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
+        *(column.label(f'{_ENCRYPTED}{column.name}') for column in _encryptions.c),
+    ).outerjoin(_specs, _specs.c.volume_type_id == _types.c.id,
+                ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id)
+    rows: dict[str, sa.Row[Any]] = {}
+    specs: dict[str, dict[str, str]] = {}
+    for row in connection.execute(query.where(condition, base.live(_types))):
+        rows[row.id] = row
+        of_type = specs.setdefault(row.id, {})
+        if row.spec_key is not None:
+            of_type[row.spec_key] = row.spec_value
+    return [_record(row, specs[row.id], _encryption_of(row)) for row in rows.values()]
 
 
 def to_records(connection: sa.Connection,
@@ -78,10 +91,7 @@ def to_records(connection: sa.Connection,
         for row in connection.execute(
                 _encryptions.select().where(_encryptions.c.live_volume_type_id.in_(specs))):
             encryptions[row.volume_type_id] = to_encryption(row)
-    return [records.VolumeType(
-        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
-        extra_specs=specs[row.id], created_at=row.created_at, updated_at=row.updated_at,
-        encryption=encryptions.get(row.id)) for row in found]
+    return [_record(row, specs[row.id], encryptions.get(row.id)) for row in found]
 
 
 def remove_encryption(connection: sa.Connection, database: engine.Database,
@@ -92,7 +102,21 @@ def remove_encryption(connection: sa.Connection, database: engine.Database,
         .values(live_volume_type_id=None, deleted=True, deleted_at=database.clock.utcnow()))
 
 
-def to_encryption(row: sa.Row[Any]) -> records.TypeEncryption:
+def _record(row: sa.Row[Any], specs: dict[str, str],
+            encryption: records.TypeEncryption | None) -> records.VolumeType:
+    return records.VolumeType(
+        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
+        extra_specs=specs, created_at=row.created_at, updated_at=row.updated_at,
+        encryption=encryption, qos_specs_id=row.qos_specs_id)
+
+
+def _encryption_of(row: sa.Row[Any]) -> records.TypeEncryption | None:
+    columns = {column.name: getattr(row, f'{_ENCRYPTED}{column.name}')
+               for column in _encryptions.c}
+    return None if columns['id'] is None else to_encryption(types.SimpleNamespace(**columns))
+
+
+def to_encryption(row: Any) -> records.TypeEncryption:
     """One row of ``volume_type_encryptions``."""
     return records.TypeEncryption(
         id=row.id, volume_type_id=row.volume_type_id, provider=row.provider,

@@ -3,7 +3,6 @@
 Whoever changes a type locks its row first; a volume that is being made holds a share of that row,
 so that "in use" cannot come true behind the look.
 """
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,9 +41,10 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
 
     :raises VolumeTypeExists: a live type has that name
     """
-    type_id = str(uuid.uuid4())
+    type_id = database.new_id()
     try:
-        with database.writer() as connection:
+        with database.writer(lambda again: again.execute(sa.select(_types.c.id).where(
+                _types.c.id == type_id).with_for_update()).first() is not None) as connection:
             connection.execute(_types.insert().values(
                 id=type_id, name=name, live_name=name, description=description,
                 is_public=is_public, created_at=database.clock.utcnow()))
@@ -173,7 +173,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
         if volume_type_rows.is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
         volume_type_rows.remove_encryption(connection, database, type_id)
-        _touch(connection, database, type_id, live_name=None, deleted=True,
+        _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is gone%s', log.fields(volume_type_id=type_id))
 

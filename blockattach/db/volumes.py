@@ -1,6 +1,5 @@
 """Volumes: the verbs of their own life. Each is one transaction under the volume's lock."""
 import dataclasses
-import uuid
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +14,8 @@ from blockattach.db import engine
 from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
+from blockattach.db import volume_steps
 from blockattach.db.models import attachment
-from blockattach.db.models import pool
 from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -24,7 +23,6 @@ from blockattach.domain import volume_lifecycle
 LOG = oslo_log.getLogger(__name__)
 
 _volumes = volume.volumes
-_pools = pool.pools
 _Own = volume_lifecycle.OwnStatus
 
 
@@ -40,6 +38,12 @@ class Draft:
     kind: records.VolumeType
     availability_zone: str
     metadata: Mapping[str, str]
+    hints: Mapping[str, Any] | None = None
+    """What was said of where it goes."""
+
+
+class _NoRoom(Exception):
+    """What was written meanwhile is thrown away."""
 
 
 @engine.retried
@@ -53,20 +57,24 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     :raises VolumeTypeNotFound: its type is gone
     :raises VolumeTypeChanged: its type is not the one that was judged
     """
-    volume_id = str(uuid.uuid4())
-    with database.writer() as connection:
-        volume_rows.insert(
+    volume_id = database.new_id()
+    with database.writer(lambda again: _is_there(
+            again, draft.kind.id, volume_id)) as connection:
+        row = volume_rows.insert(
             connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
-            deadline=clock.now(lease_seconds))
+            scheduler_hints=rows.to_json(draft.hints or None), deadline=clock.Later(lease_seconds))
         if draft.metadata:
             connection.execute(volume.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
                 for key, value in draft.metadata.items()])
         if within is not None:
             within(connection, volume_id)
-        made = volume_queries.read(connection, volume_id)
+        if draft.kind.qos_specs_id is None:
+            made = rows.made_volume(row, draft.kind, draft.metadata)
+        else:
+            made = volume_queries.read(connection, volume_id)
     LOG.info('Volume is asked for%s', log.fields(volume_id=volume_id, size_gb=draft.size_gb))
     return made
 
@@ -79,21 +87,19 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
-    with database.writer() as connection:
-        row = _lock(connection, volume_id, generation, _Own.CREATING)
-        if row.pool is not None:
-            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-        taken = connection.execute(
-            _pools.update().where(
-                _pools.c.name == pool_name,
-                sa.or_(_pools.c.limit_gb.is_(None),
-                       _pools.c.allocated_gb + row.size_gb <= _pools.c.limit_gb))
-            .values(allocated_gb=_pools.c.allocated_gb + row.size_gb))
-        if taken.rowcount != 1:
-            return None
-        volume_rows.store_own_status(
-            connection, database, row, _Own.CREATING, pool=pool_name, service_uuid=service_uuid,
-            attempts=row.attempts + 1, deadline=clock.now(lease_seconds), owner=None)
+    try:
+        with database.writer(_stepped(
+                volume_id, generation, _Own.CREATING, pool=pool_name)) as connection:
+            done = volume_steps.CLAIM.change(
+                connection, volume_id=volume_id, generation=generation, pool=pool_name,
+                service_uuid=service_uuid, seconds=lease_seconds, now=database.clock.utcnow())
+            if done != 1:
+                _lock(connection, volume_id, generation, _Own.CREATING)
+                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            if volume_steps.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
+                raise _NoRoom
+    except _NoRoom:
+        return None
     return generation + 1
 
 
@@ -105,13 +111,13 @@ def unclaim(database: engine.Database, volume_id: str, generation: int,
     :returns: the volume's new generation
     :raises StaleGeneration: somebody else has gone on with it
     """
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.CREATING, pool=None)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         tried = [*rows.from_json(row.tried), *filter(None, (row.pool,))]
         volume_rows.store_own_status(
             connection, database, row, _Own.CREATING, pool=None, service_uuid=None, owner=None,
-            tried=rows.to_json(tried), deadline=clock.now(lease_seconds))
+            tried=rows.to_json(tried), deadline=clock.Later(lease_seconds))
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
@@ -119,15 +125,30 @@ def unclaim(database: engine.Database, volume_id: str, generation: int,
 
 @engine.retried
 def own(database: engine.Database, volume_id: str, generation: int, owner: str,
-        lease_seconds: float) -> bool:
-    """Write who is at work on the volume; False when it has moved on since that generation."""
+        lease_seconds: float, address: str | None = None) -> bool:
+    """Write who is at work on the volume; False when it has moved on since that generation.
+
+    :param address: an owner who is nobody in particular: whoever serves there
+    """
     with database.writer() as connection:
-        done = connection.execute(
-            _volumes.update().where(_volumes.c.id == volume_id, volume_rows.LIVE,
-                                    sa.or_(_volumes.c.owner.is_(None), _volumes.c.owner == owner),
-                                    _volumes.c.generation == generation)
-            .values(owner=owner, deadline=clock.now(lease_seconds)))
-        return done.rowcount == 1
+        return volume_steps.OWN.change(
+            connection, volume_id=volume_id, generation=generation, owner=owner,
+            address=address or owner, seconds=lease_seconds) == 1
+
+
+@engine.retried
+def take_over(database: engine.Database, volume_id: str, generation: int,
+              own_status: volume_lifecycle.OwnStatus, owner: str, lease_seconds: float) -> int:
+    """Go on with what another owner has begun, who is late or dead.
+
+    :returns: the volume's new generation, at which that owner finds himself out of turn
+    :raises StaleGeneration: somebody else has gone on with it
+    """
+    with database.writer(_stepped(volume_id, generation, own_status, owner=owner)) as connection:
+        row = _lock(connection, volume_id, generation, own_status)
+        volume_rows.store_own_status(connection, database, row, own_status, owner=owner,
+                                     deadline=clock.Later(lease_seconds))
+    return generation + 1
 
 
 @engine.retried
@@ -137,19 +158,22 @@ def created(database: engine.Database, volume_id: str, generation: int,
 
     :raises StaleGeneration: somebody else went on with it; what was made must be removed
     """
-    with database.writer() as connection:
-        row = _lock(connection, volume_id, generation, _Own.CREATING)
-        if row.pool is None:
-            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-        volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE, owner=None,
-                                     deadline=None, shared_targets=shared_targets)
-    LOG.info('Volume is created%s', log.fields(volume_id=volume_id, pool=row.pool))
+    with database.writer(_stepped(volume_id, generation, _Own.AVAILABLE)) as connection:
+        if volume_steps.CREATED.change(
+                connection, volume_id=volume_id, generation=generation,
+                shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
+            row = _lock(connection, volume_id, generation, _Own.CREATING)
+            if row.pool is None:
+                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE, owner=None,
+                                         deadline=None, shared_targets=shared_targets)
+    LOG.info('Volume is created%s', log.fields(volume_id=volume_id))
 
 
 @engine.retried
 def failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """No pool could make it: it ends in error, its room is given back."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.ERROR)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         volume_rows.store_own_status(connection, database, row, _Own.ERROR, pool=None,
@@ -163,9 +187,10 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     """Tell a volume to go. One that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
-    :raises InvalidVolume: its status does not allow it, or it has live attachments
+    :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
     """
-    with database.writer() as connection:
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, told.own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
@@ -176,10 +201,12 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                        'disassociated from snapshots after volume transfer.')
         if row.pool is None:
             _remove(connection, database, row)
+        elif volume_rows.is_frozen(connection, row.pool):
+            raise errors.InvalidVolume(reason=f'The backend of volume {volume_id} is frozen.')
         else:
             volume_rows.store_own_status(
                 connection, database, row, _Own.DELETING,
-                owner=volume_rows.host_of(row.pool), deadline=clock.now(lease_seconds))
+                owner=volume_rows.host_of(row.pool), deadline=clock.Later(lease_seconds))
         told = volume_queries.read(connection, volume_id)
     LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
     return told
@@ -188,7 +215,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
 @engine.retried
 def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
     """The backend has removed it: the row becomes history, its room is free."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.GONE)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         _give_back(connection, row)
         _remove(connection, database, row)
@@ -198,28 +225,46 @@ def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
 @engine.retried
 def delete_failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """The backend refused for good to remove it."""
-    with database.writer() as connection:
+    with database.writer(_stepped(volume_id, generation, _Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING, owner=None,
                                      deadline=None)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
+def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
+    """Whoever makes a volume holds a share of its type's row until it is there."""
+    types = volume.volume_types
+    connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
+                       .with_for_update())
+    return connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id)).one_or_none() is not None
+
+
+def _stepped(volume_id: str, generation: int, own_status: str,
+             **values: Any) -> engine.Happened:
+    """Whether the volume has gone from a generation to the next one, in this way."""
+    def happened(connection: sa.Connection) -> bool:
+        return rows.holds(
+            volume_rows.await_others(connection, volume_id),
+            {'generation': generation + 1, 'own_status': own_status, **values})
+    return happened
+
+
 def _lock(connection: sa.Connection, volume_id: str, generation: int,
-          own_status: volume_lifecycle.OwnStatus) -> sa.Row[Any]:
+          own_status: volume_lifecycle.OwnStatus) -> Any:
     row = volume_rows.lock(connection, volume_id)
     if row.generation != generation or row.own_status != own_status:
         raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
     return row
 
 
-def _give_back(connection: sa.Connection, row: sa.Row[Any]) -> None:
+def _give_back(connection: sa.Connection, row: Any) -> None:
     if row.pool is not None:
-        connection.execute(_pools.update().where(_pools.c.name == row.pool)
-                           .values(allocated_gb=_pools.c.allocated_gb - row.size_gb))
+        volume_steps.GIVE.change(connection, pool=row.pool, size_gb=row.size_gb)
 
 
-def _remove(connection: sa.Connection, database: engine.Database, row: sa.Row[Any]) -> None:
+def _remove(connection: sa.Connection, database: engine.Database, row: Any) -> None:
     volume_rows.store_own_status(connection, database, row, _Own.GONE, deleted=True,
                                  deleted_at=database.clock.utcnow(), owner=None, deadline=None)
     connection.execute(attachment.grants.delete().where(

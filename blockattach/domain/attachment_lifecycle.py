@@ -1,7 +1,7 @@
 """The life of an attachment: every state, every event, and the one table of moves.
 
-The only place where these are named. `blockattach.db.attachments.move` is the only mover: it locks
-the row, asks `next_state`, and derives the volume's status in the same transaction.
+The only place where these are named. `blockattach.db.attachments.move` is the only mover: it asks
+`next_state`, and changes the row and its volume's status together, if both are as it read them.
 """
 import enum
 from typing import NamedTuple

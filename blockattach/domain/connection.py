@@ -16,6 +16,23 @@ class AccessMode(enum.StrEnum):
     RO = 'ro'
 
 
+MASKED = '***'
+"""In place of a secret."""
+
+# A connector is whatever a host says of itself: what may be a secret is known by its name only.
+_SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
+
+
+def masked(connector: Any) -> Any:
+    """The connector without what may be a secret: so it is stored and shown."""
+    if isinstance(connector, Mapping):
+        return {key: MASKED if _SECRET.search(key) else masked(value)
+                for key, value in connector.items()}
+    if isinstance(connector, list):
+        return [masked(value) for value in connector]
+    return connector
+
+
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
     """The mode of a grant that several attachments of one initiator share."""
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
@@ -55,13 +72,28 @@ class Grant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """Bytes that a host addresses at once, and that the device writes at once."""
+
+    logical: int
+    physical: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """What a target tells of a grant: where, under which name and number. No credential."""
+    """What a target tells of a grant: where, under which name and number. No credential.
+
+    The rest is what the core adds for the consumer: whether it may discard, the block sizes where
+    it must know them, the limits that it keeps to.
+    """
 
     driver_volume_type: str
     portals: tuple[str, ...]
     target_name: str
     lun: int
+    discard: bool = False
+    block_sizes: BlockSizes | None = None
+    limits: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The keys that the Block Storage API uses for iSCSI."""
@@ -76,6 +108,13 @@ class Connection:
             info['target_portals'] = list(self.portals)
             info['target_iqns'] = [self.target_name] * len(self.portals)
             info['target_luns'] = [self.lun] * len(self.portals)
+        if self.discard:
+            info['discard'] = True
+        if self.block_sizes is not None:
+            info['logical_block_size'] = str(self.block_sizes.logical)
+            info['physical_block_size'] = str(self.block_sizes.physical)
+        if self.limits is not None:
+            info['qos_specs'] = dict(self.limits)
         return info
 
 

@@ -32,3 +32,8 @@ DRIVER_CREATE_FAILED = Text('008', 'create volume from backend storage',
 ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
 DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')
+RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
+                             'Nobody came with a connector in time: the reservation was released.')
+CONNECTION_ABANDONED = Text('002', 'attach volume', '052',
+                            'Nobody said in time that the volume is attached: its host was shut '
+                            'out.')

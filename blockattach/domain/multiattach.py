@@ -1,6 +1,6 @@
 """When a volume may be attached once more, and in which mode: the access-mode tables.
 
-Judged under the volume's lock, on the rows as they are at that moment; nothing decides outside.
+Judged on the rows as they were at one moment, and written only if what was judged by still holds.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Holder:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """The volume as the rule sees it, under its lock.
+    """The volume as the rule sees it, at one moment.
 
     ``taken``: it has live rows. ``holders`` are those of a plain volume; a multiattach one may
     have thousands, of which only ``another_writes`` matters, and that only where a single host may
@@ -51,6 +51,7 @@ class Admission:
 HOLDER_SLOT = 0
 PAIR_SLOT = 1
 """A plain volume has two places: the holder's, and its pair's (the same instance moving)."""
+SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW

@@ -75,9 +75,9 @@ def left_gb(pool: pools.Pool) -> float:
 
 
 def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool whose service is silent or disabled, or whose backend calls itself down."""
+    """Refuse a pool whose service is silent, disabled or frozen, or whose backend is down."""
     if not pool.up:
-        return 'its service is down or disabled'
+        return 'its service is down, disabled or frozen'
     if pool.capabilities.get('backend_state') == 'down':
         return str(pool.capabilities.get('backend_state_reason') or 'its backend is down')
     return None

@@ -4,6 +4,7 @@ Capacities are normalised once, at intake: GiB as floats, ``inf`` for a backend 
 "infinite" or "unknown"; everything after that may calculate.
 """
 import dataclasses
+import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +24,7 @@ class Pool:
 
     ``allocated_gb`` is what the database has given away there, claims included. ``capabilities``
     is the report as it came, for filters on extra specs and for the API. ``up`` is judged in
-    database time.
+    database time, in which ``reported_at`` is too.
     """
 
     name: str
@@ -37,6 +38,9 @@ class Pool:
     multiattach: bool
     capabilities: Mapping[str, Any]
     up: bool = True
+    reported_at: datetime.datetime | None = None
+    service_uuid: str | None = None
+    """Of the service that keeps it, or of one of them; None: none has registered itself."""
 
     @property
     def host(self) -> str:
@@ -56,8 +60,42 @@ class Capacity:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """What filters and weighers look at besides, read just before the choice.
+
+    :ivar hints: what the client gave along (``OS-SCH-HNT:scheduler_hints``)
+    :ivar volume: the volume by the names that expressions of backends know it by
+    :ivar qos: the specs of the type's QoS specs
+    :ivar placed: the pools of those volumes which hints name, by their ids: live ones of the same
+        project that have a pool
+    :ivar volumes: how many volumes each pool has
+    :ivar attempts: on how many pools the volume has been placed so far
+    :ivar refusal_told: whether somebody has told the user that no pool will do
+    :ivar server_host: the host of the server that a hint names
+    :ivar server_lost: why that host is not known
+    """
+
+    hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    volume: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    qos: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    placed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    volumes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    attempts: int = 0
+    refusal_told: bool = False
+    server_host: str | None = None
+    server_lost: str | None = None
+
+    def replaced(self, **facts: Any) -> 'Facts':
+        """The same, but for these."""
+        return dataclasses.replace(self, **facts)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """What a volume asks of a pool. ``tried`` are pools that failed it before."""
+    """What a volume asks of a pool. ``tried`` are pools that failed it before.
+
+    ``facts`` do not travel: whoever chooses reads them anew each time.
+    """
 
     volume_id: str
     generation: int
@@ -66,6 +104,7 @@ class VolumeRequest:
     availability_zone: str | None
     extra_specs: Mapping[str, str]
     tried: tuple[str, ...] = ()
+    facts: Facts = Facts()
 
 
 def request_for(kind: records.VolumeType, size_gb: int,
@@ -83,6 +122,19 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str]) -> Volume
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
         multiattach=volume.multiattach, availability_zone=volume.availability_zone,
         extra_specs=extra_specs, tried=volume.tried)
+
+
+def stats(pool: Pool) -> dict[str, Any]:
+    """What is said of a pool to expressions (``stats.``) and to queries (``$``): what was
+    reported, with its room as numbers, and who it is.
+    """
+    return {
+        **pool.capabilities, 'capabilities': pool.capabilities,
+        'host': pool.name, 'backend_id': pool.name,
+        'total_capacity_gb': pool.total_gb, 'free_capacity_gb': pool.free_gb,
+        'provisioned_capacity_gb': pool.provisioned_gb,
+        'allocated_capacity_gb': pool.allocated_gb, 'multiattach': pool.multiattach,
+        'availability_zone': pool.availability_zone}
 
 
 def gib(value: Any, default: float = 0.0) -> float:

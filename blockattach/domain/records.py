@@ -27,6 +27,26 @@ class TypeEncryption:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class QosSpecs:
+    """Limits under a name. ``consumer``: who keeps them, as `blockattach.domain.qos` says."""
+
+    id: str
+    name: str
+    consumer: str
+    specs: dict[str, str | None]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limited:
+    """One volume type that has QoS specs."""
+
+    id: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VolumeType:
     """A kind of volume. ``extra_specs`` is what a pool must offer; ``encryption`` None: plain."""
 
@@ -38,6 +58,7 @@ class VolumeType:
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     encryption: TypeEncryption | None = None
+    qos_specs_id: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +105,56 @@ class Volume:
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     attached: tuple[AttachedServer, ...] = ()
+    limits: dict[str, str | int | None] | None = None
+    """What its type tells consumers to keep to, at this size; not read with lists."""
+    lease_owner: str | None = None
+    """Who acts on it as a whole, or did when he died (`blockattach.db.leases`)."""
 
     @property
     def host(self) -> str | None:
         """``host@backend``: who keeps it; None until a pool was chosen."""
+        return None if self.pool is None else self.pool.partition('#')[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SealedCredential:
+    """What an initiator must prove, as it is stored."""
+
+    username: str
+    password: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """What of a volume its attachments are judged by, all of it read at one moment.
+
+    :ivar attachment_moves: as long as it is the same, so are the other rows
+    :ivar attached: how many of its rows are attached; counted only while detaches are announced
+    :ivar others_lowest: the lowest rank of its rows but for the one that was read with it
+    :ivar others_connected: whether another row of a plain volume has a connection
+    """
+
+    id: str
+    project_id: str
+    pool: str | None
+    own_status: str
+    status: str
+    attach_status: str
+    lowest_rank: int | None
+    multiattach: bool
+    bootable: bool
+    single_writer: bool
+    readonly: bool | None
+    attached_mode: str | None
+    detach_announced: int
+    attachment_moves: int
+    attached: int
+    others_lowest: int | None = None
+    others_connected: bool = False
+
+    @property
+    def host(self) -> str | None:
+        """The backend that has the volume, ``host@backend``."""
         return None if self.pool is None else self.pool.partition('#')[0]
 
 
@@ -119,6 +186,19 @@ class Attachment:
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     previous_mode: connections.AccessMode | None = None
+    volume: VolumeFacts | None = dataclasses.field(default=None, compare=False, repr=False)
+    """What was read of its volume with it; None: nothing was."""
+    sealed: SealedCredential | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Of whoever its connection is for; None: there is none, or nobody has looked."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a volume service has put right since it began, by the kinds of `metrics.DRIFTS`."""
+
+    mended: dict[str, int]
+    last: str | None = None
+    last_at: datetime.datetime | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,6 +214,16 @@ class Service:
     disabled_reason: str | None
     updated_at: datetime.datetime
     up: bool
+    cluster: str | None = None
+    """``cluster@backend``: several services keep it together; None: this one alone."""
+    frozen: bool = False
+    reconciled: Reconciled | None = None
+    """None: it keeps no backend, or has not told yet."""
+
+    @property
+    def backend(self) -> str:
+        """What the names of its pools begin with."""
+        return self.cluster or self.host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ cannot claim what it has no method for.
 from typing import Protocol
 from typing import runtime_checkable
 
+from blockattach.domain import connection
 from blockattach.domain import reservation
 from blockattach.drivers import base
 
@@ -33,6 +34,33 @@ class HostReservations(Protocol):
 
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
         """Who holds a registration or the reservation; None where the volume is not offered."""
+
+
+@runtime_checkable
+class Unmap(Protocol):
+    """A target that passes on what hosts discard (SCSI UNMAP), where the device can do it."""
+
+    def unmaps(self, device: str) -> bool:
+        """Whether the room that a host discards on this device is given back. Quick, local."""
+
+
+@runtime_checkable
+class NativeBlocks(Protocol):
+    """A target that shows hosts the block sizes of the device; others show 512 bytes always."""
+
+    def block_sizes(self, device: str) -> connection.BlockSizes:
+        """Those of this device. Quick, local."""
+
+
+@runtime_checkable
+class Discard(Protocol):
+    """A store whose volumes give back the room that their user discards."""
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """How much room the volume takes now, measured; what is discarded takes none.
+
+        :raises BackendRefused: there is no such volume
+        """
 
 
 @runtime_checkable
@@ -109,8 +137,20 @@ class Wipe(Protocol):
 
 
 CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
-                'host_reservations': HostReservations, 'revert': Revert, 'snapshots': Snapshots,
-                'wipe': Wipe}
+                'discard': Discard, 'host_reservations': HostReservations,
+                'native_blocks': NativeBlocks, 'revert': Revert, 'snapshots': Snapshots,
+                'unmap': Unmap, 'wipe': Wipe}
+
+
+def halves(driver: object) -> dict[str, list[str]]:
+    """Capabilities of which a driver has some methods and not all, with those that it lacks."""
+    found = {}
+    for name, protocol in CAPABILITIES.items():
+        verbs = [verb for verb in vars(protocol) if not verb.startswith('_')]
+        missing = [verb for verb in verbs if not callable(getattr(driver, verb, None))]
+        if missing and len(missing) < len(verbs):
+            found[name] = missing
+    return found
 
 
 def declared(driver: object) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Faults that a fake driver can be told to show: what a real backend does at its worst."""
 import enum
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Concatenate
 from typing import ParamSpec
 from typing import TypeVar
 
+from blockattach import clock as clocks
 from blockattach import errors
 
 _P = ParamSpec('_P')
 _R = TypeVar('_R')
 _SLOWEST = 60.0
+_LOOK = 0.1
 
 
 class Fault(enum.Enum):
@@ -27,10 +30,17 @@ class Fault(enum.Enum):
 class Faults:
     """What shall go wrong next, method by method. Also counts the calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, hold_file: str | None = None) -> None:
+        """
+        :param hold_file: as long as it is there, each call of a method that is `slowed` waits, at
+            most for as many seconds as it says; how another process holds a backend up
+        """
+        self._hold_file = hold_file
+        self._clock = clocks.Clock()
         self._lock = threading.Lock()
         self._planned: dict[str, list[Fault]] = {}
         self._held: dict[str, threading.Event] = {}
+        self._once: dict[str, bool] = {}
         self.calls: dict[str, int] = {}
 
     def plan(self, method: str, fault: Fault, times: int = 1) -> None:
@@ -38,11 +48,15 @@ class Faults:
         with self._lock:
             self._planned.setdefault(method, []).extend([fault] * times)
 
-    def hold(self, method: str) -> threading.Event:
-        """Let every call of a method wait until the returned event is set."""
+    def hold(self, method: str, once: bool = False) -> threading.Event:
+        """Let every call of a method wait until the returned event is set.
+
+        :param once: only the next call
+        """
         event = threading.Event()
         with self._lock:
             self._held[method] = event
+            self._once[method] = once
         return event
 
     def clear(self) -> None:
@@ -54,11 +68,26 @@ class Faults:
         for event in held:
             event.set()
 
+    def slow(self) -> None:
+        """Wait as long as the file of that name says."""
+        if self._hold_file is None or not os.path.exists(self._hold_file):
+            return
+        never, begun = threading.Event(), self._clock.monotonic()
+        try:
+            with open(self._hold_file, encoding='ascii') as file:
+                most = float(file.read() or _SLOWEST)
+        except FileNotFoundError:
+            return
+        while os.path.exists(self._hold_file) and self._clock.monotonic() < begun + most:
+            self._clock.wait(never, _LOOK)
+
     def enter(self, method: str) -> Fault | None:
         """Called by the fake before it acts; waits and raises as planned."""
         with self._lock:
             self.calls[method] = self.calls.get(method, 0) + 1
             held = self._held.get(method)
+            if held is not None and self._once[method]:
+                del self._held[method]
         if held is not None:
             held.wait(_SLOWEST)
         with self._lock:

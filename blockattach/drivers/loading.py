@@ -31,6 +31,11 @@ class Backend:
         """What the two can do beyond their contracts."""
         return capabilities.declared(self.store) | capabilities.declared(self.target)
 
+    def functions(self) -> dict[str, str | None]:
+        """Expressions that say which volumes it takes, and how well; None: nothing is said."""
+        return {'filter_function': self.settings.filter_function,
+                'goodness_function': self.settings.goodness_function}
+
     def pools(self) -> tuple[base.PoolReport, ...]:
         """The store's pools, with what the backend and its target add; raises as the store."""
         joined = {
@@ -39,6 +44,7 @@ class Backend:
             'driver_version': '1.0.0',
             'driver_capabilities': sorted(self.capabilities()),
             **_TARGET_FACTS,
+            **{name: told for name, told in self.functions().items() if told is not None},
         }
         return tuple(
             base.PoolReport(report.name, {'backend_state': 'up', **report.capabilities, **joined})

@@ -3,8 +3,11 @@
 An authenticator is ``(request, project id of the URL or None) -> context | None``. None means that
 the request has not shown who it is; whether that matters is the operation's to say.
 """
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
+from typing import Self
 
 import webob
 
@@ -18,10 +21,10 @@ DEFAULT_USER_ID = '00000000000000000000000000000001'
 DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
 """Whom a request without a token comes from. Clients take these for UUIDs, so they are."""
 ALL_ROLES = ('admin', 'member', 'reader')
-SERVICE_ROLES = ('service',)
 NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends in place of a token."""
 LONGEST_ID = 255
+_CONFIRMED = 'Confirmed'
 NO_PROJECT = ''
 """Of a token for a domain or for the system. No thing has it; None would be any project's."""
 
@@ -38,19 +41,39 @@ def is_id(text: str) -> bool:
     return 0 < len(text) <= LONGEST_ID and text.isprintable()
 
 
-class _Identity(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entrance:
+    """A way to learn who asks. ``layers`` stand around the dispatcher, and see its refusals."""
+
+    authenticate: Authenticator
+    layers: tuple[middleware.Layer, ...] = ()
+
+
+class Identity(NamedTuple):
+    """Somebody, without a directory that knows more of him."""
+
     user_id: str
     project_id: str
     roles: tuple[str, ...]
 
+    @classmethod
+    def parse(cls, text: str, default_roles: tuple[str, ...]) -> Self | None:
+        """``user:project`` or ``user:project:role,role``; None if it is neither."""
+        parts = text.split(':')
+        if len(parts) not in (2, 3) or not all(map(is_id, parts)):
+            return None
+        roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles
+        return cls(parts[0], parts[1], roles)
 
-def _read_token(token: str, default_roles: tuple[str, ...]) -> _Identity | None:
-    """``user:project`` or ``user:project:role,role``; None if it is neither."""
-    parts = token.split(':')
-    if len(parts) not in (2, 3) or not all(map(is_id, parts)):
-        return None
-    roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles
-    return _Identity(parts[0], parts[1], roles)
+    def context(self, request: webob.Request, is_admin: IsAdmin,
+                **more: Any) -> request_context.RequestContext:
+        """Him, as he asks now."""
+        made = request_context.RequestContext(
+            user_id=self.user_id, project_id=self.project_id, roles=list(self.roles),
+            request_id=middleware.request_id(request),
+            global_request_id=middleware.global_request_id(request), **more)
+        made.is_admin = is_admin(made)
+        return made
 
 
 class NoAuthentication:
@@ -69,28 +92,22 @@ class NoAuthentication:
         """The context that the request claims; None if what it carries is malformed."""
         token = request.environ.get('HTTP_X_AUTH_TOKEN')
         if not token or token == NO_TOKEN:
-            identity: _Identity | None = _Identity(
+            identity: Identity | None = Identity(
                 DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
         else:
-            identity = _read_token(token, ALL_ROLES)
+            identity = Identity.parse(token, ALL_ROLES)
         service_roles: tuple[str, ...] = ()
         service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
         if service_token:
-            service = _read_token(service_token, SERVICE_ROLES)
+            service = Identity.parse(service_token, request_context.SERVICE_ROLES)
             if service is None:
                 return None
             service_roles = service.roles
         if identity is None:
             return None
-        context = request_context.RequestContext(
-            user_id=identity.user_id, project_id=identity.project_id,
-            roles=list(identity.roles), service_roles=list(service_roles),
-            # For Nova, which is asked in the caller's name.
-            auth_token=token or None,
-            request_id=middleware.request_id(request),
-            global_request_id=middleware.global_request_id(request))
-        context.is_admin = self._is_admin(context)
-        return context
+        # The token is for Nova, which is asked in the caller's name.
+        return identity.context(request, self._is_admin, service_roles=list(service_roles),
+                                auth_token=token or None)
 
 
 class KeystoneAuthentication:
@@ -105,15 +122,18 @@ class KeystoneAuthentication:
 
     def __call__(self, request: webob.Request,
                  project_id: str | None) -> request_context.RequestContext | None:
-        """The context of a validated token; None if there was none."""
+        """The context of a validated token; None if there was none, or if the service token that
+        came along is none."""
         environ = request.environ
-        if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
+        if environ.get('HTTP_X_IDENTITY_STATUS') != _CONFIRMED or (
+                environ.get('HTTP_X_SERVICE_IDENTITY_STATUS', _CONFIRMED) != _CONFIRMED):
             return None
         context = request_context.RequestContext.from_environ(
             environ, request_id=middleware.request_id(request),
             global_request_id=middleware.global_request_id(request))
-        if environ.get('HTTP_X_SERVICE_IDENTITY_STATUS') != 'Confirmed':
-            context.service_roles = []
+        if context.project_id or context.domain_id:
+            # A token has one scope; what auth_token says here may be that of the service's token.
+            context.system_scope = None
         context.project_id = context.project_id or NO_PROJECT
         context.is_admin = self._is_admin(context)
         return context

@@ -18,6 +18,7 @@ from blockattach.http import faults
 from blockattach.http import middleware
 from blockattach.http import negotiation
 from blockattach.http import operation
+from blockattach.http import queueing
 from blockattach.http import rendering
 from blockattach.http import routing
 from blockattach.http import schema
@@ -27,7 +28,10 @@ JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+js
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
 TOO_LARGE = 'Request is too large.'
+NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
+_MOST_NAMES = 1000
+"""Above this what clients call us is forgotten: any of them may name any host."""
 _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
@@ -108,6 +112,7 @@ class Dispatcher:
         self._authenticate = authenticate
         self._negotiator = negotiator
         self._limits = limits or Limits()
+        self._names: dict[tuple[str | None, ...], str] = {}
 
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
@@ -123,6 +128,7 @@ class Dispatcher:
             row, body, has_body = self._select(request, match, spoken)
         except _TooLarge:
             return faults.response(413, TOO_LARGE)
+        middleware.name_operation(request, row.name)
         call = operation.Call(
             context=context, version=spoken.version, extension=spoken.extension,
             path=match.variables, query=operation.Query.parse(request.query_string),
@@ -149,18 +155,23 @@ class Dispatcher:
         """Whom the request comes from; what its URL says must agree."""
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
+        public = match.entry.public
         context = self._authenticate(request, match.project_id)
         if context is None:
-            if all(row.public for row in match.entry.operations):
+            if public:
                 return auth.anonymous(request)
             raise errors.NotAuthenticated()
+        context.deadline = request.environ.get(queueing.DEADLINE)
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
+        # Where an administrator sees all projects, nobody else may come without one of his own.
+        if not (context.project_id or context.is_admin or public):
+            raise errors.NotAuthorized(NO_PROJECT)
         return context
 
     def _negotiate(self, request: webob.Request, match: routing.Match) -> negotiation.Negotiated:
         header = request.environ.get('HTTP_OPENSTACK_API_VERSION')
-        if all(row.root for row in match.entry.operations):
+        if match.entry.root:
             # How a client finds out what it may ask for must not depend on what it asks for.
             return negotiation.Negotiated(operation.BASE, None, '')
         spoken = self._negotiator.negotiate(header)
@@ -216,10 +227,23 @@ class Dispatcher:
         return raw
 
     def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
-        base = self._limits.public_endpoint or request.application_url
+        base = self._limits.public_endpoint or self._called(request)
         project = '' if match.project_id is None else f'/{match.project_id}'
         path = request.path_info.removeprefix(routing.PREFIX + project)
         return operation.Url(base, project, path)
+
+    def _called(self, request: webob.Request) -> str:
+        """What the client has called us: webob's word, put together once for all who call alike.
+        """
+        environ = request.environ
+        alike = (environ['wsgi.url_scheme'], environ.get('HTTP_HOST'), environ['SERVER_NAME'],
+                 environ['SERVER_PORT'], environ.get('SCRIPT_NAME'))
+        known = self._names.get(alike)
+        if known is None:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            known = self._names[alike] = request.application_url
+        return known
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target and ask the policy about it."""

@@ -14,17 +14,22 @@ import webob
 from oslo_context import context as oslo_context
 
 from blockattach import clock
+from blockattach import context as request_context
 from blockattach.http import faults
 from blockattach.http import negotiation
 from blockattach.log import fields
+from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
 
 Handler = Callable[[webob.Request], webob.Response]
 Layer = Callable[[Handler], Handler]
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-_REQUEST_ID = 'blockattach.request_id'
+# As oslo.middleware calls it, for other middlewares to find.
+_REQUEST_ID = 'openstack.request_id'
 _VERSION = 'blockattach.version_header'
+_ACT = 'blockattach.act'
 _GLOBAL_REQUEST_ID = re.compile(
     r'req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 
@@ -49,6 +54,21 @@ class Application:
         return response(environ, start_response)
 
 
+def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
+    """A layer out of a middleware of WSGI's kind. An error of ours passes through it."""
+    def layer(inner: Handler) -> Handler:
+        def application(environ: dict[str, Any],
+                        start_response: Callable[..., Any]) -> Iterable[bytes]:
+            answered: Iterable[bytes] = inner(webob.Request(environ))(environ, start_response)
+            return answered
+        surrounded = surround(application)
+
+        def handle(request: webob.Request) -> webob.Response:
+            return request.get_response(surrounded)
+        return handle
+    return layer
+
+
 def request_id(request: webob.Request) -> str:
     """What we call this request: ``req-`` and a UUID."""
     name: str = request.environ[_REQUEST_ID]
@@ -61,6 +81,13 @@ def global_request_id(request: webob.Request) -> str | None:
     return name if name and _GLOBAL_REQUEST_ID.fullmatch(name) else None
 
 
+def name_operation(request: webob.Request, name: str) -> None:
+    """Tell `watch_request` what is asked for."""
+    act = request.environ.get(_ACT)
+    if act is not None:
+        act.note(operation=name)
+
+
 def set_version_header(request: webob.Request, value: str) -> None:
     """Remember what was negotiated, for `version_header`."""
     request.environ[_VERSION] = value
@@ -71,6 +98,9 @@ def name_request(inner: Handler) -> Handler:
     def handle(request: webob.Request) -> webob.Response:
         name = oslo_context.generate_request_id()
         request.environ[_REQUEST_ID] = name
+        # What is logged before it is known who asks must not bear the former request's name.
+        request_context.RequestContext(request_id=name,
+                                       global_request_id=global_request_id(request))
         response = inner(request)
         response.headerlist.append(('x-openstack-request-id', name))
         response.headerlist.append(('x-compute-request-id', name))
@@ -92,6 +122,21 @@ def log_request(time: clock.Clock) -> Layer:
                 length=response.content_length or 0,
                 seconds=f'{time.monotonic() - begin:.4f}'))
             return response
+        return handle
+    return layer
+
+
+def watch_request(telemetry: acts.Telemetry) -> Layer:
+    """Time the request, and see it in a trace."""
+    def layer(inner: Handler) -> Handler:
+        def handle(request: webob.Request) -> webob.Response:
+            parent = (request.environ.get('HTTP_TRACEPARENT') if telemetry.trusts_clients
+                      else None)
+            with telemetry.http(parent) as act:
+                request.environ[_ACT] = act
+                response = inner(request)
+                act.note(status=f'{response.status_code // 100}xx')
+                return response
         return handle
     return layer
 

@@ -24,6 +24,10 @@ class Entry:
     template: str
     variables: tuple[str, ...]
     operations: tuple[operation.Operation, ...]
+    public: bool
+    """Whether every one of the operations is."""
+    root: bool
+    """Whether every one of the operations is."""
 
 
 class Match(NamedTuple):
@@ -82,7 +86,10 @@ class Table:
         for method in declared.conditions['method']:
             if method in node.entries:
                 raise ValueError(f'{declared.name} is like {node.entries[method].template}')
-            node.entries[method] = Entry(declared.routepath, tuple(variables), operations)
+            node.entries[method] = Entry(
+                declared.routepath, tuple(variables), operations,
+                public=all(row.public for row in operations),
+                root=all(row.root for row in operations))
 
     def match(self, method: str, path: str) -> Match | None:
         """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""

@@ -3,6 +3,8 @@
 A schema is compiled once (fastjsonschema). Only when a value has failed does jsonschema look for
 the reason, since clients read its words: ``'attachment' is a required property``.
 """
+import functools
+import json
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -10,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import fastjsonschema
-import jsonschema
-from jsonschema import exceptions as jsonschema_exceptions
 
 from blockattach import errors
 
@@ -92,11 +92,12 @@ def is_uuid(value: object) -> bool:
 FORMATS: dict[str, Callable[[object], bool]] = {'uuid': is_uuid}
 
 
-def _format_checker() -> jsonschema.FormatChecker:
-    checker = jsonschema.FormatChecker(formats=())
-    for name, check in FORMATS.items():
-        checker.checks(name)(check)
-    return checker
+@functools.cache
+def _compiled(schema: str) -> Callable[[Any], Any]:
+    """Several versions of an operation, and several applications of a process, have the same."""
+    made: Callable[[Any], Any] = fastjsonschema.compile(
+        json.loads(schema), formats=FORMATS, use_default=False)
+    return made
 
 
 class Validator:
@@ -112,7 +113,7 @@ class Validator:
         """
         self._schema = schema
         self._what = what
-        self._accepts = fastjsonschema.compile(dict(schema), formats=FORMATS, use_default=False)
+        self._accepts = _compiled(json.dumps(schema))
 
     def check(self, value: Any) -> None:
         """Return if the value is as the schema says.
@@ -126,7 +127,14 @@ class Validator:
             raise errors.InvalidInput(reason) from None
 
     def _reason(self, value: Any) -> str | None:
-        validator = jsonschema.Draft7Validator(self._schema, format_checker=_format_checker())
+        # Loaded by the first value that is wrong: many processes never see one.
+        import jsonschema
+        from jsonschema import exceptions as jsonschema_exceptions
+
+        checker = jsonschema.FormatChecker(formats=())
+        for name, check in FORMATS.items():
+            checker.checks(name)(check)
+        validator = jsonschema.Draft7Validator(self._schema, format_checker=checker)
         failure = jsonschema_exceptions.best_match(validator.iter_errors(value))
         if failure is None:
             return None

@@ -32,9 +32,7 @@ class NovaClient:
         :param settings: that say where Nova is (`NovaSettings.configured`)
         """
         self._settings = settings
-        self._session = session.Session(
-            timeout=settings.timeout, redirect=False,
-            verify=False if settings.insecure else settings.cafile or True)
+        self._session = open_session(settings)
 
     def attachment_in_use(self, caller: context.RequestContext, server_id: str,
                           volume_id: str) -> str | None:
@@ -73,7 +71,7 @@ class NovaClient:
             endpoint.rstrip('/') + path, auth=token_endpoint.Token(endpoint, token),
             raise_exc=False, microversion=MICROVERSION, microversion_service_type=SERVICE_TYPE,
             global_request_id=caller.global_id)
-        return reply.status_code, _parsed(reply)
+        return reply.status_code, body_of(reply)
 
     def _look_up(self, token: str) -> str:
         """Where the caller's catalog says that Nova is.
@@ -84,14 +82,22 @@ class NovaClient:
         keystone = f'{self._settings.auth_url.removesuffix("/v3")}/v3'
         reply = self._session.get(f'{keystone}/auth/catalog',
                                   auth=token_endpoint.Token(keystone, token))
-        found = service_catalog.ServiceCatalogV3(_parsed(reply).get('catalog') or []).url_for(
+        found = service_catalog.ServiceCatalogV3(body_of(reply).get('catalog') or []).url_for(
             SERVICE_TYPE, self._settings.interface, self._settings.region_name)
         if not found:
             raise exceptions.EndpointNotFound
         return found
 
 
-def _parsed(reply: requests.Response) -> dict[str, Any]:
+def open_session(settings: nova_conf.NovaSettings) -> session.Session:
+    """Connections as they are configured; nothing is opened yet."""
+    return session.Session(
+        timeout=settings.timeout, redirect=False,
+        verify=False if settings.insecure else settings.cafile or True)
+
+
+def body_of(reply: requests.Response) -> dict[str, Any]:
+    """What an answer says; one that is no JSON object says nothing."""
     try:
         body = reply.json()
     except ValueError:

@@ -3,7 +3,10 @@
 An object changes only together with its ``VERSION``, and ``obj_make_compatible`` says how the
 older form looks; a test holds fingerprints of all of them.
 """
+from typing import Any
+
 from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import fields
 
 
 class BlockattachObject(ovo_base.VersionedObject):
@@ -11,6 +14,21 @@ class BlockattachObject(ovo_base.VersionedObject):
 
     OBJ_SERIAL_NAMESPACE = 'blockattach_object'
     OBJ_PROJECT_NAMESPACE = 'blockattach'
+
+
+class _Unprinted(fields.FieldType[dict[str, Any]]):
+    """A mapping of plain data."""
+
+    def stringify(self, value: dict[str, Any]) -> str:
+        """What a log may show of it."""
+        return '***'
+
+
+class UnprintedField(fields.Field[dict[str, Any]]):
+    """Plain data that may hold a secret: carried as it is, never printed."""
+
+    def __init__(self, nullable: bool = False) -> None:
+        super().__init__(_Unprinted(), nullable=nullable)
 
 
 class ObjectSerializer(ovo_base.VersionedObjectSerializer):

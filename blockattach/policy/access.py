@@ -2,8 +2,12 @@
 
 A stranger learns nothing: another project's object is as absent as one that was never made.
 """
+from collections.abc import Mapping
+from typing import Any
+
 from blockattach import context
 from blockattach import errors
+from blockattach.db import admissions
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import messages
@@ -20,6 +24,21 @@ def volume(caller: context.RequestContext, database: engine.Database,
     """
     found = volume_queries.get(database, volume_id)
     if not _visible(caller, found.project_id):
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return found
+
+
+def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
+                     instance_uuid: str | None,
+                     connector: Mapping[str, Any] | None) -> admissions.Seen:
+    """The same, with what a new attachment of it is judged by.
+
+    :raises VolumeNotFound: there is none that he may see
+    """
+    initiator = (connector or {}).get('initiator')
+    found = admissions.get(database, volume_id, instance_uuid,
+                           initiator if isinstance(initiator, str) else None)
+    if not _visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
 

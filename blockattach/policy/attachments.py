@@ -12,6 +12,7 @@ GET_ALL = 'volume:attachment_get_all'
 MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 FORCE_DELETE = 'blockattach:attachment_force_delete'
 SECRETS = 'blockattach:attachment_secrets'
+CONSUME = 'blockattach:attachments_over_bus'
 
 RULES = (
     policy.DocumentedRuleDefault(
@@ -59,4 +60,10 @@ RULES = (
          {'method': 'POST', 'path': '/attachments'},
          {'method': 'PUT', 'path': '/attachments/{attachment_id}'},
          {'method': 'POST', 'path': '/volumes/{volume_id}/action (os-initialize_connection)'}]),
+    policy.DocumentedRuleDefault(
+        CONSUME, 'role:service or service_roles:service',
+        'Ask for attachments over the message bus (blockattach-control) rather than over HTTP. '
+        'Whatever is asked there is judged by the rules of the same operation of the API as '
+        'well. Who may connect to the bus is believed what it says of its caller.',
+        [{'method': 'RPC', 'path': 'attachments'}]),
 )

@@ -4,23 +4,28 @@ What our rules ask about a caller is little: his roles, whether the thing is his
 he is an administrator. A decision is kept under exactly these facts. A rule of the operator's that
 asks for more (``user_id``, ``domain_id``, a remote check) is decided anew each time.
 
-Files are read at start and by `Enforcer.reload` (SIGHUP), never within a request.
+Files are read at start, by `Enforcer.reload` (SIGHUP), and when they have changed; whether they
+have is looked at once a second at most.
 """
 import logging
 import re
+import threading
 import warnings
 from collections.abc import Hashable
 from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
-from oslo_policy import opts
 from oslo_policy import policy
 
+from blockattach import clock as clocks
 from blockattach import context as request_context
 from blockattach import errors
+from blockattach.conf import changing
 from blockattach.log import fields
 from blockattach.policy import base
+from blockattach.policy import files
+from blockattach.policy import options
 from blockattach.policy import rules
 
 LOG = logging.getLogger(__name__)
@@ -28,14 +33,9 @@ LOG = logging.getLogger(__name__)
 _CHECK = re.compile(r'[^\s()]+:(?:%\([^)]*\)s|[^\s()])+')
 _FACTS = frozenset(('role', 'is_admin', 'is_admin_project', 'service_roles'))
 _OWNERSHIP = 'project_id:%(project_id)s'
+_SECONDS_BETWEEN_LOOKS = 1.0
 _MOST_DECISIONS = 10000
 """Above this the decisions are forgotten: a client may name any roles where nobody checks them."""
-
-
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group [oslo_policy] known."""
-    for group, options in opts.list_opts():
-        conf.register_opts(options, group=group)
 
 
 class _Rules:
@@ -50,6 +50,8 @@ class _Rules:
         self.engine.suppress_default_change_warnings = True
         self.engine.register_defaults(rules.list_rules())
         self.engine.load_rules(force_reload=True)
+        # Rules that are asked for and not there, or that ask for each other.
+        self.engine.check_rules(raise_on_violation=True)
         # From here on enforce() looks at no file.
         self.engine.use_conf = False
         texts = {name: str(check) for name, check in self.engine.rules.items()}
@@ -81,32 +83,55 @@ def asks_little(name: str, texts: Mapping[str, str]) -> bool:
 class Enforcer:
     """Says whether a caller may. Safe to use from several threads."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, clock: clocks.Clock | None = None) -> None:
         """Read the rules: our defaults, and over them the operator's files.
 
         :raises ConfigurationError: a file cannot be read as rules
         """
-        register(conf)
+        options.register(conf)
         self._conf = conf
+        self._clock = clock or clocks.Clock()
+        self._looking = threading.Lock()
+        self._looked_at = self._clock.monotonic()
+        self._marks = changing.marks(files.found(self._conf))
         self._rules = self._read()
 
     def _read(self) -> _Rules:
         try:
+            for path in files.found(self._conf):
+                files.check(path)
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', DeprecationWarning)
                 return _Rules(self._conf)
         except (ValueError, OSError, cfg.Error, policy.InvalidDefinitionError) as failure:
             raise errors.ConfigurationError(
-                reason=f'Cannot read the policy files: {failure}') from failure
+                reason=f'Cannot read the policy files: {" ".join(str(failure).split())}'
+            ) from failure
+
+    def _look(self) -> None:
+        """Read the files again if they have changed; one thread looks, and none waits for it."""
+        if self._clock.monotonic() - self._looked_at < _SECONDS_BETWEEN_LOOKS or (
+                not self._looking.acquire(blocking=False)):
+            return
+        try:
+            self._looked_at = self._clock.monotonic()
+            if changing.marks(files.found(self._conf)) != self._marks:
+                self.reload()
+        finally:
+            self._looking.release()
 
     def reload(self) -> None:
         """Read the files again; a file that cannot be read leaves everything as it was."""
+        self._marks = changing.marks(files.found(self._conf))
         try:
             self._rules = self._read()
         except errors.ConfigurationError as failure:
-            LOG.error('Cannot reload the policy, the former one stays%s', fields(reason=failure))
+            reason = str(failure)
         else:
             LOG.info('Policy is reloaded')
+            return
+        # Beside the exception it would be told twice.
+        LOG.error('Cannot reload the policy, the former one stays%s', fields(reason=reason))
 
     @property
     def kept_decisions(self) -> int:
@@ -118,7 +143,11 @@ class Enforcer:
         return rule in self._rules.engine.registered_rules
 
     def is_admin(self, caller: request_context.RequestContext) -> bool:
-        """Whether the caller's roles make him an administrator (rule context_is_admin)."""
+        """Whether the caller's roles make him an administrator (rule context_is_admin).
+
+        The first question of each request: it is where changed files are noticed.
+        """
+        self._look()
         return self.allowed(caller, base.CONTEXT_IS_ADMIN)
 
     def allowed(self, caller: request_context.RequestContext, rule: str,

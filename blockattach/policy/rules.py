@@ -3,8 +3,10 @@ from oslo_policy import policy
 
 from blockattach.policy import attachments
 from blockattach.policy import base
+from blockattach.policy import capabilities
 from blockattach.policy import limits
 from blockattach.policy import messages
+from blockattach.policy import qos_specs
 from blockattach.policy import scheduler_stats
 from blockattach.policy import services
 from blockattach.policy import volume_types
@@ -13,5 +15,6 @@ from blockattach.policy import volumes
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every rule, base rules first."""
-    return [*base.RULES, *attachments.RULES, *limits.RULES, *messages.RULES,
-            *scheduler_stats.RULES, *services.RULES, *volume_types.RULES, *volumes.RULES]
+    return [*base.RULES, *attachments.RULES, *capabilities.RULES, *limits.RULES, *messages.RULES,
+            *qos_specs.RULES, *scheduler_stats.RULES, *services.RULES, *volume_types.RULES,
+            *volumes.RULES]

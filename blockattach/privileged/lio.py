@@ -13,8 +13,6 @@ import errno
 import os
 import re
 import socket
-import threading
-import weakref
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +25,7 @@ from rtslib_fb import utils
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.privileged import context
+from blockattach.privileged import lio_locks
 from blockattach.privileged import lio_reservations
 from blockattach.privileged import lio_tree
 
@@ -40,9 +39,6 @@ _NODE = re.compile(r'(?=.{1,223}$)(?:iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]
 _DEVICE = re.compile(r'/[^,\s]+')
 # A free number, to see whether LIO takes block devices.
 _PROBE = 'iblock_1048575'
-
-_GUARD = threading.Lock()
-_LOCKS: 'weakref.WeakValueDictionary[str, threading.Lock]' = weakref.WeakValueDictionary()
 
 _FAILURES = (OSError, utils.RTSLibError)
 
@@ -428,10 +424,8 @@ def _serial(name: str) -> str:
 
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One act per volume at a time, whichever thread of the daemon it comes to."""
-    with _GUARD:
-        lock = _LOCKS.setdefault(_checked(name), threading.Lock())
-    with lock:
+    """One act per volume at a time, whichever thread of which daemon it comes to."""
+    with lio_locks.alone(_checked(name)):
         yield
 
 

@@ -36,6 +36,11 @@ def make_folders() -> None:
     _write_through(f'{_database()}/pr')
 
 
+def lock_file() -> str:
+    """Where the processes that share LIO exclude each other."""
+    return f'{_database()}/blockattach.lock'
+
+
 def held(store: str) -> dict[str, Any]:
     """Who holds a registration or the reservation on a backstore.
 

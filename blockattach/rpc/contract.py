@@ -41,7 +41,7 @@ class Kind(enum.StrEnum):
 
 
 class Patience(enum.StrEnum):
-    """How long a caller waits; seconds are in ``[rpc]``."""
+    """How long a caller waits, and a message is worth something; seconds are in ``[rpc]``."""
 
     SHORT = 'short'
     NORMAL = 'normal'
@@ -50,13 +50,20 @@ class Patience(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Method:
-    """What an interface says of one method. ``signature`` is its text, for the fingerprint."""
+    """What an interface says of one method.
+
+    :ivar patience: None: whenever it comes, it is done; a call always has one
+    :ivar signature: its text, for the fingerprint
+    :ivar prompt: it only writes something down, so it has threads that no backend can hold up
+    """
 
     name: str
     kind: Kind
     since: str
-    patience: Patience
+    patience: Patience | None
     signature: str
+    repeated: bool = False
+    prompt: bool = False
 
 
 class Interface(abc.ABC):
@@ -73,30 +80,42 @@ class Invoke(Protocol):
 
         :raises BlockattachError: what the other side raised, with its class and fields
         :raises ServiceUnreachable: the broker took nothing, or no answer came in time
+        :raises DeadlinePassed: it was not begun, as whoever asked waits no longer
         :raises BackendUncertain: the other side failed in a way it did not foresee
         :raises ConfigurationError: the other side, or the release pin, is too old for it
         """
 
 
-def call(since: str, patience: Patience = Patience.NORMAL) -> Callable[[Function], Function]:
-    """Mark a method that is answered."""
-    return _marked(Kind.CALL, since, patience)
+def call(since: str, patience: Patience = Patience.NORMAL, repeated: bool = False,
+         prompt: bool = False) -> Callable[[Function], Function]:
+    """Mark a method that is answered.
+
+    :param repeated: it may be done twice, so it is sent again while nobody gives signs of life
+    :param prompt: see `Method`
+    """
+    return _marked(Kind.CALL, since, patience, repeated, prompt)
 
 
-def cast(since: str) -> Callable[[Function], Function]:
-    """Mark a method that one server does and nobody answers."""
-    return _marked(Kind.CAST, since, Patience.NORMAL)
+def cast(since: str, patience: Patience | None = None,
+         prompt: bool = False) -> Callable[[Function], Function]:
+    """Mark a method that one server does and nobody answers.
+
+    :param patience: how long it is worth something; None: whenever it comes, it is done
+    :param prompt: see `Method`
+    """
+    return _marked(Kind.CAST, since, patience, prompt=prompt)
 
 
-def fanout(since: str) -> Callable[[Function], Function]:
-    """Mark a method that every server does and nobody answers."""
-    return _marked(Kind.FANOUT, since, Patience.NORMAL)
+def fanout(since: str, patience: Patience | None = None) -> Callable[[Function], Function]:
+    """Mark a method that every server does and nobody answers; ``patience`` as for `cast`."""
+    return _marked(Kind.FANOUT, since, patience)
 
 
-def _marked(kind: Kind, since: str, patience: Patience) -> Callable[[Function], Function]:
+def _marked(kind: Kind, since: str, patience: Patience | None,
+            repeated: bool = False, prompt: bool = False) -> Callable[[Function], Function]:
     def mark(function: Function) -> Function:
         method = Method(function.__name__, kind, since, patience,
-                        str(inspect.signature(function)))
+                        str(inspect.signature(function)), repeated, prompt)
         setattr(function, _MARK, method)
         return function
     return mark

@@ -1,9 +1,10 @@
 """Which release speaks which versions, and what a pin means.
 
-While an upgrade is under way, processes of two releases share the bus. ``[rpc] release_pin`` names
-the older one on the processes that are new already: they send no method that it does not know, and
-objects in the form that it knows. They understand the newer form too. Once the last old process
-has gone, the pin is emptied. Without a pin the newest is spoken.
+While an upgrade is under way, processes of two releases share the bus. ``[rpc] release`` names
+the older one on the processes that are new already: they send no method that it does not know,
+nothing at all on an interface that it does not have, and objects in the form that it knows. They
+understand the newer form too. Once the last old process has gone, the pin is emptied: then the
+newest is spoken.
 
 A release that adds to an interface or changes an object gets a row here; tests compare the newest
 row with the code.
@@ -33,22 +34,34 @@ RELEASES = (
             objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
                      'VolumeAttachmentPayload': '1.0'}),
     Release('0.3',
-            interfaces={'scheduler': '1.0', 'volume': '1.1'},
-            objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
-                     'VolumeAttachmentPayload': '1.0'}),
+            interfaces={'attachments': '1.0', 'process': '1.0', 'scheduler': '1.0',
+                        'volume': '1.2'},
+            objects={'Attachment': '1.0', 'AttachmentPayload': '1.0', 'PoolsReport': '1.0',
+                     'VolumeRequest': '1.0', 'VolumeAttachmentPayload': '1.0'}),
 )
 
+NEWEST = ('', 'auto')
+"""Names of whichever release is the last."""
 
-def pinned(name: str, releases: tuple[Release, ...] = RELEASES) -> Release:
-    """The release to speak; the newest for the empty name.
+
+def is_older(name: str) -> bool:
+    """Whether a release before this one is spoken, because its processes may be at work.
 
     :raises ConfigurationError: there is no release of that name
     """
-    if not name:
+    return pinned(name) is not RELEASES[-1]
+
+
+def pinned(name: str, releases: tuple[Release, ...] = RELEASES) -> Release:
+    """The release to speak.
+
+    :raises ConfigurationError: there is no release of that name
+    """
+    if name in NEWEST:
         return releases[-1]
     for release in releases:
         if release.name == name:
             return release
     known = ', '.join(release.name for release in releases)
     raise errors.ConfigurationError(
-        reason=f'cannot speak as release {name!r} ([rpc] release_pin): known are {known}')
+        reason=f'cannot speak as release {name!r} ([rpc] release): known are {known}')

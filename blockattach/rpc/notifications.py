@@ -111,6 +111,11 @@ class AttachmentNotifications:
         if not attachment.hidden:
             self._tell(caller, 'volume.detach.force', attachment)
 
+    def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
+        """The service ends it by itself, since its consumer never came back."""
+        if not attachment.hidden:
+            self._tell(caller, 'volume.detach.abandoned', attachment)
+
     def _tell(self, caller: context.RequestContext, event_type: str,
               attachment: records.Attachment) -> None:
         if not self._notifications.enabled:

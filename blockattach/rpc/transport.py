@@ -1,48 +1,52 @@
 """The bus of a process: what servers and clients of every interface are made on.
 
-What comes back from the other side is one of four:
+What comes back from the other side is one of five:
 
 * an error of ours (`blockattach.errors`): the same class with the same fields;
 * ``ServiceUnreachable``: no answer in time, or the broker took nothing. Uncertain: what was asked
   may have happened;
+* ``DeadlinePassed``: whoever asked no longer waits (`blockattach.rpc.deadlines`). Final: it was
+  not begun;
 * ``BackendUncertain``: the other side failed with an error that is not ours, so nobody can say how
   far it came. The same for every interface, as only its uncertainty matters to callers;
 * ``ConfigurationError``: one side is too old for the other. Final: nothing was done.
 """
-import functools
+import contextlib
 import logging
+import threading
 from collections.abc import Callable
 from collections.abc import Mapping
-from concurrent import futures
 from typing import Any
 
 import oslo_messaging
-from kombu import exceptions as kombu_errors
 from oslo_config import cfg
 from oslo_messaging import opts as messaging_opts
 from oslo_messaging._metrics import client as messaging_metrics
 from oslo_messaging._tracing import client as messaging_tracing
-from oslo_messaging.rpc import server as rpc_server
 
+from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.log import fields
 from blockattach.objects import base
+from blockattach.rpc import calling
 from blockattach.rpc import contract
+from blockattach.rpc import deadlines
 from blockattach.rpc import history
+from blockattach.rpc import rabbit
+from blockattach.rpc import serving
+from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
 
 EXCHANGE = 'blockattach'
 ALLOWED_REMOTE_MODULES = (errors.__name__,)
 
-# How a message is said not to have been taken: by the driver, and by what lies under RabbitMQ's.
-_NOT_TAKEN = (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError,
-              ConnectionError)
-
-# How the other side says that it does not know what it was sent.
-_TOO_OLD = frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})
+_DEADLINE = 'blockattach_deadline'
+_SERVICE_ROLES = 'service_roles'
+_CLOSE_SECONDS = 2.0
+_UNKNOWN = '0.0'
+"""The version of an interface that a release does not have: nothing can be sent on it."""
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
@@ -52,11 +56,14 @@ def register_options(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(messaging_metrics.oslo_messaging_metrics, group='oslo_messaging_metrics')
     conf.register_opts(messaging_tracing.oslo_messaging_tracing, group='oslo_messaging_tracing')
     conf.set_default('control_exchange', EXCHANGE)
+    rabbit.set_defaults(conf)
 
 
-def build_transport(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.Transport:
+def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
+                    option: str = 'transport_url') -> oslo_messaging.Transport:
     """A transport by URL (``rabbit://...``, ``inproc://NAME/``); by default ``transport_url``.
 
+    :param option: whose value the URL is
     :raises ConfigurationError: the URL cannot be read, or no driver is installed for it
     """
     register_options(conf)
@@ -65,166 +72,134 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messag
             conf, url=url, allowed_remote_exmods=list(ALLOWED_REMOTE_MODULES))
     except oslo_messaging.DriverLoadFailure as exc:
         raise errors.ConfigurationError(
-            reason=f'no driver is installed for transport_url = {exc.driver}://...') from exc
-    except oslo_messaging.InvalidTransportURL:
-        # Its own words repeat the URL, and with it a password.
-        raise errors.ConfigurationError(reason='transport_url is no URL') from None
+            reason=f'no driver is installed for {option} = {exc.driver}://...') from exc
+    except (oslo_messaging.InvalidTransportURL, cfg.NoSuchOptError, ValueError):
+        # Their own words repeat the URL, and with it a password.
+        raise errors.ConfigurationError(
+            reason=f'{option} is no URL, or has a query that its driver does not know') from None
 
 
 class Serializer(base.ObjectSerializer):
     """Contexts and objects to plain data and back; objects in the versions of a release."""
 
-    def __init__(self, object_versions: Mapping[str, str]) -> None:
-        self._versions = object_versions
+    def __init__(self, object_versions: Mapping[str, str],
+                 deadlines: deadlines.Deadlines | None = None,
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param deadlines: None where nobody waits for what is sent
+        :param telemetry: None where nobody goes on with a trace
+        """
+        self._versions = dict(object_versions)
+        self._deadlines = deadlines
+        self._telemetry = telemetry
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
         """Plain data for an argument or an answer."""
         if isinstance(entity, base.BlockattachObject):
-            return entity.obj_to_primitive(
-                target_version=self._versions.get(entity.obj_name(), entity.VERSION))
+            return entity.obj_to_primitive(self._versions.get(entity.obj_name(), entity.VERSION),
+                                           self._versions)
         return super().serialize_entity(ctxt, entity)
 
-    def serialize_context(self, ctxt: context.RequestContext) -> dict[str, Any]:
+    def serialize_context(self, ctxt: context.RequestContext | deadlines.Outgoing,
+                          ) -> dict[str, Any]:
         """The caller as plain data, without his token: nobody behind the bus acts with it."""
-        values = ctxt.to_dict()
+        caller, seconds = ctxt if isinstance(ctxt, deadlines.Outgoing) else (ctxt, None)
+        values = caller.to_dict()
         values.pop('auth_token', None)
+        values[_SERVICE_ROLES] = caller.service_roles
+        if self._deadlines is not None and seconds is not None:
+            values[_DEADLINE] = self._deadlines.stamp(seconds)
+        if self._telemetry is not None:
+            self._telemetry.inject(values)
         return values
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> context.RequestContext:
         """The caller on the other side; also what this thread logs by from now on."""
-        return context.RequestContext.from_values(ctxt)
-
-
-class Client:
-    """Sends the methods of one interface, to one server or to whichever listens."""
-
-    def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
-                 server: str | None, settings: rpc_conf.RpcSettings,
-                 reach: Callable[[context.RequestContext], None]) -> None:
-        self._reach = reach
-        self._topic = rpc_client.target.topic
-        self._server = server
-        self._methods = contract.methods(interface)
-        self._seconds = {contract.Patience.SHORT: settings.short_call_timeout,
-                         contract.Patience.NORMAL: settings.call_timeout,
-                         contract.Patience.LONG: settings.long_call_timeout}
-        self._send = {name: self._prepared(rpc_client, method)
-                      for name, method in self._methods.items()}
-
-    def _prepared(self, rpc_client: oslo_messaging.RPCClient,
-                  method: contract.Method) -> Callable[..., Any]:
-        prepare = functools.partial(rpc_client.prepare, version=method.since)
-        if method.kind is contract.Kind.FANOUT:
-            return prepare(fanout=True).cast
-        if method.kind is contract.Kind.CAST:
-            return prepare(server=self._server).cast
-        long = method.patience is contract.Patience.LONG
-        beat = self._seconds[contract.Patience.NORMAL] if long else None
-        return prepare(server=self._server, timeout=self._seconds[method.patience],
-                       call_monitor_timeout=beat).call
-
-    def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
-        """See `blockattach.rpc.contract.Invoke`."""
-        try:
-            if self._methods[name].kind is contract.Kind.CALL:
-                self._reach(ctxt)
-            return self._send[name](ctxt, name, **arguments)
-        except errors.BlockattachError as error:
-            raise _ours(error) from error
-        except oslo_messaging.MessagingTimeout as error:
-            seconds = self._seconds[self._methods[name].patience]
-            raise errors.ServiceUnreachable(topic=self._whom(), seconds=seconds) from error
-        except _NOT_TAKEN as error:
-            raise errors.ServiceUnreachable(
-                f'cannot reach {self._whom()}: the broker takes no message',
-                topic=self._whom(), seconds=0) from error
-        except oslo_messaging.RPCVersionCapError as error:
-            raise self._too_old(name, 'the release in [rpc] release_pin') from error
-        except oslo_messaging.RemoteError as error:
-            if error.exc_type in _TOO_OLD:
-                raise self._too_old(name, self._whom()) from error
-            raise _unforeseen(name, self._whom(), error.exc_type) from error
-
-    def _whom(self) -> str:
-        return f'{self._topic}.{self._server}' if self._server else str(self._topic)
-
-    def _too_old(self, name: str, who: str) -> errors.ConfigurationError:
-        since = self._methods[name].since
-        return errors.ConfigurationError(
-            reason=f'cannot send {name} of version {since} to {self._topic}: {who} is older')
-
-
-class _RpcServer(rpc_server.RPCServer):
-    """oslo.messaging's server on an executor whose idle threads sleep.
-
-    futurist's starts a thread for every message up to its limit, and each of them wakes up once a
-    second for ever; the standard library's takes an idle thread first, and idle ones wait.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._executor_cls = functools.partial(futures.ThreadPoolExecutor,
-                                               thread_name_prefix=self._target.topic)
-
-
-class Server:
-    """Listens for one endpoint; may be started again after it was stopped."""
-
-    def __init__(self, server: rpc_server.RPCServer, threads: int) -> None:
-        self._server = server
-        self._threads = threads
-        self._listening = False
-
-    def start(self) -> None:
-        """Listen from now on. Not before a fork: threads and connections begin here."""
-        self._server.start(override_pool_size=self._threads)
-        self._listening = True
-
-    def stop(self) -> None:
-        """Take nothing new; returns when all that was taken is done. A repeat does nothing."""
-        # oslo.messaging would wait for a start that never comes.
-        if not self._listening:
-            return
-        self._listening = False
-        self._server.stop()
-        self._server.wait()
+        caller = context.RequestContext.from_values(ctxt)
+        stamp = ctxt.get(_DEADLINE)
+        if self._deadlines is not None and stamp is not None:
+            caller.deadline = self._deadlines.read(stamp)
+        if self._telemetry is not None:
+            caller.traceparent = self._telemetry.extract(ctxt)
+        return caller
 
 
 class Bus:
-    """One transport with the settings of ``[rpc]``.
+    """A transport with the settings of ``[rpc]``."""
 
-    :raises ConfigurationError: the release pin is unknown
-    """
-
-    def __init__(self, transport: oslo_messaging.Transport,
-                 settings: rpc_conf.RpcSettings) -> None:
+    def __init__(self, transport: oslo_messaging.Transport, settings: rpc_conf.RpcSettings,
+                 clock: clocks.Clock | None = None,
+                 releases: tuple[history.Release, ...] = history.RELEASES,
+                 telemetry: acts.Telemetry | None = None,
+                 second: oslo_messaging.Transport | None = None,
+                 away: Callable[[], contextlib.AbstractContextManager[None]] | None = None,
+                 ) -> None:
+        """
+        :param second: servers listen there too
+        :param away: surrounds each wait for an answer
+        :raises ConfigurationError: the release pin is unknown
+        """
         self._transport = transport
+        self._transports = [transport] if second is None else [transport, second]
         self._settings = settings
-        self._release = history.pinned(settings.release_pin)
-        self._serializer = Serializer(self._release.objects)
+        self._release = history.pinned(settings.release, releases)
+        self._known = frozenset(releases[-1].interfaces)
+        self._clock = clock or clocks.Clock()
+        self._deadlines = deadlines.Deadlines(self._clock)
+        self._telemetry = telemetry or acts.Telemetry(clock)
+        self._serializer = Serializer(self._release.objects, self._deadlines, self._telemetry)
         self._reached = False
+        self._away = away or contextlib.nullcontext
 
-    def client(self, interface: type[contract.Interface], server: str | None = None) -> Client:
+    def client(self, interface: type[contract.Interface],
+               server: str | None = None) -> calling.Client:
         """What a client of this interface is made on; without a server any may take a message."""
         rpc_client = oslo_messaging.get_rpc_client(
             self._transport, self._target(interface), serializer=self._serializer,
-            version_cap=self._release.interfaces.get(interface.TOPIC,
-                                                     contract.version(interface)),
-            retry=self._settings.send_retries)
-        return Client(rpc_client, interface, server, self._settings, self._reach)
+            version_cap=self._cap(interface), retry=self._settings.send_retries)
+        return calling.Client(rpc_client, interface, server, self._settings, self._deadlines,
+                              self._reach, self._telemetry, self._away)
 
     def server(self, endpoint: contract.Interface, host: str,
-               threads: int | None = None) -> Server:
-        """A server of the interface that the endpoint is, under the name ``host``."""
+               threads: int | None = None,
+               admit: serving.Admit = serving.at_once) -> serving.Server:
+        """A server of the interface that the endpoint is, under the name ``host``.
+
+        :param threads: how many things it is told of at once; the setting, if not given
+        :param admit: surrounds each thing that it does
+        """
         target = self._target(type(endpoint), server=host)
-        server = oslo_messaging.get_rpc_server(
-            self._transport, target, [_Exposed(endpoint)], serializer=self._serializer,
-            server_cls=_RpcServer)
-        return Server(server, threads or self._settings.threads)
+        listening = [serving.listen(
+            transport, target, endpoint, self._serializer, self._deadlines, self._telemetry,
+            self._clock, suffix, admit)
+            for transport, suffix in zip(self._transports, ('', '.second'), strict=False)]
+        return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
-        """Let go of the transport; stop the servers first."""
-        self._transport.cleanup()
+        """Let go of what lies below; stop the servers first.
+
+        A broker that is away is not waited for: its connections end with the process.
+        """
+        closing = [threading.Thread(target=self._let_go, args=(transport,), name='bus-close',
+                                    daemon=True) for transport in self._transports]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(_CLOSE_SECONDS)
+
+    @staticmethod
+    def _let_go(transport: oslo_messaging.Transport) -> None:
+        try:
+            transport.cleanup()
+        except Exception as error:
+            # The driver's, its library's, or that of the library below: they share no ancestor.
+            LOG.warning('Connections to the broker are not closed in order: %s', error)
+
+    def _cap(self, interface: type[contract.Interface]) -> str:
+        """The newest version that the release knows; an interface of none speaks its own."""
+        if interface.TOPIC in self._known:
+            return self._release.interfaces.get(interface.TOPIC, _UNKNOWN)
+        return contract.version(interface)
 
     def _reach(self, ctxt: context.RequestContext) -> None:
         """Find out whether the broker is there, before the first call.
@@ -246,53 +221,10 @@ class Bus:
                                      server=server)
 
 
-class _Exposed:
-    """The methods of an endpoint that its interface names, and no others."""
+def open_bus(conf: cfg.ConfigOpts) -> Bus:
+    """The bus as configured (``transport_url``, ``[rpc]``), for a process that only calls.
 
-    def __init__(self, endpoint: contract.Interface) -> None:
-        self.target = oslo_messaging.Target(version=contract.version(type(endpoint)))
-        for name, method in contract.methods(type(endpoint)).items():
-            function = getattr(endpoint, name)
-            if method.kind is contract.Kind.CALL:
-                setattr(self, name, _answering(name, endpoint.TOPIC, function))
-            else:
-                setattr(self, name, _unheard(name, function))
-
-
-def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the caller hear of every failure as one of our errors."""
-    def answer(ctxt: context.RequestContext, **arguments: Any) -> Any:
-        try:
-            return function(ctxt, **arguments)
-        except errors.BlockattachError:
-            raise
-        except Exception as error:
-            LOG.exception('Cannot do what was asked: an unforeseen error%s', fields(method=name))
-            raise _unforeseen(name, topic, type(error).__name__) from error
-    # Keeps oslo.messaging from logging as an error what the caller is told.
-    return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
-
-
-def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
-    """Log every failure: no caller hears of it. A deadline in the database brings it back."""
-    def act(ctxt: context.RequestContext, **arguments: Any) -> None:
-        try:
-            function(ctxt, **arguments)
-        except errors.BlockattachError as error:
-            LOG.warning('Cannot do what was sent: %s%s', error, fields(method=name))
-        except Exception:
-            LOG.exception('Cannot do what was sent: an unforeseen error%s', fields(method=name))
-    return act
-
-
-def _ours(error: errors.BlockattachError) -> errors.BlockattachError:
-    """An error as it was raised there: oslo.messaging makes a class of its own of it.
-
-    Its text would otherwise hold the other side's traceback.
+    :raises ConfigurationError: a setting is wrong
     """
-    known = next(cls for cls in type(error).__mro__ if cls.__module__ == errors.__name__)
-    return known(error.message, **error.kwargs)
-
-
-def _unforeseen(name: str, whom: str, what: str) -> errors.BackendUncertain:
-    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {whom} came: {what}')
+    rpc_conf.register(conf)
+    return Bus(build_transport(conf), rpc_conf.settings(conf))

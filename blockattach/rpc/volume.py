@@ -4,6 +4,9 @@ Every method may be repeated. A method that gets a generation changes nothing if
 on since.
 """
 import abc
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 from blockattach import context
 from blockattach.rpc import contract
@@ -15,7 +18,7 @@ class VolumeInterface(contract.Interface):
 
     TOPIC = 'volume'
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', patience=contract.Patience.SHORT, prompt=True)
     @abc.abstractmethod
     def create_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> bool:
@@ -24,13 +27,13 @@ class VolumeInterface(contract.Interface):
         False if the generation is stale: it was given to another manager meanwhile.
         """
 
-    @contract.cast(since='1.0')
+    @contract.cast(since='1.0', prompt=True)
     @abc.abstractmethod
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
         """Remove a volume that its row says is being deleted."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def connect(self, ctxt: context.RequestContext, attachment_id: str,
                 generation: int) -> None:
@@ -41,13 +44,13 @@ class VolumeInterface(contract.Interface):
         :raises BackendUncertain: it may have happened; the row keeps its deadline
         """
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
                    generation: int) -> None:
         """Shut the attachment's initiator out, or narrow what it shares; raises as connect."""
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', patience=contract.Patience.SHORT, prompt=True)
     @abc.abstractmethod
     def ping(self, ctxt: context.RequestContext) -> bool:
         """True, if anyone is there."""
@@ -62,6 +65,22 @@ class VolumeInterface(contract.Interface):
 
         :raises BackendError: it could, but does not
         """
+
+    @contract.call(since='1.2', repeated=True)
+    @abc.abstractmethod
+    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+               attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """As `connect`, of a row that was just written and has this initiator.
+
+        :returns: what is in the row now: ``connection``, and ``at``, when it was written (ISO
+            8601, UTC)
+        """
+
+    @contract.call(since='1.2', repeated=True)
+    @abc.abstractmethod
+    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                 attachment_id: str, generation: int) -> None:
+        """As `disconnect`, of a row that was just written and has these initiators."""
 
 
 class VolumeClient(VolumeInterface):
@@ -89,6 +108,20 @@ class VolumeClient(VolumeInterface):
                    generation: int) -> None:
         """Ask it to shut the initiator out; returns when it is done."""
         self._invoke(ctxt, 'disconnect', attachment_id=attachment_id, generation=generation)
+
+    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+               attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """Ask it to let the initiator in; returns when it is done."""
+        told: Mapping[str, Any] = self._invoke(
+            ctxt, 'let_in', volume_id=volume_id, initiator=initiator,
+            attachment_id=attachment_id, generation=generation)
+        return told
+
+    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                 attachment_id: str, generation: int) -> None:
+        """Ask it to shut the initiators out; returns when it is done."""
+        self._invoke(ctxt, 'shut_out', volume_id=volume_id, initiators=list(initiators),
+                     attachment_id=attachment_id, generation=generation)
 
     def ping(self, ctxt: context.RequestContext) -> bool:
         """Ask whether it is there."""

@@ -13,8 +13,8 @@ from blockattach.db import volumes
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools
-from blockattach.flows import runner
 from blockattach.scheduler import flows
+from blockattach.scheduler import pools as scheduler_pools
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -35,12 +35,11 @@ class Placement:
         deadline, and it is placed anew when that has passed.
         """
         try:
-            runner.run(self._placing.build(caller, request), {})
-            # The API may have said too early that there is none.
-            messages.withdraw(self._database, domain_messages.NO_VALID_POOL, request.volume_id)
+            with self._placing.telemetry.placing():
+                self._placing.run(caller, request)
         except errors.NoValidPool as error:
             self._give_up(caller, error)
-        except flows.PoolsIncomplete:
+        except scheduler_pools.PoolsIncomplete:
             with self._lock:
                 self._postponed[request.volume_id] = (caller, request)
             LOG.warning('Cannot place a volume yet: not all backends have reported%s',
@@ -64,7 +63,7 @@ class Placement:
         found = error.kwargs
         volume_id, generation = found['volume_id'], found['generation']
         try:
-            volume = volume_queries.get(self._database, volume_id)
+            volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.create_once(self._database, volume.project_id, caller.request_id,

@@ -3,18 +3,24 @@
 Every choice reads the stored reports: they hold what all schedulers have given away until now, so
 that there is nothing to keep fresh between processes. The claim in the database decides.
 """
+import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 
 from blockattach import clock
-from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import pools as stored_pools
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import placement
 from blockattach.domain import pools
+from blockattach.scheduler import facts
 from blockattach.scheduler import pipeline
+from blockattach.telemetry import acts
+
+
+class PoolsIncomplete(Exception):
+    """No pool will do, but backends that may are still starting: the volume goes on waiting."""
 
 
 class PoolChooser:
@@ -22,18 +28,38 @@ class PoolChooser:
 
     def __init__(self, database: engine.Database, filters: Mapping[str, placement.Filter],
                  weighers: Sequence[pipeline.Weighing], down_after: float,
-                 clock: clock.Clock) -> None:
+                 clock: clock.Clock, telemetry: acts.Telemetry | None = None,
+                 reader: facts.FactReader | None = None) -> None:
+        """
+        :param reader: what is read besides; default: what needs neither Nova nor a count
+        """
+        self.telemetry = telemetry or acts.Telemetry(clock)
         self._database = database
         self._filters = filters
         self._weighers = weighers
         self._down_after = down_after
         self._clock = clock
         self._began = clock.monotonic()
+        self._reader = reader or facts.FactReader(database, (), ())
+
+    def with_facts(self, request: pools.VolumeRequest) -> pools.VolumeRequest:
+        """What is asked, with the facts as they are now.
+
+        :raises VolumeNotFound: the volume is gone
+        """
+        return dataclasses.replace(request, facts=self._reader.read(request.volume_id))
 
     def choose(self, request: pools.VolumeRequest) -> pipeline.Choice:
-        """Every pool with its score or the reason against it."""
-        return pipeline.choose(request, stored_pools.list_all(self._database, self._down_after),
-                               self._filters, self._weighers)
+        """Every pool with its score or the reason against it.
+
+        :param request: as `with_facts` makes it
+        """
+        choice = pipeline.choose(request, stored_pools.list_all(self._database, self._down_after),
+                                 self._filters, self._weighers)
+        for verdict in choice.verdicts:
+            if verdict.refused_by is not None:
+                self.telemetry.pool_refused(verdict.refused_by)
+        return choice
 
     def heard_all(self) -> bool:
         """Whether a refusal may be believed.
@@ -44,11 +70,3 @@ class PoolChooser:
         if self._clock.monotonic() - self._began > self._down_after:
             return True
         return services.all_heard(self._database, binaries.VOLUME, self._down_after)
-
-    def service_uuid(self, pool: pools.Pool) -> str | None:
-        """The service that keeps a pool, if it has registered itself."""
-        try:
-            return services.get_by_host(self._database, binaries.VOLUME, pool.host,
-                                        self._down_after).uuid
-        except errors.ServiceNotFound:
-            return None

@@ -7,9 +7,10 @@ from blockattach import periodic
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import services
-from blockattach.rpc import transport
+from blockattach.rpc import serving
 from blockattach.scheduler import housekeeping
 from blockattach.scheduler import waiting
+from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -19,21 +20,24 @@ _HOUSEKEEPING_SECONDS = 600
 class SchedulerService:
     """One scheduler process, or its part of a process that holds several services."""
 
-    def __init__(self, server: transport.Server, waiting: waiting.WaitingVolumes,
+    def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
                  housekeeping: housekeeping.Housekeeping, presence: services.Presence,
                  service_settings: service_conf.ServiceSettings,
                  scheduler_settings: scheduler_conf.SchedulerSettings,
-                 clock: clock.Clock) -> None:
+                 clock: clock.Clock, beside: threads.Threads | None = None) -> None:
+        begin = (beside or threads.Threads()).begin
         self._server = server
         self._host = service_settings.host
         self._presence = presence
+        self._heartbeat = periodic.Periodic('scheduler-heartbeat', presence.beat,
+                                            service_settings.report_interval, clock, begin)
+        self._waiting = periodic.Periodic('scheduler-waiting', waiting.look,
+                                          scheduler_settings.waiting_interval, clock, begin)
         self._tasks = (
-            periodic.Periodic('scheduler-heartbeat', presence.beat,
-                              service_settings.report_interval, clock),
+            self._heartbeat,
             periodic.Periodic('scheduler-housekeeping', housekeeping.clean,
-                              _HOUSEKEEPING_SECONDS, clock),
-            periodic.Periodic('scheduler-waiting', waiting.look,
-                              scheduler_settings.waiting_interval, clock))
+                              _HOUSEKEEPING_SECONDS, clock, begin),
+            self._waiting)
 
     def start(self) -> None:
         """Register, then serve. Not before a fork: threads and connections begin here."""
@@ -42,6 +46,12 @@ class SchedulerService:
         for task in self._tasks:
             task.start()
         LOG.info('Scheduler serves%s', log.fields(host=self._host))
+
+    def adjust(self, service_settings: service_conf.ServiceSettings,
+               scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
+        """Take over periods that have changed."""
+        self._heartbeat.every(service_settings.report_interval)
+        self._waiting.every(scheduler_settings.waiting_interval)
 
     def stop(self) -> None:
         """Take nothing new; returns when what was begun has ended."""

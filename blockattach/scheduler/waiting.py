@@ -5,6 +5,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
+from blockattach.db import placing_facts
 from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db import volumes
@@ -34,11 +35,9 @@ class WaitingVolumes:
         first, self._first = self._first, False
         for volume in volume_queries.unplaced(self._database, everything=first):
             self._place(volume, volume.generation)
-        for service in services.list_all(self._database, self._down_after,
-                                         binary=binaries.VOLUME):
-            if not service.up:
-                for volume in volume_queries.interrupted(self._database, service.host):
-                    self._take_from(volume)
+        for backend in services.silent(self._database, binaries.VOLUME, self._down_after):
+            for volume in volume_queries.interrupted(self._database, backend):
+                self._take_from(volume)
 
     def _take_from(self, volume: records.Volume) -> None:
         """A manager that lives goes on itself; from a dead one the volume is taken."""
@@ -54,7 +53,7 @@ class WaitingVolumes:
     def _place(self, volume: records.Volume, generation: int) -> None:
         caller = context.admin_context(project_id=volume.project_id, user_id=volume.user_id)
         try:
-            request = volume_queries.request(self._database, volume.id)
+            request = placing_facts.request(self._database, volume.id)
             if request.generation != generation:
                 # Another scheduler was faster: what it claimed is not waiting any more.
                 return

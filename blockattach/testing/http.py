@@ -7,12 +7,14 @@
 What goes on after an answer (a volume is placed and made) has happened when the next request is
 sent; `hold` delays it. Every answer is held against its schema; one that is wrong ends the test.
 """
+import contextlib
 import dataclasses
 import functools
 import json
 import tempfile
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import Self
@@ -32,6 +34,7 @@ from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import legacy
+from blockattach.control import log_levels
 from blockattach.control import moves
 from blockattach.control import parts
 from blockattach.control import pool_check
@@ -42,8 +45,10 @@ from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db import attachment_queries
 from blockattach.db import volume_queries
+from blockattach.http import auth
 from blockattach.nova import client as nova_client
 from blockattach.policy import enforcer
+from blockattach.policy import options
 from blockattach.rpc import notifications
 from blockattach.testing import database
 from blockattach.testing import in_process
@@ -54,6 +59,7 @@ PROJECT = make.PROJECT
 OTHER_PROJECT = '0d52e1f4c5a24a3a8a0f3f6d4f1f2b11'
 USER = make.USER
 HOST = 'storage-1@fake'
+API_HOST = 'control-1'
 POOL = f'{HOST}#pool'
 LATEST = '3.71'
 _SERVICE = service_conf.ServiceSettings(service_down_time=in_process.DOWN_AFTER)
@@ -128,22 +134,25 @@ class ApiFixture:
                  control: control_conf.ControlSettings | None = None,
                  nova: nova_conf.NovaSettings | None = None,
                  told: notifications.Notifications | None = None,
-                 **settings: Any) -> None:
-        """Start it.
-
+                 scheduling: scheduler_conf.SchedulerSettings | None = None,
+                 kind: str = database.SQLITE, **settings: Any) -> None:
+        """
         :param rules: an operator's rules, over the defaults
         :param nova: who knows which servers use what; without it everybody may detach anything
-        :param told: hears of what happens to attachments; without it nobody does
+        :param told: hears of what happens to attachments
+        :param scheduling: filters and weighers; default: those of an installation
+        :param kind: of the database
         :param settings: of `blockattach.conf.api.ApiSettings`
         """
         time = clock or clocks.Clock()
+        self._open = contextlib.ExitStack()
         self.control = control or control_conf.ControlSettings()
-        self._databases = database.DatabaseFixture(clock=time)
-        self.database = self._databases.database
+        self.database = self._open.enter_context(database.DatabaseFixture(kind, time)).database
         self.work = in_process.Work()
         self.hold = False
         self.managers = in_process.VolumeClients()
-        scheduler = in_process.Scheduler(self.database, self.managers, self.work, time)
+        self.scheduler = scheduler = in_process.Scheduler(
+            self.database, self.managers, self.work, time, scheduling)
         tell = self._telling(told or notifications.Notifications(None, ''))
         self.manager = manager.VolumeManager(
             self.database, HOST, self.control.availability_zone, scheduler, self.work.later, tell)
@@ -154,20 +163,21 @@ class ApiFixture:
                                 self.control.backend_seconds, time)
         attaching = attachments.AttachmentControl(self._parts(named, nova, tell))
         self.services = api_services.ApiServices(
-            database=self.database, policy=_policy(rules or {}), attachments=attaching,
+            database=self.database, policy=self._open.enter_context(_policy(rules or {})),
+            attachments=attaching,
             legacy=legacy.LegacyControl(self.database, attaching),
             reset=reset.ResetControl(self.database, attaching),
             reservations=reservations.ReservationControl(self.database, self.managers,
                                                          in_process.DOWN_AFTER),
-            volumes=volumes.VolumeControl(volume_parts.VolumeParts(
-                self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
-                    self.database, scheduler_conf.SchedulerSettings().filters,
-                    api_settings.check_capabilities, _SERVICE, time), named)),
-            settings=api_settings, check_database=lambda: True, clock=time,
-            default_volume_type=self.control.default_volume_type,
+            logs=log_levels.LogControl(self.database, in_process.ProcessClients(), API_HOST,
+                                       in_process.DOWN_AFTER),
+            volumes=self._volumes(scheduler, api_settings.check_capabilities, named, time),
+            settings=api_settings, default_volume_type=self.control.default_volume_type,
             availability_zone=self.control.availability_zone,
-            service_down_time=in_process.DOWN_AFTER)
-        self._app = app.build_app(self.services, check_answers=True)
+            service_down_time=in_process.DOWN_AFTER, clock=time)
+        self._app = app.build_app(
+            self.services, auth.Entrance(auth.NoAuthentication(self.services.policy.is_admin)),
+            check_answers=True)
         self._personas()
 
     def _personas(self) -> None:
@@ -196,6 +206,13 @@ class ApiFixture:
             rule=detach_rule.DetachRule(nova_client.NovaClient(nova) if nova else None,
                                         detach_rule.RuleSettings(nova is not None), attachment))
 
+    def _volumes(self, scheduler: in_process.Scheduler, check: api_conf.CapabilityCheck,
+                 named: repeats.Repeats, time: clocks.Clock) -> volumes.VolumeControl:
+        return volumes.VolumeControl(volume_parts.VolumeParts(
+            self.database, scheduler, self.managers, self.control, pool_check.PoolCheck(
+                self.database, scheduler_conf.SchedulerSettings().filters, check, _SERVICE, time),
+            named))
+
     def answer(self, request: webob.Request) -> Reply:
         """Send a request; then all that waits goes on, unless ``hold`` is set."""
         response = request.get_response(self._app)
@@ -216,7 +233,7 @@ class ApiFixture:
 
     def close(self) -> None:
         """Forget it, with all that is in it."""
-        self._databases.close()
+        self._open.close()
 
     def __enter__(self) -> Self:
         return self
@@ -225,13 +242,15 @@ class ApiFixture:
         self.close()
 
 
-def _policy(rules: Mapping[str, str]) -> enforcer.Enforcer:
+@contextlib.contextmanager
+def _policy(rules: Mapping[str, str]) -> Iterator[enforcer.Enforcer]:
+    """Rules are read anew when their file changes, and so it has to stay."""
     conf = cfg.ConfigOpts()
-    enforcer.register(conf)
+    options.register(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
         # JSON is YAML.
         json.dump(dict(rules), file)
         file.flush()
         conf.set_override('policy_file', file.name, 'oslo_policy')
-        return enforcer.Enforcer(conf)
+        yield enforcer.Enforcer(conf)

@@ -7,6 +7,7 @@ from blockattach import errors
 from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.db import pools
+from blockattach.db import qos_specs
 from blockattach.db import volume_queries
 from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
@@ -66,6 +67,13 @@ def encrypted_type(db: engine.Database) -> records.VolumeType:
     made = volume_type(db)
     volume_type_encryptions.create(db, made.id, 'luks', 'back-end')
     return volume_types.get(db, made.id)
+
+
+def qos(db: engine.Database, consumer: str = 'front-end',
+        specs: Mapping[str, str | None] | None = None) -> records.QosSpecs:
+    """New QoS specs."""
+    return qos_specs.create(db, f'qos-{_new_name()}', consumer,
+                            {'total_iops_sec': '500'} if specs is None else specs)
 
 
 def volume(db: engine.Database, multiattach: bool = False, size_gb: int = 1,

@@ -47,8 +47,10 @@ class NovaStandIn:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.answer: Reply | None = None
+        self.sees_all = True
+        """Whether whoever asks may see the servers of all projects."""
         self._used: dict[str, str] = {}
-        self._servers: dict[str, str] = {}
+        self._servers: dict[str, dict[str, Any]] = {}
         self._awake = threading.Event()
         self._awake.set()
         self._server = server.ThreadingHTTPServer((_ADDRESS, 0), _handler(self))
@@ -65,9 +67,19 @@ class NovaStandIn:
         self._used[f'{_VERSION}/servers/{server_id}/os-volume_attachments/{volume_id}'] = (
             attachment_id)
 
-    def run(self, server_id: str, name: str) -> None:
-        """Let there be a server."""
-        self._servers[server_id] = name
+    def run(self, server_id: str, name: str, **shown: Any) -> None:
+        """Let there be a server.
+
+        :param shown: what else is told of it, by Nova's own keys
+        """
+        self._servers[server_id] = {'id': server_id, 'name': name, 'status': 'ACTIVE',
+                                    'OS-EXT-STS:task_state': None, **shown}
+
+    def end(self, server_id: str) -> None:
+        """Let there be a server no more; what it used is forgotten."""
+        del self._servers[server_id]
+        self._used = {path: used_by for path, used_by in self._used.items()
+                      if f'/{server_id}/' not in path}
 
     def publish(self, service_type: str, url: str) -> None:
         """Let the catalog say where another service is."""
@@ -113,23 +125,29 @@ class NovaStandIn:
                 'id': 'v2.1', 'status': 'CURRENT', 'version': _NEWEST, 'min_version': '2.1',
                 'links': [{'rel': 'self', 'href': f'{self.url}/'}]}})
         asked = urllib.parse.urlsplit(path)
+        if asked.path == f'{_VERSION}/servers':
+            if not self.sees_all:
+                return Reply(403, {'forbidden': {'code': 403, 'message': 'Not yours.'}})
+            return Reply(200, {'servers': [{'id': one['id'], 'name': one['name']}
+                                           for one in self._servers.values()]})
         of_servers, _, server_id = asked.path.rpartition('/')
         if of_servers != f'{_VERSION}/servers':
             return Reply(404, _NOT_FOUND)
         if server_id == 'detail':
             wanted = urllib.parse.parse_qs(asked.query).get('name')
             return Reply(200, {'servers': [
-                _server(*known) for known in self._servers.items()
-                if wanted is None or known[1] in wanted]})
+                known for known in self._servers.values()
+                if wanted is None or known['name'] in wanted]})
         if server_id not in self._servers:
             return Reply(404, _NOT_FOUND)
-        return Reply(200, {'server': _server(server_id, self._servers[server_id])})
+        return Reply(200, {'server': self._servers[server_id]})
 
     def _token(self, auth: Mapping[str, Any]) -> Reply:
         """For whoever asks, of the project that he asks for: of the kind that the service takes
         where it has no Keystone."""
-        user_id = auth['identity']['password']['user']['id']
-        project_id = auth['scope']['project']['id']
+        user, project = auth['identity']['password']['user'], auth['scope']['project']
+        user_id = user.get('id') or user['name']
+        project_id = project.get('id') or project['name']
         domain = {'id': 'default', 'name': 'Default'}
         return Reply(201, {'token': {
             'methods': ['password'], 'issued_at': '2026-01-01T00:00:00.000000Z',
@@ -144,10 +162,6 @@ class NovaStandIn:
                     {'id': service_type, 'interface': 'public', 'region': _REGION,
                      'region_id': _REGION, 'url': url}]}
                 for service_type, url in self._published.items()]
-
-
-def _server(server_id: str, name: str) -> dict[str, str]:
-    return {'id': server_id, 'name': name, 'status': 'ACTIVE'}
 
 
 def _handler(stand_in: NovaStandIn) -> type[server.BaseHTTPRequestHandler]:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Self
 
+from blockattach.domain import connection as connections
+
 GOOD = 0x00
 CHECK_CONDITION = 0x02
 RESERVATION_CONFLICT = 0x18
@@ -42,6 +44,16 @@ class Answer:
     key: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capacity:
+    """What READ CAPACITY (16) says. ``unmaps``: the target says that it takes UNMAP (LBPME)."""
+
+    blocks: int
+    block_size: int
+    physical_block_size: int
+    unmaps: bool
+
+
 class _Sense(ctypes.Structure):
     _fields_ = (('error_type', ctypes.c_ubyte), ('key', ctypes.c_int), ('ascq', ctypes.c_int))
 
@@ -53,6 +65,14 @@ class _Task(ctypes.Structure):
                 ('length', ctypes.c_int), ('cdb', ctypes.c_ubyte * 16),
                 ('residual_status', ctypes.c_int), ('residual', ctypes.c_size_t),
                 ('sense', _Sense))
+
+
+class _Capacity(ctypes.Structure):
+    """The beginning of libiscsi's ``struct scsi_readcapacity16``."""
+
+    _fields_ = (('last_block', ctypes.c_uint64), ('block_length', ctypes.c_uint32),
+                ('protection', ctypes.c_uint8 * 3), ('exponent', ctypes.c_uint8),
+                ('unmaps', ctypes.c_uint8))
 
 
 class _Data(ctypes.Structure):
@@ -77,6 +97,7 @@ class Session:
         info = connection_info.get('data', connection_info)
         self._library = _library()
         self._lun = info['target_lun']
+        self._block = _BLOCK
         self._context = self._library.iscsi_create_context(initiator.encode())
         call = self._library
         call.iscsi_set_targetname(self._context, info['target_iqn'].encode())
@@ -105,25 +126,58 @@ class Session:
         :raises Lost: the session is cut
         """
         direction = _TO_HOST if to_host else _TO_TARGET if data else 0
-        task = self._library.scsi_create_task(
-            len(cdb), (ctypes.c_ubyte * len(cdb)).from_buffer_copy(cdb), direction,
-            to_host or len(data))
-        sent = _Data(len(data), data) if direction == _TO_TARGET else None
-        done = self._library.iscsi_scsi_command_sync(
-            self._context, self._lun, task, ctypes.byref(sent) if sent else None)
-        if not done:
-            raise Lost(self._said())
-        answer = Answer(done.contents.status, done.contents.sense.key)
-        self._library.scsi_free_scsi_task(done)
-        if answer.status not in (GOOD, CHECK_CONDITION, RESERVATION_CONFLICT):
-            raise Lost(f'status {answer.status:#x}: {self._said()}')
-        return answer
+        return self._run(self._task(cdb, direction, to_host or len(data)),
+                         _Data(len(data), data) if direction == _TO_TARGET else None)
+
+    def read(self, block: int, count: int) -> bytes:
+        """READ (10) of whole blocks, of the size that `capacity` was told, or usual ones.
+
+        :raises Lost: the session is cut, or the target does not give them
+        """
+        size = count * self._block
+        found = ctypes.create_string_buffer(size)
+        task = self._task(bytes((0x28, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2)
+                          + b'\0', _TO_HOST, size)
+        self._library.scsi_task_add_data_in_buffer(task, size, found)
+        answer = self._run(task, None)
+        if answer.status != GOOD:
+            raise Lost(f'cannot read block {block}: {answer}')
+        return found.raw
 
     def write(self, block: int, data: bytes) -> Answer:
-        """WRITE (10) of whole blocks."""
-        count = len(data) // _BLOCK
+        """WRITE (10) of whole blocks, of the size that `capacity` was told, or usual ones."""
+        count = len(data) // self._block
         return self.send(bytes((0x2a, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2) + b'\0',
                          data)
+
+    def unmap(self, block: int, count: int) -> Answer:
+        """UNMAP of one range of blocks."""
+        ranges = block.to_bytes(8) + count.to_bytes(4) + bytes(4)
+        data = (len(ranges) + 6).to_bytes(2) + len(ranges).to_bytes(2) + bytes(4) + ranges
+        return self.send(bytes((0x42,)) + bytes(6) + len(data).to_bytes(2) + b'\0', data)
+
+    def flush(self) -> Answer:
+        """SYNCHRONIZE CACHE (10) of everything."""
+        return self.send(bytes((0x35,)) + bytes(9))
+
+    def capacity(self) -> Capacity:
+        """READ CAPACITY (16).
+
+        :raises Lost: there is no answer
+        """
+        task = self._library.iscsi_readcapacity16_sync(self._context, self._lun)
+        if not task:
+            raise Lost(self._said())
+        try:
+            told = self._library.scsi_datain_unmarshall(task)
+            if not told:
+                raise Lost(f'no capacity: {self._said()}')
+            said = told.contents
+            self._block = said.block_length
+            return Capacity(said.last_block + 1, said.block_length,
+                            said.block_length << said.exponent, bool(said.unmaps))
+        finally:
+            self._library.scsi_free_scsi_task(task)
 
     def register(self, key: int, survives_power_loss: bool = False) -> Answer:
         """PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY; key 0 takes it back."""
@@ -159,9 +213,38 @@ class Session:
         answer = self.send(cdb, parameters)
         return self.send(cdb, parameters) if answer.key == 0x06 else answer
 
+    def _task(self, cdb: bytes, direction: int, length: int) -> Any:
+        return self._library.scsi_create_task(
+            len(cdb), (ctypes.c_ubyte * len(cdb)).from_buffer_copy(cdb), direction, length)
+
+    def _run(self, task: Any, sent: _Data | None) -> Answer:
+        done = self._library.iscsi_scsi_command_sync(
+            self._context, self._lun, task, ctypes.byref(sent) if sent else None)
+        if not done:
+            raise Lost(self._said())
+        answer = Answer(done.contents.status, done.contents.sense.key)
+        self._library.scsi_free_scsi_task(done)
+        if answer.status not in (GOOD, CHECK_CONDITION, RESERVATION_CONFLICT):
+            raise Lost(f'status {answer.status:#x}: {self._said()}')
+        return answer
+
     def _said(self) -> str:
         said = self._library.iscsi_get_error(self._context)
         return (said or b'').decode(errors='replace')
+
+
+class KitScsi:
+    """`Session` as `blockattach.conformance.scsi.Commander` wants it."""
+
+    def __init__(self, timeout: int = 10) -> None:
+        self._timeout = timeout
+
+    def log_in(self, connection: connections.Connection, initiator: str,
+               credential: connections.Credential) -> Session:
+        """Log in and stay."""
+        return Session(initiator, connection.to_dict() | {
+            'auth_username': credential.username, 'auth_password': credential.password},
+            timeout=self._timeout)
 
 
 def _library() -> Any:
@@ -173,6 +256,8 @@ def _library() -> Any:
     library.iscsi_get_error.restype = ctypes.c_char_p
     library.scsi_create_task.restype = ctypes.c_void_p
     library.iscsi_scsi_command_sync.restype = ctypes.POINTER(_Task)
+    library.iscsi_readcapacity16_sync.restype = ctypes.POINTER(_Task)
+    library.scsi_datain_unmarshall.restype = ctypes.POINTER(_Capacity)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     for name, arguments in {
         'iscsi_create_context': (text,),
@@ -189,6 +274,9 @@ def _library() -> Any:
         'iscsi_destroy_context': (pointer,),
         'scsi_create_task': (number, pointer, number, number),
         'iscsi_scsi_command_sync': (pointer, number, pointer, pointer),
+        'iscsi_readcapacity16_sync': (pointer, number),
+        'scsi_datain_unmarshall': (ctypes.POINTER(_Task),),
+        'scsi_task_add_data_in_buffer': (pointer, number, pointer),
         'scsi_free_scsi_task': (ctypes.POINTER(_Task),),
     }.items():
         with contextlib.suppress(AttributeError):

@@ -15,16 +15,20 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
+import sys
 import tempfile
 import urllib.parse
 import uuid
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 from typing import ClassVar
 from typing import Self
 
 from blockattach import clock as clocks
+from blockattach.testing import certificates
 
 LOOPBACK = '127.0.0.1'
 SECONDS_TO_START = 120.0
@@ -49,13 +53,18 @@ class Server(abc.ABC):
     programs: ClassVar[tuple[str, ...]]
     """What must be on the machine; the first one is the server."""
 
-    def __init__(self, port: int | None = None, clock: clocks.Clock | None = None) -> None:
+    def __init__(self, port: int | None = None, clock: clocks.Clock | None = None,
+                 authority: certificates.Authority | None = None,
+                 environment: Mapping[str, str] | None = None) -> None:
         """Prepare its data.
 
         :param port: where it listens; by default a free one
+        :param authority: with it the server speaks TLS only, by a certificate of this authority's
+        :param environment: variables that all of its processes get besides what they need
         :raises CannotStart: a program is missing, or its data cannot be made
         """
         self._clock = clock or clocks.Clock()
+        self._given = dict(environment or {})
         self._program = {name: _found(name) for name in self.programs}
         self.port = port or free_port()
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f'blockattach-{self.name}-'))
@@ -63,6 +72,7 @@ class Server(abc.ABC):
         self._account = self.account if os.geteuid() == 0 else None
         self.log = self.directory / 'server.log'
         self.log.touch()
+        self._tls = authority.issue(self.directory, 'server') if authority else None
         try:
             self._own(self.directory)
             self._prepare()
@@ -88,7 +98,14 @@ class Server(abc.ABC):
         """Whether it serves by now."""
 
     def _environment(self) -> dict[str, str]:
-        return {'PATH': os.environ['PATH'], 'HOME': str(self.directory), 'LC_ALL': 'C'}
+        return {'PATH': os.environ['PATH'], 'HOME': str(self.directory), 'LC_ALL': 'C',
+                **self._given}
+
+    @property
+    def pid(self) -> int:
+        """The process that was started; others may belong to it."""
+        assert self._process is not None
+        return self._process.pid
 
     def start(self) -> None:
         """Start it and wait until it serves.
@@ -185,7 +202,8 @@ class MariaDB(Server):
 
     @property
     def url(self) -> str:
-        return f'mysql+pymysql://root@{LOOPBACK}:{self.port}/'
+        secured = f'?ssl_ca={self._tls.authority}' if self._tls else ''
+        return f'mysql+pymysql://root@{LOOPBACK}:{self.port}/{secured}'
 
     def _prepare(self) -> None:
         self._run([self._program['mariadb-install-db'], '--no-defaults',
@@ -196,11 +214,17 @@ class MariaDB(Server):
         return [self._program['mariadbd'], '--no-defaults',
                 f'--datadir={self.directory / "data"}', f'--socket={self.directory / "socket"}',
                 f'--pid-file={self.directory / "pid"}', f'--bind-address={LOOPBACK}',
-                f'--port={self.port}', '--max-connections=500']
+                f'--port={self.port}', '--max-connections=500', *self._secured()]
+
+    def _secured(self) -> list[str]:
+        if self._tls is None:
+            return []
+        return [f'--ssl-cert={self._tls.cert}', f'--ssl-key={self._tls.key}',
+                '--require-secure-transport=ON']
 
     def _answers(self) -> bool:
         # The server speaks first.
-        return bool(_heard(self.port, b''))
+        return bool(heard(self.port, b''))
 
 
 class PostgreSQL(Server):
@@ -212,49 +236,77 @@ class PostgreSQL(Server):
 
     @property
     def url(self) -> str:
-        return f'postgresql+psycopg2://postgres@{LOOPBACK}:{self.port}/postgres'
+        secured = (f'?sslmode=verify-full&sslrootcert={self._tls.authority}' if self._tls
+                   else '')
+        return f'postgresql+psycopg2://postgres@{LOOPBACK}:{self.port}/postgres{secured}'
 
     def _prepare(self) -> None:
         self._run([self._program['initdb'], '-D', str(self.directory / 'data'), '-U', 'postgres',
                    '--auth=trust', '--encoding=UTF8', '--no-locale'])
+        if self._tls:
+            (self.directory / 'data' / 'pg_hba.conf').write_text(
+                f'hostssl all all {LOOPBACK}/32 trust\n', 'utf-8')
 
     def _command(self) -> list[str]:
         return [self._program['postgres'], '-D', str(self.directory / 'data'), '-p',
                 str(self.port), '-c', f'listen_addresses={LOOPBACK}', '-c',
-                f'unix_socket_directories={self.directory}', '-c', 'max_connections=300']
+                f'unix_socket_directories={self.directory}', '-c', 'max_connections=300',
+                *self._secured()]
+
+    def _secured(self) -> list[str]:
+        if self._tls is None:
+            return []
+        return ['-c', 'ssl=on', '-c', f'ssl_cert_file={self._tls.cert}', '-c',
+                f'ssl_key_file={self._tls.key}']
 
     def stop(self) -> None:
         """End it at once but cleanly: a SIGTERM would wait for its clients."""
         self._end(signal.SIGINT)
 
+    def kill(self) -> None:
+        """End it at once, as a crash: by SIGKILL its backends, which are in no group of ours,
+        would go on for a moment and keep the next start from the data.
+        """
+        self._end(signal.SIGQUIT)
+
     def _answers(self) -> bool:
         # A start-up packet of protocol 3.0 without a user: refused by "E" once it serves at all.
         # While it starts it refuses too, with the condition cannot_connect_now (57P03).
-        reply = _heard(self.port, b'\x00\x00\x00\x13\x00\x03\x00\x00user\x00none\x00\x00')
+        reply = heard(self.port, b'\x00\x00\x00\x13\x00\x03\x00\x00user\x00none\x00\x00')
         return reply[:1] in (b'E', b'R') and b'57P03' not in reply
 
 
 class RabbitMQ(Server):
-    """RabbitMQ without management; the account is guest with the password guest."""
+    """RabbitMQ without management; the account is guest. A subclass may have another password."""
 
     name = 'rabbitmq'
     account = 'rabbitmq'
     programs = ('rabbitmq-server', 'epmd')
+    password: ClassVar[str] = 'guest'
 
     def _prepare(self) -> None:
         self._node = f'blockattach-{uuid.uuid4().hex[:8]}@localhost'
         self._ports = [free_port(), free_port()]
         self._epmd: subprocess.Popen[bytes] | None = None
         config = self.directory / 'rabbitmq.conf'
-        config.write_text(f'listeners.tcp.1 = {LOOPBACK}:{self.port}\n'
+        config.write_text(f'{self._listeners()}\n'
                           'disk_free_limit.absolute = 50MB\n'
+                          f'default_pass = {self.password}\n'
                           'log.console = true\nlog.file = false\n', 'utf-8')
         (self.directory / 'enabled_plugins').write_text('[].\n', 'utf-8')
         self._own(self.directory)
 
+    def _listeners(self) -> str:
+        if self._tls is None:
+            return f'listeners.tcp.1 = {LOOPBACK}:{self.port}'
+        return (f'listeners.tcp = none\nlisteners.ssl.1 = {LOOPBACK}:{self.port}\n'
+                f'ssl_options.cacertfile = {self._tls.authority}\n'
+                f'ssl_options.certfile = {self._tls.cert}\n'
+                f'ssl_options.keyfile = {self._tls.key}')
+
     @property
     def url(self) -> str:
-        return f'rabbit://guest:guest@{LOOPBACK}:{self.port}/'
+        return f'rabbit://guest:{self.password}@{LOOPBACK}:{self.port}/'
 
     def _environment(self) -> dict[str, str]:
         where = self.directory
@@ -282,7 +334,7 @@ class RabbitMQ(Server):
         return ['/usr/lib/rabbitmq/bin/rabbitmq-server']
 
     def _answers(self) -> bool:
-        return _heard(self.port, b'AMQP\x00\x00\x09\x01').startswith(b'\x01')
+        return heard(self.port, b'AMQP\x00\x00\x09\x01', self._tls).startswith(b'\x01')
 
     def _end(self, number: signal.Signals) -> None:
         super()._end(number)
@@ -338,10 +390,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _heard(port: int, said: bytes) -> bytes:
+def heard(port: int, said: bytes, secured: certificates.Issued | None = None) -> bytes:
     """What a server answers first; empty: nothing, or nobody is there."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=2) as connection:
+        with contextlib.ExitStack() as open_sockets:
+            connection = open_sockets.enter_context(
+                socket.create_connection((LOOPBACK, port), timeout=2))
+            if secured is not None:
+                context = ssl.create_default_context(cafile=secured.authority)
+                connection = open_sockets.enter_context(
+                    context.wrap_socket(connection, server_hostname=LOOPBACK))
             connection.sendall(said)
             return connection.recv(256)
     except OSError:
@@ -349,11 +407,12 @@ def _heard(port: int, said: bytes) -> bytes:
 
 
 def _found(program: str) -> str:
-    """Where a program is; Debian keeps some outside of everybody's path.
+    """Where a program is: beside Python, or in the path, or where Debian hides some.
 
     :raises CannotStart: it is not on this machine
     """
-    folders = [os.environ.get('PATH', ''), '/usr/local/sbin', '/usr/sbin', '/sbin',
+    folders = [os.path.dirname(sys.executable), os.environ.get('PATH', ''),
+               '/usr/local/sbin', '/usr/sbin', '/sbin',
                *map(str, sorted(pathlib.Path('/usr/lib/postgresql').glob('*/bin'), reverse=True))]
     found = shutil.which(program, path=os.pathsep.join(folders))
     if found is None:

@@ -20,8 +20,8 @@ from typing import IO
 import blockattach
 from blockattach.drivers.targets import tgtd
 
-START_SECONDS = 30.0
-STOP_SECONDS = 30.0
+START_SECONDS = 120.0
+STOP_SECONDS = 120.0
 
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
 _ADDRESS = '127.0.0.1'
@@ -119,7 +119,7 @@ class Stack:
             return
         late = self.running() and self._end(signal.SIGTERM) is None
         if self._process.returncode != 0 and self._backend == 'file':
-            tgtd.Tgtd(self.state_dir, _ADDRESS, 0).stop()
+            tgtd.Tgtd(self.state_dir, (_ADDRESS,), 0).stop()
         self._process = None
         if late:
             raise TimeoutError(f'blockattach-all did not stop within {STOP_SECONDS:.0f} s')

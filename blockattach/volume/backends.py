@@ -1,20 +1,48 @@
 """A backend as the keeper uses it: volumes by their records instead of by the drivers' values."""
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import failpoints
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.drivers import base
 from blockattach.drivers import capabilities
 from blockattach.drivers import loading
+from blockattach.telemetry import acts
+
+# What every consumer takes a disk to have unless it is told.
+_USUAL_BLOCK = 512
 
 
 class KeptBackend:
     """One store and one target, joined."""
 
-    def __init__(self, backend: loading.Backend) -> None:
+    def __init__(self, backend: loading.Backend,
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param telemetry: what is told of each verb of a driver
+        """
         self.name = backend.name
-        self.store = backend.store
-        self.target = backend.target
-        self.pools = backend.pools
+        self.telemetry = telemetry or acts.Telemetry()
+        self.store: base.VolumeStore = _watched(
+            base.VolumeStore, backend.store, self.telemetry, backend.name, 'store')
+        self.target: base.ExportTarget = _watched(
+            base.ExportTarget, backend.target, self.telemetry, backend.name, 'target')
+        self._pools = backend.pools
+        self._tells_discard = (backend.settings.report_discard_supported
+                               and isinstance(backend.store, capabilities.Discard))
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        """The pools, with what they offer now; raises as `base.VolumeStore.pools`."""
+        with self.telemetry.backend(self.name, 'store', 'pools'):
+            failpoints.point('backend.store.pools.before')
+            found = self._pools()
+            failpoints.point('backend.store.pools.after')
+            return found
 
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; raises as `base.VolumeStore.create`."""
@@ -30,6 +58,18 @@ class KeptBackend:
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
 
+    def for_consumer(self, made: connection.Connection, export: connection.Export,
+                     volume: records.Volume) -> connection.Connection:
+        """What the target has told of a grant, with what the consumer must know besides."""
+        target, sizes = self.target, None
+        discard = (self._tells_discard and isinstance(target, capabilities.Unmap)
+                   and target.unmaps(export.device))
+        if isinstance(target, capabilities.NativeBlocks):
+            sizes = target.block_sizes(export.device)
+            if sizes.logical == _USUAL_BLOCK:
+                sizes = None
+        return dataclasses.replace(made, discard=discard, block_sizes=sizes, limits=volume.limits)
+
     def host_reservation(self, volume_id: str,
                          initiator: str) -> reservation.HostReservation | None:
         """What an initiator holds of a volume; None where the target cannot tell."""
@@ -43,3 +83,27 @@ def _stored(volume: records.Volume) -> base.StoredVolume:
     """A volume is called on its backend as Cinder calls it."""
     return base.StoredVolume(volume.id, f'volume-{volume.id}', volume.size_gb,
                              (volume.pool or '').partition('#')[2])
+
+
+def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
+             part: str) -> Any:
+    """The same driver, with the same capabilities, each of whose verbs is told of."""
+    verbs = {name for name in vars(contract) if not name.startswith('_')}
+    for name in capabilities.declared(driver):
+        verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])
+                     if not verb.startswith('_'))
+
+    def watch(verb: str) -> Callable[..., Any]:
+        act = getattr(driver, verb)
+        before, after = f'backend.{part}.{verb}.before', f'backend.{part}.{verb}.after'
+
+        @functools.wraps(act)
+        def told(_self: object, *arguments: Any, **more: Any) -> Any:
+            with telemetry.backend(backend, part, verb):
+                failpoints.point(before)
+                answer = act(*arguments, **more)
+                failpoints.point(after)
+                return answer
+        return told
+
+    return type(type(driver).__name__, (contract,), {verb: watch(verb) for verb in verbs})()

@@ -1,5 +1,8 @@
 """What other processes may ask of a volume service: three lines a method."""
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 from blockattach import context
 from blockattach.rpc import volume as volume_rpc
@@ -29,8 +32,9 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
 
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
-        """Remove a volume."""
-        self._later(self._keeper.delete, ctxt, volume_id, generation)
+        """Remove a volume, unless somebody does already."""
+        if self._own(volume_id, generation):
+            self._later(self._keeper.delete, ctxt, volume_id, generation)
 
     def connect(self, ctxt: context.RequestContext, attachment_id: str,
                 generation: int) -> None:
@@ -41,6 +45,18 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
                    generation: int) -> None:
         """Shut an attachment's host out."""
         self._attachments.disconnect(ctxt, attachment_id, generation)
+
+    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+               attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """Let an attachment's host in; what is in its row then."""
+        row = self._attachments.let_in(ctxt, volume_id, initiator, attachment_id, generation)
+        assert row.attached_at is not None
+        return {'connection': row.connection, 'at': row.attached_at.isoformat()}
+
+    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                 attachment_id: str, generation: int) -> None:
+        """Shut an attachment's host out."""
+        self._attachments.shut_out(ctxt, volume_id, initiators, attachment_id, generation)
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:

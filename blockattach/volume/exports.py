@@ -1,5 +1,8 @@
 """Who is let in to the volumes of one backend: one act, which may be repeated at any time."""
 import contextlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 
 from oslo_log import log as oslo_log
 
@@ -7,63 +10,142 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
 from blockattach.db import grants
+from blockattach.db import pair_wishes
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.volume import backends
 from blockattach.volume import locks
+from blockattach.volume import turns
 
 LOG = oslo_log.getLogger(__name__)
+
+Expect = Callable[[Sequence[records.Attachment]], None]
+
+# Whoever was overtaken so often leaves the pair to the next comparison.
+_TRIES = 3
 
 
 class Exports:
     """Brings the target to what the rows want, pair by pair."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend) -> None:
+    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
+                 turns: turns.Turns) -> None:
+        self._turns = turns
         self._database = database
         self._backend = backend
-        self._locks = locks.SharedLocks()
+        self._locks = locks.SharedLocks(turns.waiting)
+
+    def locked(self) -> list[str]:
+        """The volumes that somebody works on now."""
+        return self._locks.names()
 
     def alone(self, volume_id: str) -> contextlib.AbstractContextManager[None]:
         """While what concerns a volume as a whole is done; nobody is let in or shut out then."""
         return self._locks.alone(volume_id)
 
-    def align(self, volume: records.Volume, initiator: str) -> connection.Connection | None:
+    def align(self, turn: turns.Turn, initiator: str,
+              expect: Expect | None = None,
+              also: str | None = None) -> connection.Connection | None:
         """Bring one initiator to what all its live rows on the volume want; None: shut out.
 
-        The caller holds the pair's lock.
+        The caller holds the pair's lock, and the turn is the pair's.
 
+        :param expect: told the pair's rows before anything is done; what it raises ends it
+        :param also: a row that shall be let in, though it does not say so yet
         :raises BackendRefused: the target is as it was
         :raises BackendUncertain: also for whatever nobody foresaw
         """
-        try:
-            with self._locks.shared(volume.id):
-                wanted = grants.wanted(self._database, volume.id, initiator)
-                if wanted:
-                    return self._backend.target.grant(self._backend.export_of(volume), wanted[0])
-                self._backend.target.revoke(volume.id, initiator)
-                return None
-        except errors.BackendError:
-            raise
-        except Exception as exc:
-            LOG.exception('Cannot tell how far the backend came%s', _fields(volume, initiator))
-            raise errors.BackendUncertain(reason=str(exc)) from exc
+        with self._locks.shared(turn.volume_id):
+            with _uncertain(turn, initiator):
+                found = self._wishes(turn, initiator, also)
+            if expect is not None:
+                expect(found.rows)
+            with _uncertain(turn, initiator):
+                return self._act(turn, initiator, found)
 
-    def put_right(self, volume: records.Volume, initiator: str) -> None:
-        """The same where nobody waits for it, so it never fails: what it cannot do, the next
-        comparison of target and rows does.
+    def _wishes(self, turn: turns.Turn, initiator: str, also: str | None) -> pair_wishes.Wishes:
+        """A turn without a lease begins when nobody else has one.
+
+        Its intent is in the row already, and whoever takes a lease looks for intents afterwards:
+        at least one of the two sees the other.
+        """
+        def look() -> pair_wishes.Wishes | None:
+            found = pair_wishes.get(self._database, turn.volume_id, initiator, also)
+            return found if turn.lease is not None or found.leased_by is None else None
+
+        return self._turns.wait(look, turn.until, turn.volume_id)
+
+    def _act(self, turn: turns.Turn, initiator: str,
+             found: pair_wishes.Wishes) -> connection.Connection | None:
+        telemetry = self._backend.telemetry
+        if found.volume is not None and found.grant is not None:
+            with telemetry.attaching('export'):
+                export = self._backend.export_of(found.volume)
+            turn.check()
+            with telemetry.attaching('grant'), self._overtaken(turn, initiator):
+                made = self._backend.target.grant(export, found.grant)
+            return self._backend.for_consumer(made, export, found.volume)
+        turn.check()
+        with telemetry.detaching('revoke'), self._overtaken(turn, initiator):
+            self._backend.target.revoke(turn.volume_id, initiator)
+        return None
+
+    @contextlib.contextmanager
+    def _overtaken(self, turn: turns.Turn, initiator: str) -> Iterator[None]:
+        """Who fails after his turn may have hit what others have done meanwhile: it is put right.
+
+        Who does not fail finds it out when he records what he did.
         """
         try:
-            self.align(volume, initiator)
+            yield
+        except Exception:
+            if turn.is_late():
+                self.put_right(turn, initiator)
+            raise
+
+    def put_right(self, turn: turns.Turn, initiator: str, also: str | None = None) -> bool:
+        """The same where nothing is recorded afterwards: who was overtaken meanwhile does it
+        again. It never fails: what it cannot do, the next comparison of target and rows does. A
+        turn that was lost is had again first.
+
+        :returns: whether it was done
+        """
+        try:
+            for _ in range(_TRIES):
+                with _uncertain(turn, initiator):
+                    turn.regain()
+                self.align(turn, initiator, also=also)
+                if not turn.is_late():
+                    return True
+            LOG.warning('Cannot put a grant right in time; it is tried again%s',
+                        _fields(turn, initiator))
         except errors.BackendError:
             LOG.warning('Cannot put a grant right; it is tried again%s',
-                        _fields(volume, initiator), exc_info=True)
+                        _fields(turn, initiator), exc_info=True)
+        return False
 
-    def unexport_unused(self, volume_id: str) -> None:
-        """Offer a volume no longer, unless somebody shall be let in."""
-        with self.alone(volume_id):
-            if not grants.wanted(self._database, volume_id):
-                self._backend.target.unexport(volume_id)
+    def unexport_unused(self, volume_id: str) -> bool:
+        """Offer a volume no longer, unless somebody shall be let in; whether it was done."""
+        with self.alone(volume_id), self._turns.whole(volume_id, wait=False) as free:
+            if not free or grants.wanted(self._database, volume_id):
+                return False
+            self._backend.target.unexport(volume_id)
+            return True
 
 
-def _fields(volume: records.Volume, initiator: str) -> log.Fields:
-    return log.fields(volume_id=volume.id, initiator=initiator)
+@contextlib.contextmanager
+def _uncertain(turn: turns.Turn, initiator: str) -> Iterator[None]:
+    """Whatever a backend does not say itself tells nothing of how far it came."""
+    try:
+        yield
+    except errors.BackendError:
+        raise
+    except errors.DatabaseUnavailable as exc:
+        raise errors.BackendUncertain(reason=str(exc)) from exc
+    except Exception as exc:
+        LOG.exception('Cannot tell how far the backend came%s', _fields(turn, initiator))
+        raise errors.BackendUncertain(reason=str(exc)) from exc
+
+
+def _fields(turn: turns.Turn, initiator: str) -> log.Fields:
+    return log.fields(volume_id=turn.volume_id, initiator=initiator)

@@ -8,25 +8,35 @@ import contextlib
 import threading
 from collections.abc import Hashable
 from collections.abc import Iterator
+from typing import Any
+
+from blockattach.telemetry import threads
 
 
 class NamedLocks:
     """A lock per name; a name costs nothing once nobody holds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: threads.Threads | None = None) -> None:
+        self._waiting = waiting or threads.Threads()
         self._guard = threading.Lock()
-        self._locks: dict[Hashable, tuple[threading.Lock, int]] = {}
+        self._locks: dict[Hashable, tuple[contextlib.AbstractContextManager[Any], int]] = {}
 
     def held(self, name: Hashable) -> bool:
         """Whether anybody holds the lock of a name now, or waits for it."""
         with self._guard:
             return name in self._locks
 
+    def names(self) -> list[str]:
+        """All that somebody holds now, or waits for."""
+        with self._guard:
+            return [_shown(name) for name in self._locks]
+
     @contextlib.contextmanager
     def holding(self, name: Hashable) -> Iterator[None]:
         """Hold the lock of one name."""
         with self._guard:
-            lock, users = self._locks.get(name, (threading.Lock(), 0))
+            lock, users = self._locks.get(name, (None, 0))
+            lock = lock or self._waiting.lock()
             self._locks[name] = (lock, users + 1)
         try:
             with lock:
@@ -43,10 +53,16 @@ class NamedLocks:
 class SharedLocks:
     """A lock per name that many hold together, or one holds alone; a free one costs nothing."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, waiting: threads.Threads | None = None) -> None:
+        self._changed = (waiting or threads.Threads()).condition()
         self._sharing: dict[Hashable, int] = {}
         self._alone: set[Hashable] = set()
+
+    def names(self) -> list[str]:
+        """All that are held now, and how."""
+        with self._changed:
+            return [*(f'{_shown(name)} alone' for name in self._alone),
+                    *(f'{_shown(name)} by {users}' for name, users in self._sharing.items())]
 
     @contextlib.contextmanager
     def shared(self, name: Hashable) -> Iterator[None]:
@@ -76,3 +92,7 @@ class SharedLocks:
             with self._changed:
                 self._alone.remove(name)
                 self._changed.notify_all()
+
+
+def _shown(name: Hashable) -> str:
+    return ' '.join(map(str, name)) if isinstance(name, tuple) else str(name)

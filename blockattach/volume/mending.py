@@ -1,35 +1,93 @@
 """Many small repairs side by side; one that fails is said and comes again on the next pass."""
+import datetime
+import threading
 from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent import futures
-from typing import Any
+from typing import NamedTuple
 
 from oslo_log import log as oslo_log
 
+from blockattach import clock as clocks
 from blockattach import errors
+from blockattach import metrics
+from blockattach.domain import records
+from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
+MENDED, OVERTAKEN = 'done', 'somebody else went on with it first'
+
+
+class Case(NamedTuple):
+    """Something that is not as it should be.
+
+    ``said`` is what differs, ``remedy`` what ``act`` does about it; each in a few words. An act
+    that returns False has left it to whoever is at work there.
+    """
+
+    drift: metrics.Drift
+    said: str
+    remedy: str
+    act: Callable[[], bool | None]
+    volume_id: str
+    attachment_id: str | None = None
+    initiator: str | None = None
+
 
 class Menders:
-    """A few threads for repairs."""
+    """A few threads for repairs, and what they have put right since the process began."""
 
-    def __init__(self, threads: int) -> None:
-        self._pool = futures.ThreadPoolExecutor(threads, thread_name_prefix='mender')
+    def __init__(self, pool: futures.Executor, telemetry: acts.Telemetry | None = None,
+                 clock: clocks.Clock | None = None,
+                 volumes: futures.Executor | None = None) -> None:
+        """
+        :param volumes: threads for making and removing volumes, which may take minutes: nothing
+            else waits for them. None: the same ones
+        """
+        self._volumes = volumes or pool
+        self._telemetry = telemetry or acts.Telemetry()
+        self._pool = pool
+        self._clock = clock or clocks.Clock()
+        self._guard = threading.Lock()
+        self._mended = dict.fromkeys(map(str, metrics.DRIFTS), 0)
+        self._last: tuple[str, datetime.datetime] | None = None
 
-    def each(self, act: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> int:
-        """Do the act for each case; returns how many it was done for."""
-        done = 0
-        for running in [self._pool.submit(act, *case) for case in cases]:
-            try:
-                running.result()
-                done += 1
-            except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
-                LOG.info('Somebody else went on with it first')
-            except Exception:
-                LOG.exception('Cannot put one thing right; it is tried again')
-        return done
+    def each(self, cases: Sequence[Case]) -> list[str]:
+        """Act on each case; how each ended, in a few words: `MENDED` is one of them."""
+        begun = [(case, (self._volumes if case.drift == 'volume' else self._pool).submit(case.act))
+                 for case in cases]
+        for drift in metrics.DRIFTS:
+            self._telemetry.drift(drift, found=sum(case.drift == drift for case in cases))
+        return [self._ended(case, running) for case, running in begun]
+
+    def mend(self, cases: Sequence[Case]) -> int:
+        """The same; returns how many were put right."""
+        return self.each(cases).count(MENDED)
+
+    def told(self) -> records.Reconciled:
+        """What was put right since the process began."""
+        with self._guard:
+            last, at = self._last or (None, None)
+            return records.Reconciled(dict(self._mended), last, at)
 
     def stop(self) -> None:
         """End the threads after what they are doing."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._volumes.shutdown(wait=True, cancel_futures=True)
+
+    def _ended(self, case: Case, running: futures.Future[bool | None]) -> str:
+        try:
+            if running.result() is False:
+                return OVERTAKEN
+        except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
+            LOG.info('Somebody else went on with it first')
+            return OVERTAKEN
+        except Exception as exc:
+            LOG.exception('Cannot put one thing right; it is tried again')
+            return f'cannot: {exc}'
+        self._telemetry.drift(case.drift, mended=1)
+        with self._guard:
+            self._mended[case.drift] += 1
+            self._last = case.drift, self._clock.utcnow()
+        return MENDED

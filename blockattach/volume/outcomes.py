@@ -6,7 +6,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import volume_queries
+from blockattach.db import placing_facts
 from blockattach.db import volumes
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import records
@@ -40,7 +40,7 @@ class VolumeOutcomes:
         try:
             generation = volumes.unclaim(self._database, volume.id, volume.generation,
                                          self._schedule_seconds)
-            request = volume_queries.request(self._database, volume.id)
+            request = placing_facts.request(self._database, volume.id)
             if request.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume.id, generation=generation)
         except (errors.StaleGeneration, errors.VolumeNotFound):

@@ -3,6 +3,8 @@
 Runs in the background at start and then periodically. Everything it does repeats a verb that may
 be repeated at any time; nothing here can do what the ordinary path could not.
 """
+from collections.abc import Callable
+
 from oslo_log import log as oslo_log
 
 from blockattach import context
@@ -22,6 +24,8 @@ LOG = oslo_log.getLogger(__name__)
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
+_REMEDIES = {_Event.CONNECT: 'its host is let in', _Event.DISCONNECT: 'it is ended',
+             _Event.RELEASE: 'it is ended'}
 
 
 class Reconciler:
@@ -30,53 +34,125 @@ class Reconciler:
     def __init__(self, database: engine.Database, keeper: volumes.VolumeKeeper,
                  attachment_keeper: volume_attachments.AttachmentKeeper,
                  outcome: attachment_outcomes.AttachmentOutcomes,
-                 menders: mending.Menders, lease_seconds: float) -> None:
+                 menders: mending.Menders, lease_seconds: float,
+                 settle_seconds: float = 0,
+                 monotonic: Callable[[], float] = lambda: 0.0) -> None:
+        """
+        :param settle_seconds: how long after the start a call may still come on whose account an
+            attachment is being connected; callers send it again to whoever serves next
+        """
         self._database = database
         self._keeper = keeper
         self._attachments = attachment_keeper
         self._outcome = outcome
         self._menders = menders
         self._lease_seconds = lease_seconds
-        self._orphans: tuple[list[records.Volume], list[records.Attachment]] | None = None
+        self._settle_seconds = settle_seconds
+        self._monotonic = monotonic
+        self._orphans: tuple[list[records.Volume], list[records.Attachment]] = [], []
+        self._left: list[records.Attachment] = []
+        self._settled_at = 0.0
+        self._remembered = False
 
-    def remember_orphans(self, owner: str) -> None:
+    def remember_orphans(self, others_live: bool = False) -> None:
         """Note what an earlier life of this service had begun, for the first pass.
 
-        To be called before anything new is taken on: from then on every interrupted row is an
-        orphan, whatever its deadline.
+        To be called before anything new is taken on. Who is alone takes every interrupted row,
+        whatever its deadline; beside others, only what an earlier life of its own was at work on.
 
-        :param owner: the name of this life of the service
+        :param others_live: other processes that serve this backend give signs of life
         """
+        owner = self._keeper.turns.owner
+        self._keeper.turns.sweep()
         self._orphans = (
-            volume_queries.interrupted(self._database, self._keeper.host, owner),
-            attachment_queries.interrupted(self._database, self._keeper.host, everything=True))
+            volume_queries.interrupted(self._database, self._keeper.host, owner, others_live),
+            attachment_queries.interrupted(self._database, self._keeper.host,
+                                           everything=not others_live,
+                                           owner=owner if others_live else None))
+        self._left = attachment_queries.left_behind(self._database, self._keeper.host)
+        self._settled_at = self._monotonic() + self._settle_seconds
 
     def mend(self) -> int:
         """One pass; returns how many rows were gone on with."""
-        found, rows = self._orphans or (
-            volume_queries.interrupted(self._database, self._keeper.host),
-            attachment_queries.interrupted(self._database, self._keeper.host))
-        self._orphans = None
-        mended = self._menders.each(self._finish_volume, [(volume,) for volume in found])
-        return mended + self._menders.each(self._finish_attachment, [(row,) for row in rows])
+        if not self._remembered:
+            self._keeper.remember_rests()
+            self._remembered = True
+        self._keeper.remove_rests()
+        found, rows = self._orphans
+        if rows and self._monotonic() < self._settled_at:
+            self._orphans, rows = ([], rows), []
+        else:
+            self._orphans, rows = ([], []), self._untouched(rows)
+        left, self._left = self._left, []
+        found = found or volume_queries.interrupted(self._database, self._keeper.host)
+        rows = rows or attachment_queries.interrupted(self._database, self._keeper.host)
+        return self._menders.mend(self._cases(found, rows, left))
 
-    def _finish_volume(self, volume: records.Volume) -> None:
-        LOG.warning('Volume was left half done and is gone on with%s', log.fields(
-            volume_id=volume.id, own_status=volume.own_status))
-        act = (self._keeper.create if volume.own_status == volume_lifecycle.OwnStatus.CREATING
-               else self._keeper.delete)
-        act(context.admin_context(), volume.id, volume.generation)
+    def cases(self) -> list[mending.Case]:
+        """Every row whose turn has passed, and what is left of volumes that are gone.
 
-    def _finish_attachment(self, row: records.Attachment) -> None:
+        For whoever comes by beside those who serve the backend; nothing is changed.
+        """
+        host = self._keeper.host
+        return self._cases(volume_queries.interrupted(self._database, host),
+                           attachment_queries.interrupted(self._database, host),
+                           attachment_queries.left_behind(self._database, host))
+
+    def _cases(self, found: list[records.Volume], rows: list[records.Attachment],
+               left: list[records.Attachment]) -> list[mending.Case]:
+        gone = {row.id for row in left}
+        return [*map(self._volume, found), *map(self._left_behind, left),
+                *(self._attachment(row) for row in rows if row.id not in gone)]
+
+    def _untouched(self, rows: list[records.Attachment]) -> list[records.Attachment]:
+        """Those that nobody has moved since they were read."""
+        if not rows:
+            return rows
+        now = {row.id: row.generation for row in attachment_queries.interrupted(
+            self._database, self._keeper.host, everything=True)}
+        return [row for row in rows if now.get(row.id) == row.generation]
+
+    def _volume(self, volume: records.Volume) -> mending.Case:
+        creating = volume.own_status == volume_lifecycle.OwnStatus.CREATING
+
+        def act() -> None:
+            LOG.warning('Volume was left half done and is gone on with%s', log.fields(
+                volume_id=volume.id, own_status=volume.own_status))
+            finish = self._keeper.create if creating else self._keeper.delete
+            finish(context.admin_context(), volume.id, self._keeper.turns.take_over(volume))
+
+        return mending.Case('volume', f'the volume is {volume.own_status}, and its time is over',
+                            f'its {"making" if creating else "removal"} is gone on with', act,
+                            volume.id)
+
+    def _attachment(self, row: records.Attachment) -> mending.Case:
         """Forward or back: an attachment that nobody can know goes, any other goes on."""
         event = _Event.CONNECT
         if row.state is _State.DISCONNECTING or row.previous_state is None:
             event = _Event.DISCONNECT
+        return self._case(row, event, f'the attachment is {row.state}, and its time is over')
+
+    def _left_behind(self, row: records.Attachment) -> mending.Case:
+        event = _Event.RELEASE if row.state is _State.RESERVED else _Event.DISCONNECT
+        return self._case(row, event, f'the attachment is {row.state}, and its volume is gone')
+
+    def _case(self, row: records.Attachment, event: attachment_lifecycle.Event,
+              said: str) -> mending.Case:
+        return mending.Case('attachment', said, _REMEDIES[event],
+                            lambda: self._finish_attachment(row, event), row.volume_id, row.id,
+                            row.initiator)
+
+    def _finish_attachment(self, row: records.Attachment,
+                           event: attachment_lifecycle.Event) -> bool:
+        if self._attachments.is_at_work(row):
+            return False
         LOG.warning('Attachment was left half done and is gone on with%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
         caller = context.admin_context()
         generation = self._outcome.taken_on(caller, row, event, self._keeper.host,
                                             self._lease_seconds)
-        act = (self._attachments.connect if event is _Event.CONNECT
-               else self._attachments.disconnect)
-        act(caller, row.id, generation, awaited=False)
+        if event is _Event.CONNECT:
+            self._attachments.connect(caller, row.id, generation, awaited=False)
+        elif event is _Event.DISCONNECT:
+            self._attachments.disconnect(caller, row.id, generation, awaited=False)
+        return True

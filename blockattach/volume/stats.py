@@ -5,13 +5,18 @@ from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import log
+from blockattach import metrics
+from blockattach import units
 from blockattach.db import engine
 from blockattach.db import pools
+from blockattach.domain import pools as domain_pools
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.volume import backends
 
 LOG = oslo_log.getLogger(__name__)
+
+_PROVISIONED = 'provisioned_capacity_gb'
 
 
 class PoolReporter:
@@ -25,14 +30,46 @@ class PoolReporter:
         self._host = host
         self._availability_zone = availability_zone
         self._scheduler = scheduler
+        self._silent = True
+        self._said: dict[str, dict[str, Any]] = {}
 
     def report(self) -> None:
         """Measure and store; a backend that cannot be measured is silent and counts as down."""
+        self._report(again=False)
+
+    def report_again(self) -> None:
+        """The same after a change of ours: the pools are most probably those of last time."""
+        self._report(again=True)
+
+    def _report(self, again: bool) -> None:
         try:
-            pools.report(self._database, self._host, list(self._measured().items()),
-                         self._availability_zone)
+            measured = self._measured()
+            again = again and measured.keys() == self._said.keys() and all(
+                _PROVISIONED in said for said in measured.values())
+            self._said = measured
+            if not again or not pools.refresh(self._database, measured):
+                pools.report(self._database, self._host, list(measured.items()),
+                             self._availability_zone)
         except Exception:
+            self._silent = True
             LOG.exception('Cannot report the pools%s', log.fields(host=self._host))
+        else:
+            self._silent = False
+
+    def wrong(self) -> str | None:
+        """Why the backend counts as down; None: it does not."""
+        return 'cannot report its pools' if self._silent else None
+
+    def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
+        """Bytes of each pool, as they were measured last."""
+        found: dict[metrics.Metric, dict[tuple[str, ...], float]] = {
+            metrics.POOL_TOTAL: {}, metrics.POOL_FREE: {}, metrics.POOL_PROVISIONED: {}}
+        for name, said in self._said.items():
+            room = domain_pools.measure(said)
+            found[metrics.POOL_TOTAL][name,] = room.total_gb * units.GIB
+            found[metrics.POOL_FREE][name,] = room.free_gb * units.GIB
+            found[metrics.POOL_PROVISIONED][name,] = room.provisioned_gb * units.GIB
+        return found
 
     def announce(self) -> None:
         """Tell every scheduler that this backend has come; what waited for it is placed now."""

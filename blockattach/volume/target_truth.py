@@ -1,5 +1,6 @@
 """Hold a target to the rows: compare what it lets in with what they want, mend each difference."""
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from oslo_log import log as oslo_log
 
@@ -32,27 +33,32 @@ class TargetTruth:
 
     def mend(self) -> int:
         """One pass; returns how many differences were put right."""
+        return self._menders.mend(self.cases())
+
+    def cases(self) -> list[mending.Case]:
+        """Every difference; nothing is changed."""
+        at_work = attachment_queries.at_work(self._database, self._keeper.host)
         offered = self._keeper.backend.target.exports()
-        known = volume_queries.on_host(self._database, self._keeper.host)
+        known = volume_queries.existing_on(
+            self._database, self._keeper.host, [export.volume_id for export in offered])
         actual = [export for export in offered if export.volume_id in known]
         wanted = grants.wanted_on(
             self._database,
             attachment_queries.volumes_in_use(self._database, self._keeper.host))
         found = connection.difference(
             wanted, [grant for export in actual for grant in export.grants])
-        pairs = sorted({(grant.volume_id, grant.initiator) for grant in found.grant}
-                       | {(extra.volume_id, extra.initiator) for extra in found.revoke})
-        for volume_id, initiator in pairs:
-            LOG.warning('Target differs from the attachments and is mended%s', log.fields(
-                volume_id=volume_id, initiator=initiator))
-        mended = self._menders.each(self._attachments.align, pairs)
-        strays = [(export.volume_id,) for export in offered if export.volume_id not in known]
-        mended += self._menders.each(self._unexport, strays)
-        return mended + self._menders.each(self._keeper.exports.unexport_unused,
-                                           self._left_bare(actual, wanted))
+        pairs = {(grant.volume_id, grant.initiator): _MISSING for grant in found.grant}
+        pairs |= {(extra.volume_id, extra.initiator): _SURPLUS for extra in found.revoke}
+        if pairs:
+            # What somebody is at work on, or was a moment ago, is different while he is.
+            at_work |= attachment_queries.at_work(self._database, self._keeper.host)
+        return [*(self._grant(pair, pairs[pair]) for pair in sorted(pairs) if pair not in at_work),
+                *(self._stray(export.volume_id) for export in offered
+                  if export.volume_id not in known and self._is_gone(export.volume_id)),
+                *(self._unused(volume_id) for volume_id in self._left_bare(actual, wanted))]
 
     def _left_bare(self, actual: Iterable[base.ActualExport],
-                   wanted: Iterable[connection.Grant]) -> list[tuple[str]]:
+                   wanted: Iterable[connection.Grant]) -> list[str]:
         """Volumes offered to nobody on two passes in a row, and wanted by nobody.
 
         A grant that is being made looks the same for a moment; what a crash left stays.
@@ -62,12 +68,50 @@ class TargetTruth:
                 if not export.grants and export.volume_id not in in_use}
         twice = bare & self._bare
         self._bare = bare
-        return [(volume_id,) for volume_id in sorted(twice)]
+        return sorted(twice)
 
-    def _unexport(self, volume_id: str) -> None:
-        """Only what is gone: another backend on the same target sees to its own volumes."""
+    def _grant(self, pair: tuple[str, str], differs: '_Differs') -> mending.Case:
+        volume_id, initiator = pair
+
+        def act() -> bool:
+            LOG.warning('Target differs from the attachments and is mended%s', log.fields(
+                volume_id=volume_id, initiator=initiator))
+            return self._attachments.align(volume_id, initiator)
+
+        return mending.Case('grant', differs.said, differs.remedy, act, volume_id,
+                            initiator=initiator)
+
+    def _stray(self, volume_id: str) -> mending.Case:
+        def act() -> None:
+            if self._is_gone(volume_id):
+                LOG.warning('Target offers a volume that is gone%s',
+                            log.fields(volume_id=volume_id))
+                self._keeper.backend.target.unexport(volume_id)
+
+        return mending.Case('stray_export', 'the target offers a volume that is gone',
+                            'it is offered no longer', act, volume_id)
+
+    def _unused(self, volume_id: str) -> mending.Case:
+        return mending.Case(
+            'unused_export', 'the target offers a volume that no attachment wants',
+            'it is offered no longer',
+            lambda: self._keeper.exports.unexport_unused(volume_id), volume_id)
+
+    def _is_gone(self, volume_id: str) -> bool:
+        """Only then: another backend on the same target sees to its own volumes."""
         try:
-            volume_queries.get(self._database, volume_id)
+            volume_queries.get_bare(self._database, volume_id)
         except errors.VolumeNotFound:
-            LOG.warning('Target offers a volume that is gone%s', log.fields(volume_id=volume_id))
-            self._keeper.backend.target.unexport(volume_id)
+            return True
+        return False
+
+
+class _Differs(NamedTuple):
+    said: str
+    remedy: str
+
+
+_MISSING = _Differs('the target does not let the initiator in as its attachments say',
+                    'it is let in')
+_SURPLUS = _Differs('the target lets an initiator in that no attachment wants in',
+                    'it is shut out')

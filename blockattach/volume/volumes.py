@@ -12,6 +12,7 @@ from blockattach.domain import volume_lifecycle
 from blockattach.volume import backends
 from blockattach.volume import exports
 from blockattach.volume import outcomes
+from blockattach.volume import turns
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -22,12 +23,14 @@ class VolumeKeeper:
     """The volumes of one backend, ``host@backend``."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,
-                 outcome: outcomes.VolumeOutcomes) -> None:
+                 outcome: outcomes.VolumeOutcomes, turns: turns.Turns) -> None:
+        self.turns = turns
         self.backend = backend
         self.host = host
         self._database = database
         self._outcome = outcome
-        self.exports = exports.Exports(database, backend)
+        self.exports = exports.Exports(database, backend, turns)
+        self._rests: dict[tuple[str, str | None], records.Volume] = {}
 
     def create(self, caller: context.RequestContext, volume_id: str, generation: int) -> None:
         """Make a volume that this service has taken on. Never raises: it is recorded instead."""
@@ -40,8 +43,22 @@ class VolumeKeeper:
         """Remove a volume that was told to go. Never raises: it is recorded instead."""
         with self.exports.alone(volume_id):
             volume = self._current(volume_id, generation, _Own.DELETING)
-            if volume is not None:
-                self._delete(caller, volume)
+            if volume is None:
+                return
+            with self.turns.whole(volume_id) as free:
+                if free:
+                    self._delete(caller, volume)
+
+    def remember_rests(self) -> None:
+        """What an earlier life may have made of volumes that were taken away from it."""
+        self._rests |= {(volume.id, volume.pool): volume for volume in volume_queries.tried_on(
+            self._database, self.host)}
+
+    def remove_rests(self) -> None:
+        """Of volumes that are elsewhere or gone; what cannot be removed now comes round again."""
+        for volume in list(self._rests.values()):
+            with self.exports.alone(volume.id):
+                self._remove_if_elsewhere(volume)
 
     def _create(self, caller: context.RequestContext, volume: records.Volume) -> None:
         failpoints.point('volume.volumes.before_create')
@@ -56,7 +73,13 @@ class VolumeKeeper:
             if not refused and not self._remove(volume):
                 # Half of it may be here: it is made again when its deadline has passed.
                 return
+            if refused:
+                # This try made nothing; an earlier one, whose end nobody knows, may have.
+                self._rests[volume.id, volume.pool] = volume
             self._outcome.not_created(caller, volume, f'Pool {volume.pool}: {exc}')
+            if refused:
+                # Not before it waits for another pool: until then others may go on with it here.
+                self._remove_if_elsewhere(volume)
             return
         failpoints.point('volume.volumes.after_create')
         if not self._outcome.created(volume):
@@ -80,11 +103,14 @@ class VolumeKeeper:
     def _remove_if_elsewhere(self, volume: records.Volume) -> None:
         """Whoever has lost a volume removes what it made, unless it was given back to it."""
         try:
-            now = volume_queries.get(self._database, volume.id)
+            now = volume_queries.get_bare(self._database, volume.id)
         except errors.VolumeNotFound:
             now = None
-        if now is None or now.pool != volume.pool or now.own_status == _Own.DELETING:
-            self._remove(volume)
+        place = volume.id, volume.pool
+        self._rests.pop(place, None)
+        elsewhere = now is None or now.pool != volume.pool or now.own_status == _Own.DELETING
+        if elsewhere and not self._remove(volume):
+            self._rests[place] = volume
 
     def _remove(self, volume: records.Volume) -> bool:
         """Whether nothing is left of it."""
@@ -98,7 +124,7 @@ class VolumeKeeper:
     def _current(self, volume_id: str, generation: int,
                  own_status: volume_lifecycle.OwnStatus) -> records.Volume | None:
         try:
-            volume = volume_queries.get(self._database, volume_id)
+            volume = volume_queries.get_bare(self._database, volume_id)
         except errors.VolumeNotFound:
             return None
         if volume.generation != generation or volume.own_status != own_status:

@@ -6,81 +6,82 @@ serialised there.
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
 
 import fasteners
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.conf import api as api_conf
 from blockattach.conf import core as core_conf
+from blockattach.conf import embedded
+from blockattach.conf import locations
 from blockattach.conf import volume as volume_conf
 from blockattach.db import volume_types
-from blockattach.http import server
-from blockattach.policy import enforcer
-from blockattach.wiring import api
+from blockattach.wiring import control
 from blockattach.wiring import foundation
+from blockattach.wiring import http_service
+from blockattach.wiring import processes
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
 
 MULTIATTACH_TYPE = 'multiattach'
+NAME = 'blockattach-all'
 
 
-class AllInOne:
-    """Started in order, stopped in the other; `start` leaves nothing running when it fails."""
+class AllInOne(processes.ServiceProcess):
+    """The process."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
-        self._running = contextlib.ExitStack()
-        self._reload: Callable[[], None] | None = None
-        self.url = ''
-        self.state_path = ''
+    def __init__(self, conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:
+        """
+        :param say: tells whoever has started the process that it serves, and that it stops
+        """
+        super().__init__(NAME, conf, self._services)
+        self._say = say
+        self._listener: http_service.Listener | None = None
+        self._announced = False
 
     def start(self) -> None:
-        """Serve.
+        """Serve; raises as its ancestor."""
+        embedded.set_defaults(self._conf)
+        super().start()
 
-        :raises ConfigurationError: with one line that says what to change
-        """
-        with contextlib.ExitStack() as starting:
-            core = core_conf.settings(self._conf)
-            foundation.make_state_path(core)
-            self._lock(starting, core.state_path)
-            listener = self._listen(starting)
-            base = foundation.build_foundation(self._conf, upgrade=True)
-            starting.callback(base.close)
-            self._first_start(base)
-            for name in volume_conf.settings(self._conf).enabled_backends:
-                self._begin(starting, volume.build_volume(base, name))
-            self._begin(starting, scheduler.build_scheduler(base))
-            rules = enforcer.Enforcer(self._conf)
-            listener.serve(api.build_api(base, rules))
-            # The first to stop: what was asked is answered while those who do it are still there.
-            starting.callback(listener.stop)
-            self._reload = rules.reload
-            self.url = listener.url
-            self.state_path = core.state_path
-            self._running = starting.pop_all()
+    def announce(self) -> None:
+        """Say where it serves; raises as its ancestor."""
+        super().announce()
+        assert self._listener is not None
+        state_path = core_conf.settings(self._conf).state_path
+        self._announced = True
+        self._say(f'blockattach serves at {self._listener.url}/v3 (state in {state_path})')
 
     def stop(self) -> None:
-        """Let what runs end; the last to start is the first to stop."""
-        self._running.close()
+        """Let what runs end."""
+        if self._announced:
+            self._say('blockattach stops')
+        super().stop()
 
-    def reload(self) -> None:
-        """Read the policy files again."""
-        if self._reload is not None:
-            self._reload()
-
-    def _listen(self, starting: contextlib.ExitStack) -> 'Listener':
+    def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
         """Take the address first: a port in use is told before anything is begun."""
-        settings = api_conf.settings(self._conf)
-        listener = Listener(settings)
-        api.warn_if_open(settings)
-        starting.callback(listener.stop)
-        return listener
+        core = core_conf.settings(self._conf)
+        with locations.named(self._conf, 'DEFAULT', 'state_path'):
+            foundation.make_state_path(core)
+            self._lock(starting, core.state_path)
+        self._listener = http_service.listen(self._conf)
+        starting.callback(self._listener.stop)
+        base = foundation.build_foundation(self._conf, NAME, upgrade=True)
+        starting.callback(base.close)
+        self._first_start(base)
+        return base
 
-    def _begin(self, starting: contextlib.ExitStack, service: Any) -> None:
-        starting.callback(service.stop)
-        service.start()
+    def _services(self, base: foundation.Foundation) -> Iterator[processes.Service]:
+        for name in volume_conf.settings(self._conf).enabled_backends:
+            yield volume.build_volume(base, name)
+        yield volume.build_own(base)
+        yield from scheduler.build_services(base)
+        yield control.build_control(base)
+        assert self._listener is not None
+        # The last, so the first to stop: what was asked is answered while those who do it are
+        # still there.
+        yield http_service.build_http(base, self._listener)
 
     def _lock(self, starting: contextlib.ExitStack, state_path: str) -> None:
         lock = fasteners.InterProcessLock(os.path.join(state_path, 'lock'))
@@ -100,29 +101,3 @@ class AllInOne:
                                 True, {'multiattach': '<is> True'})
         with open(mark, 'w', encoding='ascii'):
             pass
-
-
-class Listener:
-    """The address, taken before there is an application to answer."""
-
-    def __init__(self, settings: api_conf.ApiSettings) -> None:
-        self._application: Callable[..., Any] | None = None
-        host = settings.host
-        self._server = server.Server(self._answer, host, settings.port, settings.threads,
-                                     settings.max_request_body_size)
-        self._server.bind()
-        shown = f'[{host}]' if ':' in host else host
-        self.url = f'http://{shown}:{self._server.port}'
-
-    def serve(self, application: Callable[..., Any]) -> None:
-        """Answer with this application from now on; connections have waited."""
-        self._application = application
-        self._server.start()
-
-    def stop(self) -> None:
-        """Take no more connections."""
-        self._server.stop()
-
-    def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        assert self._application is not None
-        return self._application(environ, start_response)

@@ -3,6 +3,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+from collections.abc import Callable
 from collections.abc import Iterator
 
 import oslo_messaging
@@ -13,23 +14,37 @@ from oslo_db import exception as oslo_db_exception
 from blockattach import clock
 from blockattach import errors
 from blockattach import log
-from blockattach import secrets
 from blockattach import version
+from blockattach.admission import gate
+from blockattach.conf import api as api_conf
 from blockattach.conf import control as control_conf
 from blockattach.conf import core as core_conf
 from blockattach.conf import database as database_conf
+from blockattach.conf import failpoints as failpoints_conf
+from blockattach.conf import health as health_conf
+from blockattach.conf import locations
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import attachment_queries
+from blockattach.db import contracting
 from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import migrate
+from blockattach.db import online_migrations
 from blockattach.db import quotas
 from blockattach.db import volume_queries
-from blockattach.policy import enforcer
+from blockattach.health import monitor
+from blockattach.policy import options as policy_options
+from blockattach.rpc import history
 from blockattach.rpc import notifications
+from blockattach.rpc import probe
 from blockattach.rpc import transport
+from blockattach.telemetry import acts
+from blockattach.telemetry import state_report
+from blockattach.telemetry import threads as waiting
+from blockattach.wiring import observation
+from blockattach.wiring import reloading
+from blockattach.wiring import sealing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,9 +58,22 @@ class Foundation:
     database: engine.Database
     transport: oslo_messaging.Transport
     bus: transport.Bus
+    probe: probe.BrokerProbe
+    monitor: monitor.Monitor
+    reloads: reloading.Reloads
+    observation: observation.Observation
+    admission: gate.Gate
     notifier: notifications.Notifications
     attachment_notifications: notifications.AttachmentNotifications
     clock: clock.Clock
+    threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
+    abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+    """What lets others go on with what still runs here, right before the process is cut off."""
+
+    @property
+    def telemetry(self) -> acts.Telemetry:
+        """What acts of this process are told to."""
+        return self.observation.telemetry
 
     def close(self) -> None:
         """Give back connections; whatever was built on it has stopped."""
@@ -54,20 +82,25 @@ class Foundation:
         self.database.close()
 
 
-def configure(conf: cfg.ConfigOpts, arguments: list[str]) -> None:
+def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None) -> None:
     """Read the command line and the configuration files, and start logging.
 
-    :raises ConfigurationError: the log cannot be written
+    :param command: what the process is called; default: the name of its program
+    :raises ConfigurationError: a value is wrong, or the log cannot be written
     """
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
-    enforcer.register(conf)
-    conf(arguments, project='blockattach', version=version.version_string())
+    policy_options.register(conf)
+    state_report.register(conf)
+    locations.read(conf, arguments, project='blockattach', prog=command,
+                   version=version.version_string())
+    failpoints_conf.arm(conf)
     try:
         log.setup(conf)
     except OSError as exc:
-        raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
+        with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
+            raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
 
 
 def make_state_path(core: core_conf.CoreSettings) -> None:
@@ -87,8 +120,13 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
 
 def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine:
     """The database as configured, by default an embedded one under the state folder."""
-    return engine.open_engine(database_conf.settings(
-        conf, default_connection=f'sqlite:///{core.state_path}/blockattach.sqlite'))
+    return engine.open_engine(_settings(conf, core))
+
+
+def _settings(conf: cfg.ConfigOpts,
+              core: core_conf.CoreSettings) -> database_conf.DatabaseSettings:
+    return database_conf.settings(
+        conf, default_connection=f'sqlite:///{core.state_path}/blockattach.sqlite')
 
 
 @contextlib.contextmanager
@@ -99,53 +137,142 @@ def database_usable() -> Iterator[None]:
     """
     try:
         yield
-    except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError, ImportError) as exc:
-        inner = getattr(exc, 'inner_exception', None) or exc
+    except (errors.DatabaseUnavailable, oslo_db_exception.DBError, sa.exc.SQLAlchemyError,
+            ImportError) as exc:
+        told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
+        inner = getattr(told, 'inner_exception', None) or told
         raise errors.ConfigurationError(
             reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
 
 
-def _open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
-                   upgrade: bool) -> engine.Database:
-    """A database with our tables, and with credentials that we can open."""
-    with database_usable():
+def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
+                  upgrade: bool = False, telemetry: acts.Telemetry | None = None,
+                  check_sealed: bool = True) -> engine.Database:
+    """A database with our tables, and with credentials that we can open; first, a state folder.
+
+    :param upgrade: bring the schema up to date first; nobody else is at work
+    :param telemetry: what transactions are told to
+    :param check_sealed: False: whoever asks sees to credentials that cannot be opened
+    :raises ConfigurationError: it cannot be reached or used, or has tables of another release
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        make_state_path(core)
+    with locations.named(conf, rpc_conf.GROUP, 'release'):
+        mixed = history.is_older(rpc_conf.settings(conf).release)
+    with locations.named(conf, 'database', 'connection'), database_usable():
         db_engine = open_engine(conf, core)
         if upgrade:
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
-        database = engine.Database(db_engine, secrets.load_sealer(core.seal_key_file), time,
-                                   limit)
+        database = engine.Database(db_engine, sealing.open_sealer(conf, core), time, limit,
+                                   telemetry, mixed, engine.open_readers(_settings(conf, core)))
         with database.writer() as connection:
             limit.forget(connection)
-        try:
-            grants.check_sealed(database)
-        except errors.ConfigurationError as exc:
-            raise errors.ConfigurationError(
-                reason=f'{exc}: restore {core.seal_key_file}') from exc
+        if check_sealed:
+            sealing.check(conf, core, database)
+        if upgrade and migrate.version(db_engine) != migrate.expected():
+            finish_upgrade(conf, database)
     return database
 
 
-def build_foundation(conf: cfg.ConfigOpts, upgrade: bool = False) -> Foundation:
+def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
+    """What stands against a contraction of the schema now, a sentence each."""
+    return contracting.hindrances(database, *_older(conf))
+
+
+def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
+    """After an expansion, what is done step by step where an older release is at work.
+
+    :returns: what stands against it, a sentence each; then nothing was done
+    """
+    behind = contracting.behind(database, *_older(conf))
+    if behind:
+        return behind
+    online_migrations.run(database)
+    hindrances = contract_hindrances(conf, database)
+    if not hindrances:
+        migrate.contract(database.engine)
+    return hindrances
+
+
+def _older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
+    """How long a silent service counts as alive, and the releases before this one."""
+    return (service_conf.settings(conf).service_down_time,
+            [release.name for release in history.RELEASES[:-1]])
+
+
+def _open_bus(conf: cfg.ConfigOpts,
+              need_broker: bool) -> tuple[oslo_messaging.Transport, probe.BrokerProbe]:
+    """A transport, whose broker takes messages now if it must."""
+    with locations.named(conf, 'DEFAULT', 'transport_url'):
+        bus_transport = transport.build_transport(conf)
+        broker = probe.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
+        wrong = broker.wrong() if need_broker else None
+        if wrong is not None:
+            raise errors.ConfigurationError(reason=wrong)
+    return bus_transport, broker
+
+
+def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Transport | None:
+    """Where servers listen too, while the service moves."""
+    settings = rpc_conf.settings(conf)
+    url = settings.second_transport_url
+    if not url:
+        return None
+    with locations.named(conf, rpc_conf.GROUP, 'second_transport_url'):
+        made = transport.build_transport(conf, url, 'second_transport_url')
+        wrong = probe.BrokerProbe(conf, made, settings, url).wrong() if need_broker else None
+        if wrong is not None:
+            raise errors.ConfigurationError(reason=wrong)
+    return made
+
+
+def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
+                     upgrade: bool = False, need_broker: bool = True) -> Foundation:
     """Open the database and the bus as configured.
 
+    :param process: what the process is called
     :param upgrade: bring the schema up to date first (the embedded database does that itself)
-    :raises ConfigurationError: something must be configured differently
+    :param need_broker: a message broker that is away now is a reason to refuse
+    :raises ConfigurationError: something must be configured differently, or is not there
     """
     core = core_conf.settings(conf)
-    make_state_path(core)
     time = clock.Clock()
-    database = _open_database(conf, core, time, upgrade)
-    bus_transport = transport.build_transport(conf)
+    observed = observation.Observation(process, conf, time)
+    database = open_database(conf, core, time, upgrade, observed.telemetry)
+    bus_transport, broker = _open_bus(conf, need_broker)
+    second = _open_second(conf, need_broker)
+    admission = gate.Gate(api_conf.queue_settings(conf), observed.telemetry)
+    observed.report.add('Queues', admission.told)
+    with locations.named(conf, rpc_conf.GROUP, 'release'):
+        bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
+                            telemetry=observed.telemetry, second=second,
+                            away=admission.away)
     service = service_conf.settings(conf)
     told = notifications.build(conf, f'volume.{service.host}')
+    reloads = reloading.Reloads(conf)
+    reloads.add(database.sealer.reload)
+    watching = _build_monitor(conf, process, database, broker, time, reloads)
+    observed.watch(database, broker, watching)
     return Foundation(
         conf=conf, core=core, control=control_conf.settings(conf), service=service,
-        database=database, transport=bus_transport,
-        bus=transport.Bus(bus_transport, rpc_conf.settings(conf)),
-        notifier=told,
+        database=database, transport=bus_transport, bus=bus, probe=broker,
+        monitor=watching, reloads=reloads, observation=observed,
+        admission=admission, notifier=told,
         attachment_notifications=notifications.AttachmentNotifications(
             told, functools.partial(volume_queries.get_even_gone, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=time)
+
+
+def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,
+                   broker: probe.BrokerProbe, time: clock.Clock,
+                   reloads: reloading.Reloads) -> monitor.Monitor:
+    """What every process depends on; what else one does, its services add."""
+    watching = monitor.Monitor(process, health_conf.settings(conf, process), time)
+    watching.add('database', lambda: None if database.answers() else 'cannot reach the database')
+    watching.add('bus', broker.wrong)
+    reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
+    return watching

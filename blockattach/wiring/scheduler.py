@@ -1,9 +1,19 @@
 """A scheduler."""
+from typing import TYPE_CHECKING
+
+from blockattach import errors
+from blockattach.conf import locations
+from blockattach.conf import nova as nova_conf
 from blockattach.conf import scheduler as scheduler_conf
+from blockattach.conf import service as service_conf
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.rpc import history
+from blockattach.rpc import processes
+from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import endpoint
+from blockattach.scheduler import facts
 from blockattach.scheduler import filters
 from blockattach.scheduler import flows
 from blockattach.scheduler import housekeeping
@@ -14,16 +24,36 @@ from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
 from blockattach.wiring import foundation
 
+if TYPE_CHECKING:
+    from blockattach.nova import hosts
+
+
+def build_services(base: foundation.Foundation,
+                   ) -> list[service.SchedulerService | serving.Server]:
+    """What a process of its own consists of."""
+    return [build_scheduler(base), build_own(base)]
+
+
+def build_own(base: foundation.Foundation) -> serving.Server:
+    """What the process is asked of itself."""
+    return processes.server(base.bus, binaries.SCHEDULER, base.service.host)
+
 
 def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     """Put a scheduler together; `start` begins.
 
-    :raises ConfigurationError: a filter or weigher is unknown
+    :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
     """
     settings = scheduler_conf.settings(base.conf)
     down_after = base.service.service_down_time
-    chooser = pools.PoolChooser(base.database, filters.load(settings.filters),
-                                weighers.load(settings.weighers), down_after, base.clock)
+    with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
+        chosen_filters = filters.load(settings.filters)
+    with locations.named(base.conf, 'scheduler', 'scheduler_default_weighers'):
+        chosen_weighers = weighers.load(settings.weighers)
+    chooser = pools.PoolChooser(
+        base.database, chosen_filters, chosen_weighers, down_after, base.clock, base.telemetry,
+        facts.FactReader(base.database, settings.filters, dict(settings.weighers),
+                         _servers(base, settings)))
     placing = placement.Placement(base.database, flows.PlacingFlows(
         base.database, chooser, volume_rpc.VolumeClients(base.bus), settings))
     waiting_volumes = waiting.WaitingVolumes(base.database, placing, down_after,
@@ -31,7 +61,26 @@ def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     server = base.bus.server(endpoint.SchedulerEndpoint(placing, waiting_volumes),
                              base.service.host)
     presence = services.Presence(base.database, binaries.SCHEDULER, base.service.host,
-                                 base.control.availability_zone)
-    return service.SchedulerService(
+                                 base.control.availability_zone, history.RELEASES[-1].name)
+    made = service.SchedulerService(
         server, waiting_volumes, housekeeping.Housekeeping(base.database), presence,
-        base.service, settings, base.clock)
+        base.service, settings, base.clock, base.threads)
+    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
+                                         scheduler_conf.settings(base.conf)))
+    return made
+
+
+def _servers(base: foundation.Foundation,
+             settings: scheduler_conf.SchedulerSettings) -> 'hosts.ServerHosts | None':
+    """Who knows where servers run, if a filter wants to know it."""
+    if facts.LOCALITY not in settings.filters:
+        return None
+    nova = nova_conf.settings(base.conf)
+    if not nova.knows_hosts:
+        with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
+            raise errors.ConfigurationError(
+                reason=f'cannot ask Nova where servers run, for the filter {facts.LOCALITY}: '
+                       f'[nova] needs auth_url and username, or endpoint_override')
+    from blockattach.nova import hosts
+
+    return hosts.ServerHosts(nova)

@@ -1,77 +1,212 @@
 """The volume service of one backend."""
-import functools
+from typing import NamedTuple
 
+from oslo_config import cfg
+
+from blockattach import errors
 from blockattach.conf import backend as backend_conf
+from blockattach.conf import core as core_conf
+from blockattach.conf import locations
+from blockattach.conf import rpc as rpc_conf
+from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
+from blockattach.db import leases
 from blockattach.db import services
-from blockattach.db import volumes as volume_verbs
 from blockattach.domain import binaries
+from blockattach.domain import expressions
+from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 from blockattach.privileged import context as privsep
+from blockattach.rpc import history
+from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.rpc import serving
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments
 from blockattach.volume import backends
 from blockattach.volume import endpoint
-from blockattach.volume import locks
 from blockattach.volume import mending
 from blockattach.volume import outcomes
 from blockattach.volume import reconcile
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import target_truth
+from blockattach.volume import turns
 from blockattach.volume import volumes
+from blockattach.volume import workers
+from blockattach.wiring import expiry
 from blockattach.wiring import foundation
 
 _MENDER_THREADS = 8
 
 
-def build_volume(base: foundation.Foundation, backend_name: str) -> service.VolumeService:
+def build_services(base: foundation.Foundation,
+                   ) -> list[service.VolumeService | serving.Server]:
+    """What a process of its own consists of: a service for each backend.
+
+    :raises ConfigurationError: none is enabled, or the group of one is missing
+    """
+    with locations.named(base.conf, 'volume', 'enabled_backends'):
+        backends = volume_conf.settings(base.conf).enabled_backends
+        if not backends:
+            raise errors.ConfigurationError(
+                reason='cannot serve: [volume] enabled_backends names no backend')
+        known = base.conf.list_all_sections()
+        for name in backends:
+            if name not in known:
+                raise errors.ConfigurationError(
+                    reason=f'cannot serve backend {name}: there is no group [{name}]')
+    return [*(build_volume(base, name) for name in backends), build_own(base)]
+
+
+def build_own(base: foundation.Foundation) -> serving.Server:
+    """What the process is asked of itself."""
+    return processes.server(base.bus, binaries.VOLUME, base.service.host)
+
+
+def build_volume(base: foundation.Foundation, backend_name: str,
+                 loaded: loading.Backend | None = None) -> service.VolumeService:
     """Put together everything that serves ``<host>@<backend_name>``; `start` begins.
 
+    In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
+
+    :param loaded: its store and target; None: as configured
     :raises ConfigurationError: the backend is not configured rightly
     """
     settings = volume_conf.settings(base.conf)
-    host = f'{base.service.host}@{backend_name}'
-    presence = services.Presence(base.database, binaries.VOLUME, host,
-                                 base.control.availability_zone)
-    owner = f'{host}/{presence.incarnation}'
-    backend_conf.register(base.conf, backend_name)
-    privsep.configure(base.conf)
-    backend = backends.KeptBackend(loading.load_backend(
-        backend_conf.settings(base.conf, backend_name, base.core.state_path)))
-    scheduler = scheduler_rpc.SchedulerClient(base.bus)
-    keeper = volumes.VolumeKeeper(
-        base.database, backend, host,
-        outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds))
-    outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
-    attachment_keeper = attachments.AttachmentKeeper(base.database, keeper, locks.NamedLocks(),
-                                                     outcome)
-    menders = mending.Menders(_MENDER_THREADS)
-    reconciler = reconcile.Reconciler(base.database, keeper, attachment_keeper, outcome, menders,
-                                      base.control.backend_seconds)
-    truth = target_truth.TargetTruth(base.database, keeper, attachment_keeper, menders)
-    reporter = stats.PoolReporter(base.database, backend, host, base.control.availability_zone,
-                                  scheduler)
-    workers = service.Workers(settings.worker_threads, reporter.report)
+    name, host = f'{base.service.host}@{backend_name}', base.service.address(backend_name)
+    menders = _menders(base)
+    presence = _presence(base, name, host, menders)
+    loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
+    kept = build_backend(base, loaded, host, leases.owner_of(name, presence.incarnation),
+                         base.service.cluster is not None, menders)
+    reporter = stats.PoolReporter(base.database, kept.keeper.backend, host,
+                                  base.control.availability_zone,
+                                  scheduler_rpc.SchedulerClient(base.bus))
+    working = workers.Workers(base.threads.executor(
+        f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
+        reporter.report_again, base.telemetry)
+    taking = kept.keeper.turns
     server = base.bus.server(
-        endpoint.VolumeEndpoint(
-            keeper, attachment_keeper,
-            functools.partial(_own, base, owner, settings.create_seconds), workers.later),
-        host)
+        endpoint.VolumeEndpoint(kept.keeper, kept.attachments, taking.own, working.later), host)
 
-    def put_right() -> None:
-        reconciler.mend()
-        truth.mend()
-
-    return service.VolumeService(
-        host, backend, workers, server, reporter,
-        prepare=functools.partial(reconciler.remember_orphans, owner), reconcile=put_right,
+    made = service.VolumeService(
+        host, kept.keeper.backend, working, server, reporter,
+        prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
+        recover=kept.reconciler.mend, reconcile=kept.truth.mend, leave=taking.leave,
         heartbeat=presence.beat,
         menders=menders, settings=settings,
-        report_seconds=base.service.report_interval, clock=base.clock)
+        report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
+        more=expiry.build_expiry(base, host, kept.attachments))
+    _show(base, loaded, reporter, kept.keeper)
+    base.monitor.add(f'backend {backend_name}', reporter.wrong)
+    base.monitor.add(f'name {name}', presence.wrong)
+    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
+                                         volume_conf.settings(base.conf)))
+    base.abandoned.append(taking.leave)
+    return made
 
 
-def _own(base: foundation.Foundation, owner: str, seconds: float, volume_id: str,
-         generation: int) -> bool:
-    return volume_verbs.own(base.database, volume_id, generation, owner, seconds)
+class Backend(NamedTuple):
+    """What acts on one backend."""
+
+    keeper: volumes.VolumeKeeper
+    attachments: attachments.AttachmentKeeper
+    reconciler: reconcile.Reconciler
+    truth: target_truth.TargetTruth
+    menders: mending.Menders
+
+
+def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: str, owner: str,
+                  shared: bool, menders: mending.Menders | None = None) -> Backend:
+    """What acts on ``host``, for whoever serves it or comes by.
+
+    :param owner: by which the others know this life
+    :param shared: others may be at work there
+    """
+    menders = menders or _menders(base)
+    scheduler = scheduler_rpc.SchedulerClient(base.bus)
+    keeper = volumes.VolumeKeeper(
+        base.database, backends.KeptBackend(loaded, base.telemetry), host,
+        outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds),
+        turns.Turns(base.database, host, owner, base.control.backend_seconds,
+                    volume_conf.settings(base.conf).create_seconds, shared, base.clock,
+                    base.threads))
+    outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
+    attachment_keeper = attachments.AttachmentKeeper(base.database, keeper, outcome)
+    return Backend(
+        keeper, attachment_keeper,
+        reconcile.Reconciler(base.database, keeper, attachment_keeper, outcome, menders,
+                             base.control.backend_seconds, _settle_seconds(base),
+                             base.clock.monotonic),
+        target_truth.TargetTruth(base.database, keeper, attachment_keeper, menders), menders)
+
+
+def _menders(base: foundation.Foundation) -> mending.Menders:
+    return mending.Menders(
+        base.threads.executor('mender', _MENDER_THREADS), base.telemetry, base.clock,
+        base.threads.executor('volume-mender', _MENDER_THREADS))
+
+
+def _show(base: foundation.Foundation, loaded: loading.Backend, reporter: stats.PoolReporter,
+          keeper: volumes.VolumeKeeper) -> None:
+    """Let the backend be seen in metrics and in reports of the state."""
+    base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
+    base.observation.report.add(f'Backend {loaded.name}', lambda: {
+        'host': keeper.host, 'life': keeper.turns.owner,
+        'store': loaded.settings.store, 'target': loaded.settings.target,
+        'state': reporter.wrong() or 'nothing is wrong'})
+    base.observation.report.add(f'Locks of backend {loaded.name}', lambda: {
+        'pairs of volume and initiator': keeper.turns.locks.names(),
+        'volumes': keeper.exports.locked()})
+
+
+def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
+                 service: service_conf.ServiceSettings, name: str) -> loading.Backend:
+    """A store and a target as configured in the group of that name.
+
+    :raises ConfigurationError: they are not configured rightly
+    """
+    backend_conf.register(conf, name)
+    locations.check_values(conf, [name])
+    settings = backend_conf.settings(conf, name, core.state_path,
+                                     shared=service.cluster is not None)
+    privsep.configure(conf)
+    with locations.named(conf, name):
+        loaded = loading.load_backend(settings)
+        if settings.shared and isinstance(loaded.store, capabilities.Wipe):
+            # Two that wipe one volume would each believe that the other's part is done.
+            raise errors.ConfigurationError(
+                reason='a cluster cannot serve a store whose deleted volumes are wiped: with '
+                       'store = lvm, lvm_type must be thin')
+    for option, expression in loaded.functions().items():
+        with locations.named(conf, name, option):
+            _check_expression(expression)
+    return loaded
+
+
+def _check_expression(expression: str | None) -> None:
+    try:
+        expressions.check(expression or '1')
+    except expressions.ExpressionError as error:
+        raise errors.ConfigurationError(
+            reason=f'cannot use an expression: {error}') from error
+
+
+def _presence(base: foundation.Foundation, name: str, host: str,
+              menders: mending.Menders) -> services.Presence:
+    return services.Presence(
+        base.database, binaries.VOLUME, name, base.control.availability_zone,
+        history.RELEASES[-1].name, host if base.service.cluster else None, sole=True,
+        reconciled=menders.told)
+
+
+def _others_live(base: foundation.Foundation, name: str, host: str) -> bool:
+    """Whether other members of the cluster give signs of life."""
+    return any(service.up and service.host != name for service in services.keeping(
+        base.database, binaries.VOLUME, host, base.service.service_down_time))
+
+
+def _settle_seconds(base: foundation.Foundation) -> float:
+    """How long callers who live may need to send again what went with an earlier process."""
+    return 2 * rpc_conf.settings(base.conf).repeat_interval if base.probe.needed else 0

@@ -20,7 +20,8 @@ _BY_TYPE = operation.V(3, 35)
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List the pools, with ``detail`` all that they said.
 
-    A pool is judged by what it reported, whether or not its service lives now.
+    A pool is shown by what it last reported, and as down when that, or the last sign of life of
+    its service, is too old.
     """
     with_detail = listing.flag(call, 'detail')
     found = pools.list_all(services.database, services.service_down_time)
@@ -52,7 +53,9 @@ def _view(pool: domain_pools.Pool, with_detail: bool) -> dict[str, Any]:
     if not with_detail:
         return {'name': pool.name}
     return {'name': pool.name,
-            'capabilities': {**pool.capabilities, 'allocated_capacity_gb': pool.allocated_gb}}
+            'capabilities': {**pool.capabilities, 'allocated_capacity_gb': pool.allocated_gb,
+                             'timestamp': pool.reported_at,
+                             'backend_state': 'up' if pool.up else 'down'}}
 
 
 _NUMBER_OR_WORD: schema.Schema = {'type': ['number', 'string']}
@@ -61,13 +64,16 @@ _CAPABILITIES = schema.obj({
     'total_capacity_gb': _NUMBER_OR_WORD,
     'free_capacity_gb': _NUMBER_OR_WORD,
     'allocated_capacity_gb': answers.INTEGER,
+    'timestamp': answers.TIME,
+    'backend_state': {'enum': ['up', 'down']},
     'reserved_percentage': answers.INTEGER,
     'QoS_support': answers.BOOLEAN,
     'volume_backend_name': answers.TEXT,
     'vendor_name': answers.TEXT,
     'driver_version': answers.TEXT,
     'storage_protocol': answers.TEXT,
-}, required=['allocated_capacity_gb'], additional=True)
+}, required=['allocated_capacity_gb', 'timestamp', 'backend_state'],
+    additional=True)
 
 OPERATIONS = (
     operation.Operation(

@@ -1,6 +1,8 @@
-"""The processes of the service, as operators see them."""
+"""The processes of the service, as operators see them, and take them out of use."""
 from typing import Any
 
+from blockattach import errors
+from blockattach import metrics
 from blockattach.api import answers
 from blockattach.api import services as api_services
 from blockattach.db import pools
@@ -9,13 +11,13 @@ from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import BASE
-from blockattach.http.operation import Operation
-from blockattach.http.operation import V
 from blockattach.policy import services as policies
 
-_CLUSTERS = V(3, 7)
-_BACKENDS = V(3, 49)
+_FROZEN = 'frozen'
+_STATUS = {True: 'disabled', False: 'enabled'}
+_CLUSTERS = operation.V(3, 7)
+_BACKENDS = operation.V(3, 49)
+_RECONCILED = operation.V(1, 2)
 
 
 def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -27,10 +29,38 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
     if call.version >= _BACKENDS:
         living = frozenset(pool.host for pool in pools.list_all(handed.database, down_after)
                            if pool.up)
-    return {'services': [_view(call.version, one, living) for one in found]}
+    return {'services': [_view(call.version, one, living) | _extended(call.extension, one)
+                         for one in found]}
 
 
-def _view(version: V, service: records.Service, living: frozenset[str]) -> dict[str, Any]:
+def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Take a service into use; why it was out of it is forgotten."""
+    return {**_set(handed, call, disabled=False), 'disabled_reason': None}
+
+
+def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Take a service out of use: a backend gets no new volumes, and keeps those it has."""
+    return _set(handed, call, disabled=True)
+
+
+def disable_log_reason(handed: api_services.ApiServices,
+                       call: operation.Call) -> dict[str, Any]:
+    """The same, and say why."""
+    reason = call.body['disabled_reason']
+    return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
+
+
+def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
+         reason: str | None = None) -> dict[str, Any]:
+    asked = call.body
+    service, binary = asked.get('service', ''), asked.get('binary', '')
+    services.set_disabled(handed.database, binary or service, asked['host'], disabled, reason)
+    return {'host': asked['host'], 'service': service, 'binary': binary, 'disabled': disabled,
+            'status': _STATUS[disabled]}
+
+
+def _view(version: operation.V, service: records.Service,
+          living: frozenset[str]) -> dict[str, Any]:
     """One service.
 
     :param living: the backends with a pool that can be used
@@ -39,18 +69,29 @@ def _view(version: V, service: records.Service, living: frozenset[str]) -> dict[
         'binary': service.binary,
         'host': service.host,
         'zone': service.availability_zone,
-        'status': 'disabled' if service.disabled else 'enabled',
+        'status': _STATUS[service.disabled or service.frozen],
         'state': 'up' if service.up else 'down',
         'updated_at': service.updated_at,
-        'disabled_reason': service.disabled_reason,
+        'disabled_reason': service.disabled_reason or (_FROZEN if service.frozen else None),
     }
     if version >= _CLUSTERS:
-        shown['cluster'] = None
+        shown['cluster'] = service.cluster
     if service.binary == binaries.VOLUME:
-        shown |= {'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False}
+        shown |= {'replication_status': 'disabled', 'active_backend_id': None,
+                  'frozen': service.frozen}
         if version >= _BACKENDS:
-            shown['backend_state'] = 'up' if service.host in living else 'down'
+            shown['backend_state'] = 'up' if service.backend in living else 'down'
     return shown
+
+
+def _extended(extension: operation.V | None, service: records.Service) -> dict[str, Any]:
+    """What a volume service has put right since it began, as it told last; null: it has not."""
+    if extension is None or extension < _RECONCILED or service.binary != binaries.VOLUME:
+        return {}
+    told = service.reconciled
+    return {'reconciled': None if told is None else {
+        'mended': {kind: told.mended.get(kind, 0) for kind in metrics.DRIFTS},
+        'last': told.last, 'last_at': told.last_at}}
 
 
 _WORD: schema.Schema = {'enum': ['up', 'down']}
@@ -67,13 +108,55 @@ _SERVICE = schema.extend(answers.whole({
     'active_backend_id': answers.NULL,
     'frozen': answers.BOOLEAN,
 })
-_CLUSTERED = schema.extend(_SERVICE, {'cluster': answers.NULL}, required=['cluster'])
+_CLUSTERED = schema.extend(_SERVICE, {'cluster': answers.NULLABLE_TEXT}, required=['cluster'])
 _ANSWER = {
     since: schema.wrapped('services', schema.array(service)) for since, service in (
-        (BASE, _SERVICE), (_CLUSTERS, _CLUSTERED),
+        (operation.BASE, _SERVICE), (_CLUSTERS, _CLUSTERED),
         (_BACKENDS, schema.extend(_CLUSTERED, {'backend_state': _WORD})))}
 
+
+def _with_told(answer: schema.Schema) -> schema.Schema:
+    told = answers.whole({
+        'mended': answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
+        'last': {'enum': [*metrics.DRIFTS, None]},
+        'last_at': answers.NULLABLE_TIME,
+    })
+    each = schema.extend(answer['properties']['services']['items'],
+                         {'reconciled': {'oneOf': [answers.NULL, told]}})
+    return schema.wrapped('services', schema.array(each))
+
+
+_NUMBER: schema.Schema = {'type': 'integer', 'minimum': 0}
+
+_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_NAMED = schema.obj({'host': _NAME, 'binary': _NAME, 'service': _NAME}, required=['host'],
+                    anyOf=[{'required': ['binary']}, {'required': ['service']}])
+_WITH_REASON = schema.extend(_NAMED, {'disabled_reason': _NAME}, required=['disabled_reason'])
+_CHANGED = answers.whole({
+    'host': answers.TEXT,
+    'service': answers.TEXT,
+    'binary': answers.TEXT,
+    'disabled': answers.BOOLEAN,
+    'status': {'enum': ['enabled', 'disabled']},
+})
+_TOLD_WHY = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
+                          required=['disabled_reason'])
+
 OPERATIONS = (
-    Operation('GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
-              summary='List the processes of the service.'),
+    operation.Operation(
+        'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
+        extended={_RECONCILED: _with_told},
+        summary='List the processes of the service.'),
+    operation.Operation(
+        'PUT', '/os-services/enable', enable, policy=policies.UPDATE,
+        body={operation.BASE: _NAMED}, answer={operation.BASE: _TOLD_WHY},
+        faults=(errors.ServiceNotFound,), summary='Take a process into use again.'),
+    operation.Operation(
+        'PUT', '/os-services/disable', disable, policy=policies.UPDATE,
+        body={operation.BASE: _NAMED}, answer={operation.BASE: _CHANGED},
+        faults=(errors.ServiceNotFound,), summary='Take a process out of use.'),
+    operation.Operation(
+        'PUT', '/os-services/disable-log-reason', disable_log_reason, policy=policies.UPDATE,
+        body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _TOLD_WHY},
+        faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
 )

@@ -2,13 +2,16 @@
 from blockattach.db.models import attachment
 from blockattach.db.models import base
 from blockattach.db.models import idempotency
+from blockattach.db.models import lease
 from blockattach.db.models import message
 from blockattach.db.models import pool
+from blockattach.db.models import qos
 from blockattach.db.models import quota
 from blockattach.db.models import service
 from blockattach.db.models import volume
+from blockattach.db.models import wait
 
 metadata = base.metadata
 
-__all__ = ('attachment', 'idempotency', 'message', 'metadata', 'pool', 'quota', 'service',
-           'volume')
+__all__ = ('attachment', 'idempotency', 'lease', 'message', 'metadata', 'pool', 'qos', 'quota',
+           'service', 'volume', 'wait')

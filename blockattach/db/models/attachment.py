@@ -45,6 +45,7 @@ attachments = sa.Table(
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'instance_uuid'),
     sa.Index(None, 'deleted', 'host'),
+    sa.Index(None, 'deleted', 'state'),
     sa.Index(None, 'deadline'),
     **base.OPTIONS)
 
@@ -56,6 +57,8 @@ grants = sa.Table(
     sa.Column('alias', sa.String(32), nullable=False),
     sa.Column('username', sa.String(64), nullable=False),
     sa.Column('sealed_password', sa.String(base.NAME_LENGTH), nullable=False),
+    # `blockattach.secrets.Key.id` of the key that sealed it.
+    sa.Column('key_id', sa.String(16), nullable=False, index=True),
     sa.Column('created_at', base.Timestamp, nullable=False),
     sa.UniqueConstraint('volume_id', 'alias'),
     sa.ForeignKeyConstraint(['volume_id'], ['volumes.id']),

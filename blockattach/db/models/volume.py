@@ -11,7 +11,9 @@ volume_types = sa.Table(
     sa.Column('is_public', sa.Boolean, nullable=False, default=True),
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
     sa.Column('live_name', sa.String(base.NAME_LENGTH), unique=True),
+    base.uuid_column('qos_specs_id'),
     *base.timestamps(), *base.soft_deletion(),
+    sa.Index(None, 'qos_specs_id'),
     **base.OPTIONS)
 
 volume_type_extra_specs = sa.Table(
@@ -60,6 +62,8 @@ volumes = sa.Table(
     sa.Column('attached_mode', sa.String(2)),
     # How many detaches os-begin_detaching has announced that have not begun yet.
     sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
+    # Raised with each change of an attachment by which others are judged: whether a look holds.
+    sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(base.NAME_LENGTH), nullable=False),
     base.uuid_column('volume_type_id', nullable=False),
     sa.Column('pool', base.PoolName),
@@ -69,8 +73,13 @@ volumes = sa.Table(
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(base.NAME_LENGTH)),
     sa.Column('deadline', base.Timestamp),
+    # Who acts on the volume as a whole while several processes serve its backend.
+    sa.Column('lease_owner', sa.String(base.NAME_LENGTH)),
+    sa.Column('lease_deadline', base.Timestamp),
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
     sa.Column('tried', base.LongText, nullable=False, default='[]'),
+    # A JSON object, as the client sent it; NULL: none. Heeded by whoever chooses the pool.
+    sa.Column('scheduler_hints', base.LongText),
     *base.timestamps(), *base.soft_deletion(),
     sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),

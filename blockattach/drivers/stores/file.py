@@ -20,6 +20,7 @@ from blockattach import log
 from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
+from blockattach.drivers import devices
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -33,7 +34,8 @@ _SNAPSHOT = 'snapshot-'
 
 
 class FileStore(base.VolumeStore):
-    """One pool: the folder. Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`.
+    """One pool: the folder. Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
+    `Discard`.
 
     A snapshot is a file beside its volume, which it shares nothing with but extents.
     """
@@ -53,6 +55,11 @@ class FileStore(base.VolumeStore):
             os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             os.unlink(probe)
         except OSError as exc:
+            if exc.errno in _FULL and os.path.isdir(self._folder):
+                # Nothing can be made here by now; what is here is still to be served.
+                LOG.warning('Disk of a backend is full: no volume can be made on it%s',
+                            log.fields(path=self._folder))
+                return
             raise errors.ConfigurationError(
                 reason=f'volumes_dir of backend {self._settings.name} cannot be used: '
                        f'{self._folder}: {exc.strerror}') from exc
@@ -124,6 +131,12 @@ class FileStore(base.VolumeStore):
         if not os.path.isfile(path):
             raise errors.BackendRefused(reason=f'{volume.name} does not exist')
         return path
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """See `capabilities.Discard`."""
+        path = self.device(volume)
+        with self._answering():
+            return devices.allocated(path)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         with self._answering():

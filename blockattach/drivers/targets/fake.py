@@ -1,9 +1,13 @@
 """A target in memory: for tests and trials. It can be told to fail, to be slow, to lose all.
 
+While there is a file ``<state_path>/hold-<backend>``, letting in and shutting out take as many
+seconds as it says, or until it is gone: so a backend of another process is made slow.
+
 What real initiators do is played by `log_in`, so that a test can see whom the target would let in,
 in which mode, and who is thrown out.
 """
 import dataclasses
+import os
 import threading
 from collections.abc import Iterable
 
@@ -25,7 +29,7 @@ class FakeTarget(base.ExportTarget):
     """Grants are records in a dictionary. Also a `capabilities.HostReservations`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
-        self.faults = faults.Faults()
+        self.faults = faults.Faults(os.path.join(settings.state_dir, f'hold-{settings.name}'))
         self._settings = settings
         self._lock = threading.Lock()
         self._exports: dict[str, connection.Export] = {}
@@ -64,6 +68,10 @@ class FakeTarget(base.ExportTarget):
                 frozenset(registered), frozenset([holder] if holder else []))
 
     @faults.faulty
+    def check(self) -> None:
+        pass
+
+    @faults.faulty
     def export(self, export: connection.Export) -> None:
         with self._lock:
             self._exports[export.volume_id] = export
@@ -78,6 +86,7 @@ class FakeTarget(base.ExportTarget):
 
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        self.faults.slow()
         with self._lock:
             name = self._target_name(grant)
             for held in self._grants.values():
@@ -88,10 +97,11 @@ class FakeTarget(base.ExportTarget):
             self._exports[export.volume_id] = export
             held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
             held.grant = grant
-        return connection.Connection('iscsi', (self._portal(),), name, 1)
+        return connection.Connection('iscsi', self._portals(), name, 1)
 
     @faults.faulty
     def revoke(self, volume_id: str, initiator: str) -> None:
+        self.faults.slow()
         with self._lock:
             self._grants.pop((volume_id, initiator), None)
             held = self._reservations.pop(volume_id, None)
@@ -121,5 +131,8 @@ class FakeTarget(base.ExportTarget):
     def _target_name(self, grant: connection.Grant) -> str:
         return f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
 
-    def _portal(self) -> str:
-        return f'{self._settings.target_ip_address}:{self._settings.target_port or 3260}'
+    def _portals(self) -> tuple[str, ...]:
+        settings = self._settings
+        return tuple(f'[{address}]:{settings.target_port or 3260}' if ':' in address
+                     else f'{address}:{settings.target_port or 3260}' for address in dict.fromkeys(
+                         (settings.target_ip_address, *settings.target_secondary_ip_addresses)))

@@ -20,6 +20,7 @@ from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.domain import reservation
 from blockattach.drivers import base
+from blockattach.drivers import devices
 from blockattach.privileged import lio
 
 LOG = oslo_log.getLogger(__name__)
@@ -34,7 +35,7 @@ _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 
 
 class LioTarget(base.ExportTarget):
-    """Also a `capabilities.HostReservations`."""
+    """Also `capabilities.HostReservations`, `Unmap` and `NativeBlocks`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -100,6 +101,14 @@ class LioTarget(base.ExportTarget):
             return None
         return reservation.Reservations(frozenset(found['registered']),
                                         frozenset(found['holders']), found['complete'])
+
+    def unmaps(self, device: str) -> bool:
+        """See `capabilities.Unmap`: LIO takes UNMAP for a device that knows discard."""
+        return devices.discards(device)
+
+    def block_sizes(self, device: str) -> connection.BlockSizes:
+        """See `capabilities.NativeBlocks`."""
+        return devices.block_sizes(device)
 
     def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:
         return base.ActualExport(volume_id, tuple(

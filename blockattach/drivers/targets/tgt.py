@@ -9,6 +9,7 @@ target still holds it leaves that target open to anyone of the right name; so an
 its target, never before.
 """
 import contextlib
+import os
 import re
 import threading
 import zlib
@@ -25,6 +26,7 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.drivers import base
+from blockattach.drivers import devices
 from blockattach.drivers.targets import tgt_socket
 from blockattach.drivers.targets import tgtd
 
@@ -40,23 +42,51 @@ _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
 class TgtTarget(base.ExportTarget):
-    """Also a `capabilities.Daemon`: looks after a tgtd of its own, or uses a given one."""
+    """Also a `capabilities.Daemon`: looks after a tgtd of its own, or uses a given one; and
+    `Unmap`: tgtd punches holes in files.
+    """
 
     def __init__(self, settings: backend.BackendSettings,
                  clock: clocks.Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or clocks.Clock()
-        self._daemon = tgtd.Tgtd(settings.state_dir, settings.target_ip_address,
-                                 settings.target_port, self._clock)
+        self._daemon = tgtd.Tgtd(
+            settings.state_dir,
+            (settings.target_ip_address, *settings.target_secondary_ip_addresses),
+            settings.target_port, self._clock)
         self._ours = re.compile(
             rf'{re.escape(settings.target_prefix)}volume-({_UUID})(?:-.+)?')
+
+    def check(self) -> None:
+        settings = self._settings
+        if settings.shared and settings.tgt_socket is None:
+            raise errors.ConfigurationError(
+                reason='tgt_socket must name a tgtd that all members of the cluster use and none '
+                       'of them starts')
+        if settings.tgt_socket is not None and not settings.target_port:
+            raise errors.ConfigurationError(
+                reason=f'target_port must be the port that the tgtd on tgt_socket '
+                       f'{settings.tgt_socket} listens on')
 
     def start(self) -> None:
         if self._settings.tgt_socket is None:
             self._daemon.start()
-        elif not self.running():
+            return
+        try:
+            portals = self._client().portals()
+        except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
             raise errors.ConfigurationError(
-                reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}')
+                reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}') from exc
+        port = self._settings.target_port
+        # Whoever listens on all addresses of a kind listens on each of them.
+        everywhere = {True: f'[::]:{port}', False: f'0.0.0.0:{port}'}
+        missing = [portal for portal in self._daemon.portals()
+                   if not {portal, everywhere[portal.startswith('[')]} & set(portals)]
+        if missing:
+            raise errors.ConfigurationError(
+                reason=f'the tgtd on tgt_socket {self._settings.tgt_socket} does not listen on '
+                       f'{", ".join(missing)} (target_ip_address, target_port), but on '
+                       f'{", ".join(portals) or "nothing"}')
 
     def running(self) -> bool:
         try:
@@ -91,7 +121,7 @@ class TgtTarget(base.ExportTarget):
             client = self._client()
             if not self._build_new(client, name, export, grant):
                 self._put_right(client, name, export, grant)
-        return connection.Connection('iscsi', (self._portal(),), name, _LUN)
+        return connection.Connection('iscsi', self._daemon.portals(), name, _LUN)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
         with _told():
@@ -112,13 +142,16 @@ class TgtTarget(base.ExportTarget):
         return tuple(base.ActualExport(volume_id, tuple(grants))
                      for volume_id, grants in sorted(found.items()))
 
+    def unmaps(self, device: str) -> bool:
+        """See `capabilities.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
+        1.0.85, as the lab has shown.
+        """
+        return os.path.isfile(device) and devices.discards(device)
+
     def _client(self) -> tgt_socket.Client:
         if self._settings.tgt_socket is not None:
             return tgt_socket.Client(self._settings.tgt_socket)
         return self._daemon.client()
-
-    def _portal(self) -> str:
-        return self._daemon.portal()
 
     def _volume_of(self, name: str) -> str | None:
         found = self._ours.fullmatch(name)

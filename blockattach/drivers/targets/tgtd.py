@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from oslo_log import log as oslo_log
@@ -50,12 +51,16 @@ def program() -> str | None:
 
 
 class Tgtd:
-    """The process, its socket and its portal. ``port`` 0 takes the first free from 13260 on."""
+    """The process, its socket and its portals, one for each address.
 
-    def __init__(self, state_dir: str, address: str, port: int,
+    ``port`` 0 takes the first from 13260 on that is free at all of them.
+    """
+
+    def __init__(self, state_dir: str, addresses: Iterable[str], port: int,
                  clock: clocks.Clock | None = None) -> None:
         self._folder = os.path.join(os.path.abspath(state_dir), 'tgtd')
-        self._address = f'[{address}]' if ':' in address else address
+        self._addresses = tuple(f'[{address}]' if ':' in address else address
+                                for address in dict.fromkeys(addresses))
         self._wanted_port = port
         self._clock = clock or clocks.Clock()
         self._lock = threading.Lock()
@@ -65,9 +70,9 @@ class Tgtd:
         """Speaks to it; also when it is not running."""
         return tgt_socket.Client(self._control_socket())
 
-    def portal(self) -> str:
-        """``address:port`` that initiators are told to log in to."""
-        return f'{self._address}:{self._wanted_port or self._remembered_port() or _FIRST_PORT}'
+    def portals(self) -> tuple[str, ...]:
+        """Each ``address:port`` that initiators are told to log in to, the first one first."""
+        return self._at(self._wanted_port or self._remembered_port() or _FIRST_PORT)
 
     def start(self) -> None:
         """Start it, or find it running.
@@ -78,13 +83,13 @@ class Tgtd:
             pid = self._listener()
             if pid is not None:
                 self._wait_for_answer(pid)
-                LOG.info('tgtd is found running%s', log.fields(pid=pid, portal=self.portal()))
+                LOG.info('tgtd is found running%s', log.fields(pid=pid, portals=self.portals()))
             else:
                 self._refuse_mute()
                 pid = self._launch()
                 LOG.info('tgtd is started%s', log.fields(pid=pid))
             self._remember('pid', f'{pid} {_birth(pid)}')
-            self._open_portal()
+            self._open_portals()
 
     def running(self) -> bool:
         """Whether it answers now."""
@@ -139,31 +144,33 @@ class Tgtd:
         self._wait_for_answer(pid)
         return pid
 
-    def _open_portal(self) -> None:
+    def _open_portals(self) -> None:
         """See to it that it listens where initiators are told to go, and nowhere else."""
         client = self.client()
         try:
             if not self._listens(client):
                 self._give_up_unused(client)
                 raise errors.ConfigurationError(
-                    reason=f'tgtd cannot listen on {self.portal()}: the port is in use, or the '
-                           f'address is not of this host (target_ip_address, target_port)')
+                    reason=f'tgtd cannot listen on {", ".join(self.portals())}: the port is in '
+                           f'use, or an address is not of this host (target_ip_address, '
+                           f'target_secondary_ip_addresses, target_port)')
             for portal in client.portals():
-                if portal != self.portal():
+                if portal not in self.portals():
                     client.delete_portal(portal)
         except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
             raise errors.ConfigurationError(reason=f'tgtd cannot be used: {exc}') from exc
 
     def _listens(self, client: tgt_socket.Client) -> bool:
-        present = client.portals()
         if self._wanted_port or self._remembered_port():
-            return self.portal() in present or _opened(client, self.portal())
+            return _open_all(client, self.portals())
         for port in range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED):
-            portal = f'{self._address}:{port}'
-            if portal in present or _opened(client, portal):
+            if _open_all(client, self._at(port)):
                 self._remember('port', str(port))
                 return True
         return False
+
+    def _at(self, port: int) -> tuple[str, ...]:
+        return tuple(f'{address}:{port}' for address in self._addresses)
 
     def _give_up_unused(self, client: tgt_socket.Client) -> None:
         """Do not leave behind a process that nobody can use; one that serves is left alone."""
@@ -268,11 +275,20 @@ class Tgtd:
         return True
 
 
-def _opened(client: tgt_socket.Client, portal: str) -> bool:
-    try:
-        client.add_portal(portal)
-    except tgt_socket.Rejected:
-        return False
+def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
+    """Listen on each of them, or on no other than before."""
+    present = client.portals()
+    opened: list[str] = []
+    for portal in portals:
+        if portal in present:
+            continue
+        try:
+            client.add_portal(portal)
+        except tgt_socket.Rejected:
+            for one in opened:
+                client.delete_portal(one)
+            return False
+        opened.append(portal)
     return True
 
 

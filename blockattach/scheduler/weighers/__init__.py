@@ -8,13 +8,19 @@ from collections.abc import Iterable
 from blockattach.scheduler import pipeline
 from blockattach.scheduler import plugins
 from blockattach.scheduler.weighers import allocated
+from blockattach.scheduler.weighers import chance
 from blockattach.scheduler.weighers import free_space
+from blockattach.scheduler.weighers import goodness
+from blockattach.scheduler.weighers import volume_number
 
 GROUP = 'blockattach.scheduler.weighers'
 
 WEIGHERS: dict[str, pipeline.Weigher] = {
     'allocated': allocated.measure,
+    'chance': chance.measure,
     'free_space': free_space.measure,
+    'goodness': goodness.measure,
+    'volume_number': volume_number.measure,
 }
 
 

@@ -78,23 +78,40 @@ class Running:
         """
         deadline = self._clock.monotonic() + timeout
         with self._socket:
-            while True:
-                letter, payload = self._frame(deadline)
-                if letter == 'x':
-                    return Done(self.command, int(payload), self.said('o'), self.said('e'))
-                if letter == 'f':
-                    raise LabError(f'cannot start {self.command}: {payload.decode()}')
-                self._said[letter].append(payload)
-                if listener is not None:
-                    listener(letter, payload)
+            while (done := self._go_on(deadline, listener)) is None:
+                pass
+            return done
+
+    def wait_until_it_says(self, words: str, timeout: float) -> None:
+        """Let a daemon tell that it serves, after at most ``timeout`` seconds; it goes on.
+
+        :raises CommandFailed: it ended instead
+        :raises CommandTimeout, ConnectionLost: as `wait`
+        """
+        deadline = self._clock.monotonic() + timeout
+        while words not in self.said('o'):
+            if (done := self._go_on(deadline)) is not None:
+                raise CommandFailed(done)
 
     def said(self, stream: str) -> str:
-        """What it has written to ``o`` or ``e`` as far as `wait` has read it."""
+        """What it has written to ``o`` or ``e`` as far as it has been read."""
         return b''.join(self._said[stream]).decode(errors='replace')
 
     def kill(self) -> None:
         """Kill it with all that it started, and forget it."""
         self._socket.close()
+
+    def _go_on(self, deadline: float, listener: Listener | None = None) -> Done | None:
+        """Read the next that it says; how it ended, if it has."""
+        letter, payload = self._frame(deadline)
+        if letter == 'x':
+            return Done(self.command, int(payload), self.said('o'), self.said('e'))
+        if letter == 'f':
+            raise LabError(f'cannot start {self.command}: {payload.decode()}')
+        self._said[letter].append(payload)
+        if listener is not None:
+            listener(letter, payload)
+        return None
 
     def _frame(self, deadline: float) -> tuple[str, bytes]:
         letter, length = agent.HEADER.unpack(self._exactly(agent.HEADER.size, deadline))

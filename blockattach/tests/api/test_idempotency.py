@@ -242,6 +242,26 @@ class UnderWayTest(NamedTestCase):
         self.assertNotEqual(left, reply.body['attachment']['id'])
         self.assertEqual([reply.body['attachment']['id']], self.ids(self.volume_id))
 
+    def test_a_repeat_on_a_plain_volume_waits_for_the_end_of_what_is_withdrawn(self):
+        volume_id, wish = self.volume(), {'connector': make.connector()}
+        self.goes_on.set()
+        self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
+        first = self.attach(volume_id, 'k', **wish)
+        self.assert_status(504, first)
+        self.assertEqual('1', first.headers['Retry-After'])
+        [left] = self.ids(volume_id)
+        # The one more that a server may have, for a move.
+        self.assert_status(200, self.attach(volume_id, 'other'))
+        repeat = self.attach(volume_id, 'k', **wish)
+        self.assert_fault(409, 'is under way', repeat)
+        self.assertEqual('1', repeat.headers['Retry-After'])
+        attachments.move(self.http.database, volume_id, left,
+                         attachment_lifecycle.Event.DISCONNECTED)
+        made = self.attach(volume_id, 'k', **wish)
+        self.assert_status(200, made)
+        self.assertIn(made.body['attachment']['id'], self.ids(volume_id))
+        self.assertNotIn(left, self.ids(volume_id))
+
     def test_a_second_one_does_not_wait_for_ever(self):
         first = self.begin()
         self.assertTrue(self.at_work.wait(PATIENCE))

@@ -15,7 +15,7 @@ from blockattach.testing import make
 from blockattach.tests.api import base
 
 FOLDER = pathlib.Path(__file__).parent / 'policy'
-KEYS = {'operation', 'id', 'key', 'body', 'asks_for', 'status'}
+KEYS = {'operation', 'id', 'key', 'query', 'body', 'asks_for', 'status'}
 
 PERSONAS = {
     'admin': 'an administrator of the project',
@@ -59,6 +59,7 @@ class PolicyTest(base.ApiTestCase):
                                              extra_specs={'multiattach': '<is> True'}).id,
             'plain type': lambda: make.volume_type(self.http.database).id,
             'encrypted type': lambda: make.encrypted_type(self.http.database).id,
+            'qos specs': lambda: make.qos(self.http.database).id,
             'message': self.message,
             'connector': lambda: self.connector,
             'new id': base.new_id,
@@ -92,6 +93,10 @@ class PolicyTest(base.ApiTestCase):
         if 'id' in row:
             path = path.replace('{id}', self.things[row['id']]())
         path = re.sub('{key}|{encryption_id}', row.get('key', ''), path)
+        path = path.replace('{host}', http.HOST)
+        name, sign, value = row.get('query', '').partition('=')
+        if sign:
+            path = f'{path}?{name}={self.filled(value)}'
         asked = f'volume {http.LATEST}'
         if 'asks_for' in row:
             asked = f'{asked}, {row["asks_for"]}'
@@ -116,6 +121,9 @@ class PolicyTest(base.ApiTestCase):
 
     def test_messages(self):
         self.check('messages')
+
+    def test_qos_specs(self):
+        self.check('qos_specs')
 
     def test_services(self):
         self.check('services')

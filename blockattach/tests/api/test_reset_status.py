@@ -1,4 +1,7 @@
 """os-reset_status: what an administrator may say, and what contradicts the attachments."""
+from blockattach import failpoints
+from blockattach.db import pools
+from blockattach.testing import http
 from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -84,6 +87,88 @@ class ResetTest(actions.ActionsTestCase):
             'volume_uuid': volume_id, 'instance_uuid': base.SERVER}}))
         self.assert_status(202, self.reset(volume_id, status='available'))
         self.attached(volume_id)
+
+    def at_work(self, volume_id, **told):
+        before = self.shown(volume_id)
+        self.assert_fault(409, 'is at work on it', self.reset(volume_id, **told))
+        self.assertEqual(before, self.shown(volume_id))
+
+    def sizes(self):
+        return self.http.manager.backend.fake_store.sizes()
+
+    def test_one_that_is_being_made_is_given_up_at_most(self):
+        """Simulation seed 200: the peer makes it available without bytes."""
+        self.http.hold = True
+        volume_id = self.volume()
+        for placed in (False, True):
+            if placed:
+                self.http.work.step()
+            with self.subTest(placed=placed):
+                for word in ('available', 'downloading', 'maintenance', 'creating',
+                             'error_deleting', 'in-use', 'reserved'):
+                    self.at_work(volume_id, status=word)
+                    self.at_work(volume_id, status=word, migration_status='none')
+                self.at_work(volume_id, status='available', attach_status='detached')
+        self.assert_status(202, self.reset(volume_id, status='error'))
+        self.assertEqual('error', self.status(volume_id))
+        self.http.work.settle()
+        self.assertEqual(('error', {}), (self.status(volume_id), self.sizes()))
+
+    def test_one_that_was_never_made_is_never_made_available(self):
+        """Not in two steps either."""
+        self.http.hold = True
+        volume_id = self.volume()
+        self.http.work.step()
+        self.assert_status(202, self.reset(volume_id, status='error'))
+        self.http.work.settle()
+        for word in ('available', 'downloading', 'maintenance'):
+            with self.subTest(word=word):
+                self.refused(volume_id, 'was never made', status=word)
+        self.assert_status(202, self.reset(volume_id, status='error_deleting'))
+        self.refused(volume_id, 'was never made', status='available')
+        self.gone_for_good(volume_id)
+
+    def gone_for_good(self, volume_id):
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        self.http.work.settle()
+        self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
+        self.assertEqual({}, self.sizes())
+        self.assertEqual(0, pools.get(self.http.database, http.POOL, 3600).allocated_gb)
+
+    def test_one_that_is_given_up_while_its_manager_makes_it_leaves_nothing(self):
+        self.http.hold = True
+        volume_id = self.volume()
+        self.http.work.step()
+
+        def give_up():
+            failpoints.disarm('volume.volumes.after_create')
+            self.assertEqual(1, len(self.sizes()))
+            self.assert_status(202, self.reset(volume_id, status='error'))
+
+        failpoints.arm('volume.volumes.after_create', give_up)
+        self.addCleanup(failpoints.disarm, 'volume.volumes.after_create')
+        self.http.work.settle()
+        self.assertEqual('error', self.status(volume_id))
+        self.refused(volume_id, 'was never made', status='available')
+        self.gone_for_good(volume_id)
+
+    def test_one_that_is_being_removed_stays_so(self):
+        volume_id = self.volume()
+        self.http.hold = True
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        for word in ('available', 'error', 'maintenance', 'error_deleting', 'in-use'):
+            with self.subTest(word=word):
+                self.at_work(volume_id, status=word)
+        self.http.work.settle()
+        self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
+        self.assertEqual({}, self.sizes())
+
+    def test_its_attachments_may_be_gone_or_there(self):
+        """Neither asks for a status: what is said of attachments alone is nobody's work."""
+        self.http.hold = True
+        volume_id = self.volume()
+        self.assert_status(202, self.reset(volume_id, attach_status='detached'))
+        self.assertEqual('creating', self.status(volume_id))
 
     def test_detached_leaves_nothing_behind(self):
         """The peer forgets the records and leaves what the target lets in."""

@@ -33,6 +33,15 @@ class PoolsTest(base.ApiTestCase):
                         'multiattach', 'storage_protocol', 'vendor_name', 'volume_backend_name',
                         'QoS_support')})
 
+    def test_one_that_is_silent_is_shown_as_down(self):
+        before, = self.list('?detail=true')
+        self.assertEqual('up', before['capabilities']['backend_state'])
+        self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
+        after, = self.list('?detail=true')
+        self.assertEqual('down', after['capabilities']['backend_state'])
+        self.assertEqual(before['capabilities']['timestamp'], after['capabilities']['timestamp'])
+        self.assertEqual([{'name': http.POOL}], self.list())
+
     def test_by_name_from_3_28(self):
         make.pool(self.http.database)
         both = [{'name': http.POOL}, {'name': make.POOL}]

@@ -26,7 +26,7 @@ WORDS = ('multiattach', 'mode', 'encryption_key_id', 'cipher', 'zz')
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.POSITIVE,
          schemathesis.GenerationMode.NEGATIVE)
 VERSION = 'OpenStack-API-Version'
-SPOKEN = ('volume 3.71', 'volume 3.71, blockattach 1.1')
+SPOKEN = ('volume 3.71', 'volume 3.71, blockattach 1.2')
 OFTEN = 6
 NOWHERE = frozenset(('snapshot_id', 'source_volid', 'consistencygroup_id', 'group_id', 'backup_id',
                      'image_id', 'imageRef', 'availability_zone', 'multiattach'))
@@ -80,9 +80,11 @@ class SchemathesisTest(base.ApiTestCase):
         attachments = admin.get('/attachments?limit=20').body['attachments']
         types = admin.get('/types?is_public=None').body['volume_types']
         messages = admin.get('/messages?limit=5').body['messages']
+        specs = admin.get('/qos-specs?limit=5').body['qos_specs']
         return {'volumes': [one['id'] for one in volumes],
                 'attachments': [one['id'] for one in attachments],
                 'types': [one['id'] for one in types] + ['default'],
+                'qos-specs': [one['id'] for one in specs],
                 'messages': [one['id'] for one in messages]}
 
     def example(self, data):

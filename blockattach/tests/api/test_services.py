@@ -1,6 +1,9 @@
-"""The list of services."""
+"""Services: their list, and taking them out of use."""
+import datetime
+
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.domain import records
 from blockattach.testing import http
 from blockattach.tests.api import base
 
@@ -59,3 +62,108 @@ class ServicesTest(base.ApiTestCase):
                 ('?host=&binary=', ['cinder-volume', 'cinder-scheduler'])):
             with self.subTest(query=query):
                 self.assertEqual(expected, [one['binary'] for one in self.list(query)])
+
+
+class ReconciledTest(base.ApiTestCase):
+    """What a volume service has put right: shown to clients of ``blockattach 1.2``."""
+
+    def setUp(self):
+        super().setUp()
+        services.register(self.http.database, binaries.SCHEDULER, 'control-1', 'nova', 'x')
+
+    def list(self, version='1.2'):
+        reply = self.http.as_admin.send(
+            'GET', '/os-services', None, None,
+            {'OpenStack-API-Version': f'volume 3.71, blockattach {version}'})
+        self.assert_status(200, reply)
+        return {one['binary']: one for one in reply.body['services']}
+
+    def test_what_was_told(self):
+        at = datetime.datetime(2026, 11, 22, 5, 0, 0, 250)
+        services.register(
+            self.http.database, binaries.VOLUME, http.HOST, 'nova', 'x',
+            reconciled=records.Reconciled({'grant': 2, 'attachment': 1}, 'grant', at))
+        told = self.list()
+        self.assertEqual(
+            {'mended': {'volume': 0, 'attachment': 1, 'grant': 2, 'stray_export': 0,
+                        'unused_export': 0, 'abandoned': 0},
+             'last': 'grant', 'last_at': '2026-11-22T05:00:00.000250'},
+            told[binaries.VOLUME]['reconciled'])
+        self.assertNotIn('reconciled', told[binaries.SCHEDULER])
+
+    def test_who_has_not_told_and_who_did_not_ask(self):
+        self.assertIsNone(self.list()[binaries.VOLUME]['reconciled'])
+        self.assertNotIn('reconciled', self.list('1.1')[binaries.VOLUME])
+        plain = self.http.as_admin.get('/os-services', version='3.71').body['services']
+        self.assertNotIn('reconciled', plain[0])
+
+
+class UseTest(base.ApiTestCase):
+    """What an operator takes out of use, and into use again."""
+
+    def put(self, action, body, **headers):
+        return self.http.as_admin.put(f'/os-services/{action}', body, **headers)
+
+    def shown(self):
+        return self.http.as_admin.get('/os-services').body['services'][0]
+
+    def names(self, **more):
+        return {'host': http.HOST, 'binary': 'cinder-volume', **more}
+
+    def test_the_answers(self):
+        for action, more, expected in (
+                ('disable', {}, {'status': 'disabled', 'disabled': True}),
+                ('disable-log-reason', {'disabled_reason': 'new disks'},
+                 {'status': 'disabled', 'disabled': True, 'disabled_reason': 'new disks'}),
+                ('enable', {}, {'status': 'enabled', 'disabled': False,
+                                'disabled_reason': None})):
+            with self.subTest(action=action):
+                reply = self.put(action, self.names(**more))
+                self.assert_status(200, reply)
+                self.assertEqual({**self.names(), 'service': '', **expected}, reply.body)
+
+    def test_the_older_name_of_the_binary(self):
+        reply = self.put('disable', {'host': http.HOST, 'service': 'cinder-volume'})
+        self.assert_status(200, reply)
+        self.assertEqual(('cinder-volume', ''), (reply.body['service'], reply.body['binary']))
+        self.assertEqual('disabled', self.shown()['status'])
+
+    def test_the_reason_is_kept_until_it_is_enabled(self):
+        self.put('disable-log-reason', self.names(disabled_reason='new disks'))
+        self.assertEqual(('disabled', 'new disks'),
+                         (self.shown()['status'], self.shown()['disabled_reason']))
+        self.put('enable', self.names())
+        self.assertEqual(('enabled', None),
+                         (self.shown()['status'], self.shown()['disabled_reason']))
+
+    def test_a_backend_out_of_use_gets_no_volumes_whatever_it_reports(self):
+        kept = self.volume()
+        self.put('disable', self.names())
+        self.http.manager.report()
+        made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
+        self.assertEqual('error', self.http.as_member.get(
+            f'/volumes/{made["id"]}').body['volume']['status'])
+        self.attached(kept)
+        self.put('enable', self.names())
+        self.volume()
+
+    def test_what_is_not_there(self):
+        for body in (self.names(host='storage-9@fake'), self.names(binary='cinder-backup')):
+            with self.subTest(body=body):
+                reply = self.put('disable', body)
+                self.assert_status(404, reply)
+                self.assertEqual(f'Service {body["binary"]} could not be found on host '
+                                 f'{body["host"]}.', reply.fault[1])
+        self.assert_status(404, self.put('explode', self.names()))
+
+    def test_malformed_requests_change_nothing(self):
+        for action, body in (
+                ('disable', {}), ('disable', {'host': http.HOST}),
+                ('disable', {'binary': 'cinder-volume'}), ('disable', self.names(host='')),
+                ('disable', self.names(host='h' * 256)), ('disable', self.names(host=None)),
+                ('disable', self.names(colour='red')), ('disable-log-reason', self.names()),
+                ('disable-log-reason', self.names(disabled_reason='')),
+                ('disable-log-reason', self.names(disabled_reason='r' * 256))):
+            with self.subTest(action=action, body=body):
+                self.assert_status(400, self.put(action, body))
+        self.assertEqual('enabled', self.shown()['status'])

@@ -1,11 +1,11 @@
 """Tokens of a domain or of the system, as Keystone gives them: they are of no project."""
-import dataclasses
 import itertools
 import json
 
 import webob
 
 from blockattach.api import app
+from blockattach.http import auth
 from blockattach.testing import make
 from blockattach.tests.api import base
 
@@ -14,6 +14,10 @@ SCOPES = {
     'system': {'HTTP_OPENSTACK_SYSTEM_SCOPE': 'all'},
 }
 ROLES = {'reader': 'reader', 'member': 'member,reader', 'admin': 'admin,member,reader'}
+LISTS = (
+    ('attachments', '/attachments'), ('attachments', '/attachments/detail'),
+    ('volumes', '/volumes'), ('volumes', '/volumes/detail'), ('messages', '/messages'),
+)
 CALLERS = tuple(itertools.product(SCOPES, ROLES))
 
 
@@ -21,11 +25,11 @@ class ScopeTest(base.ApiTestCase):
 
     def setUp(self):
         super().setUp()
-        services = dataclasses.replace(self.http.services, settings=dataclasses.replace(
-            self.http.services.settings, auth_strategy='keystone'))
         # What the token middleware would have found out stands in the environ already.
-        self.app = app.build_app(services, token_middleware=lambda inner: inner,
-                                 check_answers=True)
+        self.app = app.build_app(
+            self.http.services,
+            auth.Entrance(auth.KeystoneAuthentication(self.http.services.policy.is_admin)),
+            check_answers=True)
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id, connector=make.connector())
 
@@ -39,34 +43,45 @@ class ScopeTest(base.ApiTestCase):
             request.content_type = 'application/json'
         return request.get_response(self.app)
 
-    def test_a_list_is_empty_unless_an_administrator_asks_for_all(self):
-        for scope, who in CALLERS:
-            with self.subTest(scope=scope, who=who):
-                for noun, path in (('attachments', '/attachments'), ('volumes', '/volumes'),
-                                   ('attachments', '/attachments/detail'),
-                                   ('volumes', '/volumes/detail'), ('messages', '/messages')):
-                    answer = self.ask(scope, who, 'GET', path)
+    def test_a_list_is_empty_unless_all_projects_are_asked_for(self):
+        for scope in SCOPES:
+            with self.subTest(scope=scope):
+                for noun, path in LISTS:
+                    answer = self.ask(scope, 'admin', 'GET', path)
                     self.assertEqual((200, []), (answer.status_int, answer.json[noun]))
                 for noun in ('attachments', 'volumes'):
-                    found = self.ask(scope, who, 'GET', f'/{noun}?all_tenants=1').json[noun]
-                    self.assertEqual(1 if who == 'admin' else 0, len(found))
-                summary = self.ask(scope, who, 'GET', '/volumes/summary').json['volume-summary']
-                self.assertEqual(0, summary['total_count'])
+                    found = self.ask(scope, 'admin', 'GET', f'/{noun}?all_tenants=1').json[noun]
+                    self.assertEqual(1, len(found))
+                summary = self.ask(scope, 'admin', 'GET', '/volumes/summary').json
+                self.assertEqual(0, summary['volume-summary']['total_count'])
 
-    def test_one_thing_is_there_for_administrators_only(self):
-        for scope, who in CALLERS:
-            with self.subTest(scope=scope, who=who):
-                for path in (f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}'):
-                    self.assertEqual(200 if who == 'admin' else 404,
-                                     self.ask(scope, who, 'GET', path).status_int)
+    def test_an_administrator_sees_one_thing_of_any_project(self):
+        for scope in SCOPES:
+            for path in (f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}'):
+                with self.subTest(scope=scope, path=path):
+                    self.assertEqual(200, self.ask(scope, 'admin', 'GET', path).status_int)
+
+    def test_who_is_no_administrator_sees_nothing(self):
+        paths = [path for _, path in LISTS]
+        paths += ['/volumes?all_tenants=1', '/attachments?all_tenants=1', '/volumes/summary',
+                  f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}']
+        for scope, who, path in itertools.product(SCOPES, ('reader', 'member'), paths):
+            with self.subTest(scope=scope, who=who, path=path):
+                self.assert_forbidden(self.ask(scope, who, 'GET', path))
 
     def test_a_volume_needs_a_project(self):
-        for scope, who in itertools.product(SCOPES, ('member', 'admin')):
-            with self.subTest(scope=scope, who=who):
-                answer = self.ask(scope, who, 'POST', '/volumes', {'volume': {'size': 1}})
+        for scope in SCOPES:
+            with self.subTest(scope=scope):
+                self.assert_forbidden(
+                    self.ask(scope, 'member', 'POST', '/volumes', {'volume': {'size': 1}}))
+                answer = self.ask(scope, 'admin', 'POST', '/volumes', {'volume': {'size': 1}})
                 self.assertEqual(400, answer.status_int)
-                self.assertIn('belongs to a project', answer.text)
+                self.assertIn('must belong to a project', answer.text)
         self.assertEqual(1, len(self.http.as_admin.get('/volumes?all_tenants=1').body['volumes']))
+
+    def assert_forbidden(self, answer):
+        self.assertEqual((403, 'The token is not one of a project.'),
+                         (answer.status_int, answer.json['forbidden']['message']))
 
     def test_a_project_in_the_url_is_not_theirs(self):
         for scope, who in CALLERS:

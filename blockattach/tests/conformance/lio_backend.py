@@ -19,7 +19,8 @@ class Lio(target.TargetBase):
         playing.enter_context(self.kernel.installed(context.lio))
         self.addCleanup(playing.close)
         self.settings = dataclasses.replace(settings.settings(settings.folder(self)),
-                                            target='lio', target_port=3260)
+                                            target='lio', target_port=3260,
+                                            target_secondary_ip_addresses=('127.0.0.2', '::1'))
         super().setUp()
 
     def make(self):

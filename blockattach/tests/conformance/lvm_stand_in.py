@@ -286,7 +286,7 @@ class Lvm:
     def _row(self, group, name, facts):
         pool, path = facts['kind'] == 'thin-pool', self._path(group, name)
         layout = {'thin-pool': 'thin,pool', 'thin': 'thin,sparse'}.get(facts['kind'], 'linear')
-        percent = '' if facts['kind'] == 'linear' else f'{facts["data_percent"]:.2f}'
+        percent = '' if facts['kind'] == 'linear' else f'{self._data_percent(path, facts):.2f}'
         return {
             'lv_name': name, 'lv_path': '' if pool else str(path), 'lv_size': str(facts['size']),
             'lv_attr': f'----a-t{"z" if facts["zeroes"] else "-"}--', 'lv_layout': layout,
@@ -295,6 +295,13 @@ class Lvm:
             'lv_health_status': facts['health'], 'origin': facts['origin'],
             'pool_lv': facts['pool'], 'data_percent': percent,
             'metadata_percent': f'{facts["metadata_percent"]:.2f}' if pool else ''}
+
+    def _data_percent(self, path, facts):
+        """How full it is: a volume as full as its file."""
+        if facts['kind'] != 'thin':
+            return facts['data_percent']
+        blocks = path.stat().st_blocks if path.exists() else 0
+        return max(facts['data_percent'], 100 * blocks * 512 / facts['size'])
 
     def _selected(self, facts, select):
         return not select or select.removeprefix('lv_tags=') in facts['tags']

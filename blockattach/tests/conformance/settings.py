@@ -1,10 +1,13 @@
 """Settings of a backend for one test: folders of its own, a free port."""
+import contextlib
+import dataclasses
 import os
 import socket
 import tempfile
 import unittest
 
 from blockattach.conf import backend
+from blockattach.testing import backend as testing_backend
 
 
 def outside_program(test: unittest.TestCase, present: bool, name: str) -> None:
@@ -30,12 +33,21 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def more_addresses() -> tuple[str, ...]:
+    """Addresses of this machine besides the first, for several paths."""
+    found = ['127.0.0.2']
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as tried:
+        tried.bind(('::1', 0))
+        found.append('::1')
+    return tuple(found)
+
+
 def settings(state_dir: str, target_port: int = 0,
              tgt_socket: str | None = None) -> backend.BackendSettings:
     """Everything at its default but the folders."""
-    return backend.BackendSettings(
-        name='tested', state_dir=state_dir, volume_backend_name='tested', store='file',
-        target='tgt', pool_name='tested', volumes_dir=os.path.join(state_dir, 'volumes'),
-        target_ip_address='127.0.0.1', target_port=target_port,
-        target_prefix='iqn.2010-10.org.openstack:', tgt_socket=tgt_socket,
-        reserved_percentage=0, max_over_subscription_ratio=20.0)
+    return testing_backend.settings(state_dir, target_port=target_port, tgt_socket=tgt_socket)
+
+
+def several(state_dir: str) -> backend.BackendSettings:
+    """The same with several addresses."""
+    return dataclasses.replace(settings(state_dir), target_secondary_ip_addresses=more_addresses())

@@ -1,4 +1,5 @@
 """The fakes keep the contracts too, and fail as they are told."""
+import dataclasses
 import threading
 from collections.abc import Sequence
 
@@ -53,7 +54,9 @@ class FakeStoreTest(store.StoreContract):
 class FakeTargetTest(target.TargetContract):
     def make(self) -> fake_target.FakeTarget:
         if not hasattr(self, 'fake'):
-            self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))
+            self.fake = fake_target.FakeTarget(dataclasses.replace(
+                settings.settings('/nowhere'),
+                target_secondary_ip_addresses=('127.0.0.2', '::1')))
         return self.fake
 
     def test_it_plays_the_initiator(self) -> None:

@@ -23,7 +23,7 @@ _RW = connection.AccessMode.RW
 _STARTER = """
 import sys
 from blockattach.drivers.targets import tgtd
-daemon = tgtd.Tgtd(sys.argv[1], '127.0.0.1', 0)
+daemon = tgtd.Tgtd(sys.argv[1], ['127.0.0.1'], 0)
 daemon.start()
 print(daemon.client().pid(), flush=True)
 sys.stdin.read()
@@ -63,7 +63,8 @@ class TgtdTest(test_tgt.Tgt):
 
     def daemon(self, **changes: object) -> tgtd.Tgtd:
         state = dataclasses.replace(self.settings, **changes)
-        made = tgtd.Tgtd(state.state_dir, state.target_ip_address, state.target_port)
+        made = tgtd.Tgtd(state.state_dir, (
+            state.target_ip_address, *state.target_secondary_ip_addresses), state.target_port)
         self.addCleanup(made.stop)
         return made
 
@@ -85,12 +86,13 @@ class TgtdTest(test_tgt.Tgt):
         self.assertNotEqual(one.client().portals(), portals)
         other.stop()
         again = self.daemon(state_dir=other_dir, target_port=0)
-        self.assertEqual(portals, (again.portal(),))
+        self.assertEqual(sorted(portals), sorted(again.portals()))
 
     def test_it_listens_where_it_is_told_and_nowhere_else(self) -> None:
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
-        self.assertEqual(made.portals, self.target._client().portals())
+        self.assertEqual(self.portals(), made.portals)
+        self.assertEqual(sorted(made.portals), sorted(self.target._client().portals()))
 
     def test_a_port_that_was_changed_is_changed_live(self) -> None:
         pid = self.target._client().pid()
@@ -98,7 +100,29 @@ class TgtdTest(test_tgt.Tgt):
         moved = self.daemon(target_port=port)
         moved.start()
         self.assertEqual(pid, moved.client().pid())
-        self.assertEqual((f'127.0.0.1:{port}',), moved.client().portals())
+        self.assertEqual(sorted(self.portals(port)), sorted(moved.client().portals()))
+
+    def test_an_address_that_was_taken_away_is_left_live(self) -> None:
+        pid = self.target._client().pid()
+        narrowed = self.daemon(target_secondary_ip_addresses=())
+        narrowed.start()
+        self.assertEqual(pid, narrowed.client().pid())
+        self.assertEqual(self.portals()[:1], narrowed.client().portals())
+
+    def test_a_port_that_is_not_free_at_every_address_is_not_taken(self) -> None:
+        one = self.daemon(state_dir=settings.folder(self), target_port=0,
+                          target_secondary_ip_addresses=())
+        one.start()
+        with socket.socket() as taken:
+            port = int(one.portals()[0].rpartition(':')[2]) + 1
+            taken.bind(('127.0.0.2', port))
+            taken.listen()
+            other = self.daemon(state_dir=settings.folder(self), target_port=0,
+                                target_secondary_ip_addresses=('127.0.0.2',))
+            other.start()
+            ports = {portal.rpartition(':')[2] for portal in other.client().portals()}
+            self.assertEqual(1, len(ports))
+            self.assertNotIn(str(port), ports)
 
     def test_a_new_service_finds_the_living_one(self) -> None:
         pid = self.target._client().pid()
@@ -213,7 +237,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 failpoints.disarm(f'drivers.tgt.{step}')
                 self._assert_not_intact(export)
                 made = connection.Connection(
-                    'iscsi', self.target._client().portals(),
+                    'iscsi', self.portals(),
                     f'{self.settings.target_prefix}{export.name}', 1)
                 for credential in (grant.credential, None):
                     self.assertFalse(real.can_log_in(made, grant.initiator, credential))

@@ -12,6 +12,13 @@ from blockattach.testing import database
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
 
+# MariaDB's list of transactions is made anew only when nobody has looked for 0.1 seconds.
+BETWEEN_LOOKS = 0.3
+WAITS = {'mysql': 'SELECT count(*) FROM information_schema.innodb_trx '
+                  "WHERE trx_state = 'LOCK WAIT'",
+         'postgresql': 'SELECT count(*) FROM pg_stat_activity '
+                       "WHERE wait_event_type = 'Lock' AND datname = current_database()"}
+
 
 class DatabaseTestCase(unittest.TestCase):
     """A fresh database per test, of the class's kind."""
@@ -21,13 +28,7 @@ class DatabaseTestCase(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        if _CHOSEN and self.KIND not in _CHOSEN:
-            self.skipTest(f'{self.KIND} is not among BLOCKATTACH_TEST_DATABASES')
-        reason = database.why_missing(self.KIND)
-        if reason is not None:
-            if os.environ.get('CI') == 'true':
-                self.fail(reason)
-            self.skipTest(reason)
+        need(self.KIND)
         self.fixture = database.DatabaseFixture(self.KIND, migrated=self.MIGRATED)
         self.addCleanup(self.fixture.close)
         self.database = self.fixture.database
@@ -38,15 +39,36 @@ class DatabaseTestCase(unittest.TestCase):
         print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
         return random.Random(seed)
 
+    def waits_for_a_lock(self):
+        """How many transactions do; for servers."""
+        with self.database.reader() as connection:
+            return connection.exec_driver_sql(WAITS[self.KIND]).scalar_one()
+
+
+def need(kind):
+    """Skip what needs databases of a kind that cannot be had; where CI is true, fail."""
+    if _CHOSEN and kind not in _CHOSEN:
+        raise unittest.SkipTest(f'{kind} is not among BLOCKATTACH_TEST_DATABASES')
+    reason = database.why_missing(kind)
+    if reason is not None:
+        if os.environ.get('CI') == 'true':
+            raise AssertionError(reason)
+        raise unittest.SkipTest(reason)
+
 
 def on_chosen_databases(case):
     """Run the class on SQLite, or on the databases that the environment names."""
-    return _on(_CHOSEN or (database.SQLITE,), case)
+    return _on(_CHOSEN or database.KINDS, case)
 
 
 def on_every_database(case):
     """Run the class on every kind of database, unless the environment names some."""
     return _on(_CHOSEN or database.KINDS, case)
+
+
+def on_every_server(case):
+    """Run the class on MariaDB and on PostgreSQL; on SQLite it would have nothing to show."""
+    _on([kind for kind in _CHOSEN or database.KINDS if kind != database.SQLITE], case)
 
 
 def _on(kinds, case):

@@ -18,8 +18,8 @@ class IdempotencyTest(base.DatabaseTestCase):
     def named(self, key='one', digest='a', project='p'):
         return idempotency.named(project, 'u', 'POST', '/attachments', key, digest * 64)
 
-    def reserve(self, volume, request, seconds=KEPT_SECONDS):
-        within = functools.partial(_remember, self.database, request, seconds)
+    def reserve(self, volume, request, seconds=KEPT_SECONDS, instead_of=None):
+        within = functools.partial(_remember, self.database, request, seconds, instead_of)
         return attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id), 0, within)
 
@@ -67,16 +67,21 @@ class IdempotencyTest(base.DatabaseTestCase):
         second = self.reserve(volume, self.named(digest='b'))
         self.assertNotEqual(first.id, second.id)
 
-    def test_what_failed_and_what_is_old_is_forgotten(self):
+    def test_what_is_old_is_forgotten(self):
         volume = make.volume(self.database, multiattach=True)
-        made = self.reserve(volume, self.named())
-        idempotency.forget(self.database, made.id)
-        self.assertIsNone(idempotency.find(self.database, self.named()))
         self.reserve(volume, self.named(key='old'), seconds=-1)
         self.reserve(volume, self.named(key='new'))
         self.assertEqual(1, idempotency.purge(self.database))
         self.assertIsNotNone(idempotency.find(self.database, self.named(key='new')))
 
+    def test_what_failed_gives_its_name_to_the_next(self):
+        volume = make.volume(self.database, multiattach=True)
+        first = self.reserve(volume, self.named())
+        self.assertRaises(errors.IdempotencyKeyTaken, self.reserve, volume, self.named(),
+                          instead_of='another')
+        second = self.reserve(volume, self.named(), instead_of=first.id)
+        self.assertEqual(second.id, idempotency.find(self.database, self.named()))
 
-def _remember(database, request, seconds, connection, resource_id):
-    idempotency.remember(connection, database, request, resource_id, seconds)
+
+def _remember(database, request, seconds, instead_of, connection, resource_id):
+    idempotency.remember(connection, database, request, resource_id, seconds, instead_of)

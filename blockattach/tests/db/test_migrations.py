@@ -12,6 +12,7 @@ from alembic import config
 from alembic.runtime import migration
 from oslo_db import exception as db_exception
 
+from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import models
@@ -47,24 +48,52 @@ class MigrationTest(base.DatabaseTestCase):
     MIGRATED = False
 
     def test_an_empty_database_has_no_version(self):
-        self.assertIsNone(migrate.version(self.database.engine))
+        self.assertEqual((None, None), migrate.version(self.database.engine))
 
     def test_the_tables_are_those_of_the_models(self):
         migrate.upgrade(self.database.engine)
         self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
+        self.assertEqual([], self.differences())
+
+    def differences(self):
         with self.database.reader() as connection:
             context = migration.MigrationContext.configure(
                 connection, opts={'compare_type': True, 'compare_server_default': True})
-            self.assertEqual([], autogenerate.compare_metadata(context, models.metadata))
+            return autogenerate.compare_metadata(context, models.metadata)
+
+    def test_expanded_it_has_all_that_the_models_have(self):
+        """What is left is only what a process of the release before could not live with."""
+        migrate.expand(self.database.engine)
+        self.assertEqual((migrate.expected().expand, None), migrate.version(self.database.engine))
+        migrate.check(self.database.engine)
+        self.assertEqual({'modify_nullable'}, {
+            change[0] for found in self.differences() for change in found})
+        migrate.upgrade(self.database.engine)
+        self.assertIsNone(migrate.version(self.database.engine).contract)
+        migrate.contract(self.database.engine)
+        self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
+        self.assertEqual([], self.differences())
+
+    def test_what_is_empty_is_not_contracted(self):
+        with self.assertRaises(errors.ConfigurationError):
+            migrate.contract(self.database.engine)
+        self.assertEqual((None, None), migrate.version(self.database.engine))
+
+    def test_a_newer_contraction_is_refused(self):
+        migrate.upgrade(self.database.engine)
+        with self.database.writer() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = 'c9999' "
+                                       "WHERE version_num LIKE 'c%'"))
+        for act in (migrate.check, migrate.upgrade, migrate.expand, migrate.contract):
+            with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
+                act(self.database.engine)
 
     def test_the_comparison_sees_a_difference(self):
         migrate.upgrade(self.database.engine)
         with self.database.writer() as connection:
             connection.execute(sa.text('DROP INDEX ix_pools_host' + (
                 ' ON pools' if self.KIND == database.MYSQL else '')))
-        with self.database.reader() as connection:
-            context = migration.MigrationContext.configure(connection)
-            [found] = autogenerate.compare_metadata(context, models.metadata)
+        [found] = self.differences()
         self.assertEqual('add_index', found[0])
 
     def test_there_is_a_type_for_volumes_whose_type_nobody_names(self):
@@ -80,8 +109,7 @@ class MigrationTest(base.DatabaseTestCase):
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
 
     def test_what_an_older_release_has_written_stays(self):
-        connection = self.database.engine.execution_options(**{engine.WRITER: True})
-        with connection.begin() as older:
+        with self.database.engine.connect() as older, engine.begin(older):
             settings = config.Config()
             settings.set_main_option('script_location', MIGRATIONS)
             settings.attributes['connection'] = older

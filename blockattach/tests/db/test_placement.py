@@ -8,6 +8,7 @@ from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import clock
 from blockattach.db import messages
 from blockattach.db import paging
+from blockattach.db import placing_facts
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volume_queries
@@ -50,7 +51,7 @@ class PlacementCase(base.DatabaseTestCase):
         self.place_with(self.placement(clients, **more_filters), volume_id)
 
     def place_with(self, scheduler, volume_id):
-        scheduler.place(CALLER, volume_queries.request(self.database, volume_id))
+        scheduler.place(CALLER, placing_facts.request(self.database, volume_id))
 
     def dead_service(self, host):
         """A volume service that was there and gives no sign of life."""
@@ -110,7 +111,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(['one@b', 'two@b'], clients.hosts)
         self.assertEqual(('two@b#p', 'two@b', ('one@b#p',)), (now.pool, now.owner, now.tried))
         self.assertEqual({**dict.fromkeys(self.names, 0), 'two@b#p': 5}, self.given_away())
-        self.assertEqual(2, volume_queries.attempts(self.database, asked.id))
+        self.assertEqual(2, placing_facts.read(self.database, asked.id, False).attempts)
 
     def test_silence_is_as_good_as_a_refusal_and_a_late_message_is_stale(self):
         asked = self.volume()
@@ -161,7 +162,7 @@ class HandOverTest(PlacementCase):
 
     def test_a_late_request_changes_nothing(self):
         asked = self.volume()
-        late = volume_queries.request(self.database, asked.id)
+        late = placing_facts.request(self.database, asked.id)
         clients = managers.Managers(self.database)
         self.place(asked.id, clients)
         before = self.now(asked.id)
@@ -171,7 +172,7 @@ class HandOverTest(PlacementCase):
 
     def test_a_late_request_for_which_no_pool_is_left_changes_nothing(self):
         asked = self.volume()
-        late = volume_queries.request(self.database, asked.id)
+        late = placing_facts.request(self.database, asked.id)
         clients = managers.Managers(self.database)
         self.place(asked.id, clients)
         before = self.now(asked.id)
@@ -202,7 +203,7 @@ class HandOverTest(PlacementCase):
         self.place(asked.id, managers.Managers(self.database), faster=somebody_is_faster)
         self.assertEqual(('one@b#p', 'two@b#p'),
                          (self.now(other.id).pool, self.now(asked.id).pool))
-        self.assertEqual(1, volume_queries.attempts(self.database, asked.id))
+        self.assertEqual(1, placing_facts.read(self.database, asked.id, False).attempts)
 
     def test_an_unforeseen_error_leaves_the_volume_waiting(self):
         asked = self.volume()
@@ -295,7 +296,7 @@ class RaceTest(PlacementCase):
         schedulers = [self.placement(clients), self.placement(clients)]
         self.together(*(
             lambda number=number, one=one: schedulers[number % 2].place(
-                CALLER, volume_queries.request(self.database, one.id))
+                CALLER, placing_facts.request(self.database, one.id))
             for number, one in enumerate(asked)))
         states = sorted(self.now(one.id).status for one in asked)
         self.assertEqual(['creating'] * 8 + ['error'] * 8, states)
@@ -308,7 +309,7 @@ class RaceTest(PlacementCase):
         make.pool(self.database, 'one@b#p', 8)
         make.pool(self.database, 'two@b#p', 8)
         asked = self.volume()
-        request = volume_queries.request(self.database, asked.id)
+        request = placing_facts.request(self.database, asked.id)
         clients = managers.Managers(self.database)
         self.together(*[lambda: self.placement(clients).place(CALLER, request)] * 8)
         self.assertEqual(1, len(clients.asked))

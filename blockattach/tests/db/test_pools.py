@@ -134,6 +134,13 @@ class ForgetTest(PoolCase):
         with self.assertRaisesRegex(errors.PoolNotFound, 'h@b#p'):
             self.get()
 
+    def test_all_of_a_backend_that_is_gone_but_those_with_volumes(self):
+        self.report(('h@b#p', THICK), ('h@b#q', THICK))
+        self.report(('h@c#p', THICK), host='h@c')
+        self.place('h@b#p', 7)
+        pools.forget(self.db, 'h@b')
+        self.assertEqual(['h@b#p', 'h@c#p'], self.names())
+
 
 @base.on_chosen_databases
 class UpTest(PoolCase):
@@ -155,6 +162,23 @@ class UpTest(PoolCase):
                          [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
         self.age(service.services, DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
+
+    def test_of_a_cluster_one_enabled_member_that_lives_will_do(self):
+        members = ('one@b', 'two@b')
+        for host in members:
+            services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='h@b')
+        # Before it was a cluster, a service of that name kept it alone.
+        services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
+        self.age(service.services, DOWN_AFTER + 1)
+        self.assertEqual([('h@b#p', False)],
+                         [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
+        services.register(self.db, binaries.VOLUME, 'two@b', 'nova', 'x', cluster='h@b')
+        self.assertEqual([('h@b#p', True)],
+                         [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
+        services.set_disabled(self.db, binaries.VOLUME, 'two@b', True)
+        self.assertFalse(self.get().up)
+        services.register(self.db, binaries.VOLUME, 'one@b', 'nova', 'x', cluster='h@b')
+        self.assertTrue(self.get().up)
 
     def test_a_disabled_service_offers_nothing(self):
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')

@@ -241,8 +241,19 @@ class HostTest(Case):
                        for host in self.OTHERS]
 
     def test_volumes_on_a_host(self):
-        self.assertEqual({self.mine.id}, set(volume_queries.on_host(self.database, self.MINE)))
-        self.assertEqual({}, volume_queries.on_host(self.database, 'node_1'))
+        ids = ['nowhere', self.mine.id, *(volume.id for volume in self.others)]
+        self.assertEqual({self.mine.id},
+                         volume_queries.existing_on(self.database, self.MINE, ids))
+        self.assertEqual(set(), volume_queries.existing_on(self.database, 'node_1', ids))
+        self.assertEqual(set(), volume_queries.existing_on(self.database, self.MINE, []))
+
+    def test_pairs_that_somebody_is_at_work_on(self):
+        for volume in (self.mine, *self.others):
+            for initiator, state in (('iqn.a', S.CONNECTED), ('iqn.b', S.CONNECTING)):
+                make.attachment(self.database, volume, state,
+                                with_connector=make.connector(initiator=initiator))
+        self.assertEqual({(self.mine.id, 'iqn.b')},
+                         attachment_queries.at_work(self.database, self.MINE))
 
     def test_volumes_with_a_connector(self):
         for volume in (self.mine, *self.others):

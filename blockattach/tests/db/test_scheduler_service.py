@@ -9,6 +9,7 @@ from blockattach import context
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
+from blockattach.db import placing_facts
 from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db import volumes
@@ -84,7 +85,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         asked = self.volume()
         scheduler_rpc.SchedulerClient(self.bus).create_volume(
             context.admin_context(), placement_objects.VolumeRequest.from_domain(
-                volume_queries.request(self.database, asked.id)))
+                placing_facts.request(self.database, asked.id)))
         self.assertEqual(('one@b', asked.id), self.heard.get(timeout=PATIENCE))
         self.assertEqual('one@b#p', volume_queries.get(self.database, asked.id).pool)
 

@@ -74,6 +74,23 @@ class RegisterRaceTest(ServiceCase):
     def test_many_of_their_own_names_do_not_hinder_each_other(self):
         self.assertEqual(12, len(set(self.registered([f'h@{number}' for number in range(12)]))))
 
+    def test_many_of_different_names_at_once(self):
+        failures, start = [], threading.Barrier(10)
+
+        def register(number):
+            start.wait()
+            try:
+                self.register(host=f'h{number}')
+            except Exception as exc:
+                failures.append(exc)
+        threads = [threading.Thread(target=register, args=(number,)) for number in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        self.assertEqual(10, len(services.list_all(self.db, DOWN_AFTER)))
+
 
 @base.on_chosen_databases
 class HeartbeatTest(ServiceCase):
@@ -81,10 +98,13 @@ class HeartbeatTest(ServiceCase):
         registered = self.register()
         self.assertTrue(registered.up)
         self.silence(registered, DOWN_AFTER + 1)
-        self.assertFalse(services.is_up(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER))
-        self.assertTrue(services.is_up(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER + 60))
+        self.assertFalse(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
+        self.assertTrue(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER + 60).up)
         self.assertTrue(services.heartbeat(self.db, registered.id))
-        self.assertTrue(services.is_up(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER))
+        self.assertTrue(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
 
     def test_a_removed_service_is_told_to_register_again(self):
         self.assertFalse(services.heartbeat(self.db, 12345))
@@ -93,7 +113,8 @@ class HeartbeatTest(ServiceCase):
         lying = self.fixture.open(LyingClock())
         registered = self.register(database=lying)
         self.silence(registered, DOWN_AFTER + 1)
-        self.assertFalse(services.is_up(lying, binaries.VOLUME, 'h@b', DOWN_AFTER))
+        self.assertFalse(services.get_by_host(
+            lying, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
         services.heartbeat(lying, registered.id)
         seen = services.get_by_host(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
         self.assertTrue(seen.up)
@@ -126,7 +147,6 @@ class LookTest(ServiceCase):
         with self.assertRaisesRegex(errors.ServiceNotFound,
                                     'cinder-volume could not be found on host x@y'):
             services.get_by_host(self.db, binaries.VOLUME, 'x@y', DOWN_AFTER)
-        self.assertFalse(services.is_up(self.db, binaries.VOLUME, 'x@y', DOWN_AFTER))
 
 
 @base.on_chosen_databases
@@ -145,3 +165,67 @@ class DisableTest(ServiceCase):
     def test_unknown(self):
         with self.assertRaises(errors.ServiceNotFound):
             services.set_disabled(self.db, binaries.VOLUME, 'x@y', True)
+
+
+@base.on_chosen_databases
+class RemoveTest(ServiceCase):
+    def test_one_that_is_silent(self):
+        self.silence(self.register(), DOWN_AFTER + 1)
+        other = self.register(host='h@c')
+        services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        self.assertEqual([other.uuid],
+                         [one.uuid for one in services.list_all(self.db, DOWN_AFTER)])
+
+    def test_one_that_lives_stays(self):
+        self.register()
+        with self.assertRaisesRegex(errors.Conflict, 'stop it first'):
+            services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        self.assertEqual(1, len(services.list_all(self.db, DOWN_AFTER)))
+
+    def test_one_that_is_not_there(self):
+        with self.assertRaises(errors.ServiceNotFound):
+            services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+
+    def test_one_that_was_removed_comes_back_by_itself(self):
+        presence = services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova')
+        presence.beat()
+        self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
+        services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
+        presence.beat()
+        self.assertTrue(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
+
+    def test_of_two_of_one_name_the_later_is_the_service(self):
+        first, second = (services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova', sole=True)
+                         for _ in range(2))
+        for presence in (first, second, first, second):
+            presence.beat()
+        self.assertEqual('another process serves under the same name', first.wrong())
+        self.assertIsNone(second.wrong())
+        self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
+        first.beat()
+        self.assertFalse(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
+        second.beat()
+        self.assertTrue(services.get_by_host(
+            self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
+
+    def test_a_backend_is_kept_by_all_members_of_its_cluster(self):
+        for host in ('one@b', 'two@b'):
+            services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='c@b')
+        services.register(self.db, binaries.VOLUME, 'three@b', 'nova', 'x')
+
+        def keeping(backend):
+            return [(one.host, one.up) for one in services.keeping(
+                self.db, binaries.VOLUME, backend, DOWN_AFTER)]
+
+        self.assertEqual([('three@b', True)], keeping('three@b'))
+        self.assertEqual([], keeping('one@b'))
+        self.assertEqual([('one@b', True), ('two@b', True)], keeping('c@b'))
+        self.silence(services.list_all(self.db, DOWN_AFTER, 'one@b')[0], DOWN_AFTER + 1)
+        self.assertEqual([('two@b', True), ('one@b', False)], keeping('c@b'))
+        self.assertEqual([], services.silent(self.db, binaries.VOLUME, DOWN_AFTER))
+        self.assertTrue(services.all_heard(self.db, binaries.VOLUME, DOWN_AFTER))
+        self.silence(services.list_all(self.db, DOWN_AFTER, 'two@b')[0], DOWN_AFTER + 1)
+        self.assertEqual(['c@b'], services.silent(self.db, binaries.VOLUME, DOWN_AFTER))
+        self.assertFalse(services.all_heard(self.db, binaries.VOLUME, DOWN_AFTER))

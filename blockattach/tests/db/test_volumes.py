@@ -3,6 +3,7 @@ import uuid
 
 from blockattach import errors
 from blockattach.db import grants
+from blockattach.db import placing_facts
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volumes
@@ -70,8 +71,10 @@ class PlacementTest(Case):
         placed = self.again(volume)
         self.assertEqual((make.POOL, 'a-service', 'creating', 2),
                          (placed.pool, placed.service_uuid, placed.own_status, placed.generation))
-        self.assertEqual((4, 1), (self.allocated(), volume_queries.attempts(self.database,
-                                                                            volume.id)))
+        self.assertEqual((4, 1), (self.allocated(), self.attempts(volume)))
+
+    def attempts(self, volume):
+        return placing_facts.read(self.database, volume.id, False).attempts
 
     def test_a_pool_is_filled_to_its_limit_and_no_further(self):
         self.assertEqual(2, self.claim(self.volume(size_gb=6)))
@@ -104,7 +107,7 @@ class PlacementTest(Case):
         self.assertEqual(0, self.allocated())
         self.assertEqual(4, self.claim(waiting, OTHER_POOL))
         self.assertEqual((4, 2), (self.allocated(OTHER_POOL),
-                                  volume_queries.attempts(self.database, volume.id)))
+                                  self.attempts(volume)))
 
     def test_who_works_on_it_writes_himself_down_unless_it_has_moved_on(self):
         volume = self.volume()
@@ -187,6 +190,12 @@ class DeleteTest(Case):
             self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
                               volume.generation)
         self.assertEqual(volume, self.again(volume))
+        # Told to go once more: what is heard of the first time is late, though it is going.
+        told = volumes.start_delete(self.database, volume.id, 60)
+        for verb in (volumes.deleted, volumes.delete_failed):
+            self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
+                              told.generation - 1)
+        self.assertEqual(OWN.DELETING, self.again(volume).own_status)
 
     def test_what_is_being_made_or_removed_cannot_be_told_to_go(self):
         deleting = self.volume(OWN.AVAILABLE)

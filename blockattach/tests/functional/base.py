@@ -11,24 +11,26 @@ import uuid
 from blockattach import clock
 from blockattach.testing import stack
 
-SECONDS = 20
+SECONDS = 60
 _TICK = 0.02
 
 
 class Api:
     """Plain requests: status and body, whatever they are. One connection a request."""
 
-    def __init__(self, endpoint):
+    def __init__(self, endpoint, seconds=SECONDS, versions='volume 3.71'):
+        self._versions = versions
         self._parts = urllib.parse.urlsplit(endpoint)
+        self._seconds = seconds
 
     def ask(self, method, path, body=None):
         """The status and the body, read; OSError if there is no answer."""
         connection = http.client.HTTPConnection(self._parts.hostname, self._parts.port,
-                                                timeout=SECONDS)
+                                                timeout=self._seconds)
         try:
             connection.request(
                 method, self._parts.path + path, None if body is None else json.dumps(body),
-                {'OpenStack-API-Version': 'volume 3.71',
+                {'OpenStack-API-Version': self._versions,
                  'Content-Type': 'application/json'})
             answer = connection.getresponse()
             text = answer.read()
@@ -53,13 +55,16 @@ def instance(host):
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 
-def wait_for(condition, seconds=SECONDS):
-    """What the condition says in the end: as soon as it is true, at the latest after so long."""
+def wait_for(condition, seconds=SECONDS, tick=_TICK):
+    """What the condition says in the end: as soon as it is true, at the latest after so long.
+
+    :param tick: how many seconds lie between two looks
+    """
     time = clock.Clock()
     never = threading.Event()
     deadline = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < deadline:
-        time.wait(never, _TICK)
+        time.wait(never, tick)
     return found
 
 

@@ -31,16 +31,17 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import clock as db_clock
 from blockattach.db import grants
+from blockattach.db import leases
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volume_queries
-from blockattach.db import volumes as volume_verbs
 from blockattach.db.models import attachment as attachment_models
+from blockattach.db.models import lease as lease_models
 from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import connection
-from blockattach.domain import volume_lifecycle
+from blockattach.domain import invariants
 from blockattach.rpc import notifications
 from blockattach.scheduler import filters
 from blockattach.scheduler import flows
@@ -48,18 +49,20 @@ from blockattach.scheduler import placement
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
+from blockattach.telemetry import threads
 from blockattach.testing import backend
 from blockattach.testing import database
 from blockattach.testing import in_process
 from blockattach.testing import make
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
+from blockattach.volume import checker
 from blockattach.volume import endpoint
-from blockattach.volume import locks
 from blockattach.volume import mending
 from blockattach.volume import outcomes
 from blockattach.volume import reconcile
 from blockattach.volume import target_truth
+from blockattach.volume import turns
 from blockattach.volume import volumes
 
 HOST = 'storage-1@fake'
@@ -83,25 +86,25 @@ def die():
 class Life:
     """One life of a volume manager: nothing of it is handed to the next."""
 
-    def __init__(self, world, host=HOST):
-        self.owner = f'{host}/{uuid.uuid4().hex}'
+    def __init__(self, world, host=HOST, service=None, clock=None):
+        """``service``: its own name in the cluster ``host``, which others serve too."""
+        self.turns = turns.Turns(
+            world.database, host, leases.owner_of(service or host, uuid.uuid4().hex),
+            LEASE_SECONDS, LEASE_SECONDS, shared=service is not None, clock=clock)
         self.work = in_process.Work()
         self.keeper = volumes.VolumeKeeper(
             world.database, world.backend, host,
-            outcomes.VolumeOutcomes(world.database, world.scheduler, LEASE_SECONDS))
+            outcomes.VolumeOutcomes(world.database, world.scheduler, LEASE_SECONDS), self.turns)
         outcome = attachment_outcomes.AttachmentOutcomes(world.database, world.tell)
         self.attachments = volume_attachments.AttachmentKeeper(
-            world.database, self.keeper, locks.NamedLocks(), outcome)
-        self.menders = mending.Menders(4)
+            world.database, self.keeper, outcome)
+        self.menders = mending.Menders(threads.Threads().executor('mender', 4))
         self.reconciler = reconcile.Reconciler(
             world.database, self.keeper, self.attachments, outcome, self.menders, LEASE_SECONDS)
         self.truth = target_truth.TargetTruth(
             world.database, self.keeper, self.attachments, self.menders)
         self.endpoint = endpoint.VolumeEndpoint(
-            self.keeper, self.attachments,
-            lambda volume_id, generation: volume_verbs.own(
-                world.database, volume_id, generation, self.owner, LEASE_SECONDS),
-            self.work.later)
+            self.keeper, self.attachments, self.turns.own, self.work.later)
 
     def look(self):
         """What comes round every few seconds."""
@@ -173,7 +176,7 @@ class World:
         if self.life is not None:
             self.life.menders.stop()
         self.life = Life(self)
-        self.life.reconciler.remember_orphans(self.life.owner)
+        self.life.reconciler.remember_orphans()
         self.managers.add(HOST, self.life.endpoint)
 
     def volume(self, multiattach=False):
@@ -231,9 +234,11 @@ class World:
     def expire(self):
         """Let every deadline pass."""
         with self.database.writer() as writer:
-            for table in (attachment_models.attachments, volume_models.volumes):
+            for table in (attachment_models.attachments, volume_models.volumes,
+                          lease_models.leases):
                 writer.execute(table.update().where(table.c.deadline.is_not(None))
                                .values(deadline=db_clock.now(-1)))
+            writer.execute(volume_models.volumes.update().values(lease_deadline=db_clock.now(-1)))
 
     def look(self):
         """What comes round every few seconds, once every deadline has passed."""
@@ -248,46 +253,24 @@ class World:
 
     def disagreements(self):
         """What rows, target and store do not say alike, or do not say for good."""
-        with self.database.reader() as reader:
-            live_volumes = reader.execute(volume_models.volumes.select().where(
-                volume_models.volumes.c.deleted.is_(False))).all()
-            rows = reader.execute(attachment_models.attachments.select().where(
-                attachment_models.attachments.c.deleted.is_(False))).all()
-            pairs = {(row.volume_id, row.initiator) for row in reader.execute(
-                attachment_models.grants.select())}
-        found = [f'attachment {row.id} is {row.state}' for row in rows
-                 if row.state in lifecycle.TRANSITIONAL]
-        wanted, needed = {}, set()
-        for row in rows:
-            if row.initiator:
-                needed.add((row.volume_id, row.initiator))
-                if row.state in lifecycle.GRANTED:
-                    wanted.setdefault((row.volume_id, row.initiator), set()).add(
-                        connection.AccessMode(row.mode))
-        wanted = {pair: connection.widest(modes) for pair, modes in wanted.items()}
-        found += self._at_the_target(wanted)
-        found += [f'grant {pair} has no row or no grant has the row' for pair in pairs ^ needed]
-        for volume in live_volumes:
-            lowest = min((row.rank for row in rows if row.volume_id == volume.id), default=None)
-            derived = volume_lifecycle.derive_status(volume.own_status, lowest)
-            if (volume.status, volume.attach_status) != tuple(derived):
-                found.append(f'volume {volume.id} says {volume.status}, not {derived}')
-            if volume.own_status not in ('available', 'error', 'error_deleting'):
-                found.append(f'volume {volume.id} is {volume.own_status}')
-        placed = {f'volume-{volume.id}' for volume in live_volumes if volume.pool == POOL}
-        found += [f'{name} is not where it should be'
-                  for name in placed ^ set(self.store.sizes())]
-        given = pools.get(self.database, POOL, LEASE_SECONDS).allocated_gb
-        if given != len(placed):
-            found.append(f'{given} GiB are given away to {len(placed)} volumes')
-        return found
+        looking = checker.Checker(self.database, {HOST: self.target})
+        facts = looking.facts()
+        found = [f'{one.invariant}: {one.volume_id} {one.attachment_id} {one.said}'
+                 for one in invariants.check(facts)]
+        # The deadline of what nobody works on may be long in coming.
+        found += [f'attachment {row.id} is {row.state}' for row in facts.attachments
+                  if row.state in lifecycle.TRANSITIONAL]
+        found += [f'volume {volume.id} is {volume.own_status}' for volume in facts.volumes
+                  if volume.own_status not in ('available', 'error', 'error_deleting')]
+        found += self._locked_out(facts)
+        placed = {f'volume-{volume.id}' for volume in facts.volumes if volume.pool == POOL}
+        return found + [f'{name} is not where it should be'
+                        for name in placed ^ set(self.store.sizes())]
 
-    def _at_the_target(self, wanted):
-        actual = {(grant.volume_id, grant.initiator): grant.mode
-                  for export in self.target.exports() for grant in export.grants}
-        found = [f'target lets in {pair}: {actual.get(pair)}, not {wanted.get(pair)}'
-                 for pair in {**actual, **wanted} if actual.get(pair) != wanted.get(pair)]
-        for volume_id, initiator in wanted.keys() & actual.keys():
+    def _locked_out(self, facts):
+        """Who is let in, and cannot log in with his credential."""
+        found = []
+        for volume_id, initiator in facts.wanted():
             secret = grants.credential(self.database, volume_id, initiator)
             if secret is None or self.target.log_in(volume_id, initiator, secret) is None:
                 found.append(f'{initiator} cannot log in to {volume_id}')

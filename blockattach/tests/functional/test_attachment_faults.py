@@ -1,5 +1,6 @@
 """The backend fails at each step of an attachment's life: what is told, and what is left."""
 import functools
+import threading
 
 from blockattach import errors
 from blockattach import failpoints
@@ -66,7 +67,7 @@ class CreateTest(FaultCase):
 
     def test_a_withdrawn_one_that_cannot_be_shut_out_is_not_used_again(self):
         volume = self.world.volume()
-        self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint))
+        self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
         told = lives.outcome(self.world.create, volume, 'a')
         self.assertFalse(told.final)
         self.world.target.faults.plan('revoke', REFUSED)
@@ -275,6 +276,105 @@ class SharedGrantTest(FaultCase):
         self.arm('volume.attachments.before_grant', look)
         self.assertTrue(lives.outcome(self.world.create, volume, 'a', RW).final)
         self.assert_agree()
+
+    def second_of_two_that_go(self, volume):
+        """The first has shut out both; the second goes on when the event is set."""
+        first, second = (self.world.create(volume, 'a') for _ in range(2))
+        here, free = threading.Event(), threading.Event()
+
+        def wait():
+            failpoints.disarm('volume.attachments.before_revoke')
+            here.set()
+            assert free.wait(lives.WAIT_SECONDS)
+        self.arm('volume.attachments.before_revoke', wait)
+        going = self.begin(self.world.delete, second)
+        self.assertTrue(here.wait(lives.WAIT_SECONDS))
+        self.world.delete(first)
+        self.assertEqual({}, self.world.let_in(volume))
+        return second, going, free
+
+    def test_one_that_stays_is_let_in_before_it_says_so(self):
+        volume, target = self.world.volume(multiattach=True), self.world.target
+        second, going, free = self.second_of_two_that_go(volume)
+        target.faults.plan('revoke', REFUSED)
+        granted = target.faults.hold('grant')
+        calls = target.faults.calls.get('grant', 0)
+        free.set()
+        self.until_held(target, 'grant', calls + 1)
+        self.assertIs(S.DISCONNECTING, self.world.again(second).state)
+        target.faults.clear()
+        granted.set()
+        self.assertIsInstance(going.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.assertEqual({second.initiator}, set(self.world.let_in(volume)))
+        self.assert_agree()
+
+    def test_one_that_cannot_be_let_in_again_goes_on_leaving(self):
+        for fault in FAULTS:
+            with self.subTest(fault=fault):
+                volume, target = self.world.volume(multiattach=True), self.world.target
+                second, going, free = self.second_of_two_that_go(volume)
+                target.faults.plan('revoke', REFUSED)
+                target.faults.plan('grant', fault)
+                free.set()
+                # Not final: nobody is told that it is in.
+                self.assert_told(faults.Fault.UNCERTAIN_BEFORE, lives.outcome(
+                    going.result, lives.WAIT_SECONDS))
+                self.assertIs(S.DISCONNECTING, self.world.again(second).state)
+                self.world.look()
+                self.assertEqual([], self.world.rows(volume))
+                self.assert_agree()
+
+    def test_one_that_is_refused_for_good_ends_there(self):
+        """Nobody waits for it any more: it says that it failed, whatever becomes of its host."""
+        volume, target = self.world.volume(multiattach=True), self.world.target
+        second, going, free = self.second_of_two_that_go(volume)
+        target.faults.plan('revoke', REFUSED, times=3)
+        target.faults.plan('grant', REFUSED)
+        free.set()
+        going.exception(lives.WAIT_SECONDS)
+        self.world.look()
+        self.assertIs(S.ERROR_DETACHING, self.world.again(second).state)
+        self.assertEqual([], self.world.delete(second))
+        self.assert_agree()
+
+
+class LostAnswersTest(lives.WorldTestCase):
+    """The row tells what nobody has answered."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume = self.world.volume()
+
+    def lose(self, error=None):
+        self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint, error))
+
+    def test_whoever_is_let_in_hears_of_it(self):
+        self.lose()
+        row = self.world.create(self.volume, 'a')
+        self.assertEqual(S.CONNECTED, row.state)
+        self.assertEqual([row], self.world.rows(self.volume))
+        self.assertEqual('a', self.world.update(row, 'a').host)
+        self.assertEqual([], self.world.delete(row))
+        self.assert_agree()
+
+    def test_whoever_is_late_hears_of_it_too(self):
+        """Another process went on with the row, and was done before the message was read."""
+        row = self.world.reserve(self.volume)
+        self.lose(errors.StaleGeneration(noun='attachment', id=row.id, generation=2))
+        self.assertEqual(S.CONNECTED, self.world.update(row, 'a').state)
+
+    def test_whoever_is_late_while_another_is_at_work_repeats(self):
+        row = self.world.reserve(self.volume)
+        self.world.managers.add(lives.HOST, IsLate())
+        told = lives.outcome(self.world.update, row, 'a')
+        self.assertEqual((errors.AttachmentBusy, '1'), (type(told), told.retry_after))
+
+
+class IsLate:
+    """Stands before a manager: somebody else goes on with the row."""
+
+    def let_in(self, ctxt, volume_id, initiator, attachment_id, generation):
+        raise errors.StaleGeneration(noun='attachment', id=attachment_id, generation=generation)
 
 
 class LosesAnswers:

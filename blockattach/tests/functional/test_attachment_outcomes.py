@@ -1,6 +1,7 @@
 """How what was begun ends, whoever ends it: the row, the world, the user."""
 import re
 
+from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import attachments
 from blockattach.db import messages
@@ -129,6 +130,15 @@ class RefusedTest(OutcomeCase):
         self.assertEqual((S.RESERVED, 'grant refused as planned'), (now.state, now.last_error))
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
 
+    def test_what_was_refused_before_is_no_answer_to_a_later_try(self):
+        """Somebody else tells it to go meanwhile (simulation seed 400)."""
+        row = self.world.reserve(self.world.volume())
+        self.plan('grant', faults.Fault.REFUSED)
+        self.assertIsInstance(lives.outcome(self.world.update, row, 'a'), errors.BackendRefused)
+        self.arm('control.attachments.after_connect_intent', lambda: make.move(
+            self.world.database, self.world.again(row), lifecycle.Event.DISCONNECT))
+        self.assertIsInstance(lives.outcome(self.world.update, row, 'a'), errors.AttachmentBusy)
+
     def test_an_attach_that_nobody_waits_for_any_more(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
@@ -173,7 +183,7 @@ class RefusedTest(OutcomeCase):
         held = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
             volume.id, volume.project_id, hidden=True))
         self.plan('grant', UNCERTAIN[1], REFUSED)
-        lives.outcome(self.world.control.let_in, self.world.caller, volume, held,
+        lives.outcome(self.world.control.let_in, self.world.caller, held,
                       lives.connector('a'))
         self.world.look()
         now = self.world.again(held)

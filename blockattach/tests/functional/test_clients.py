@@ -1,8 +1,5 @@
 """Stock clients, unmodified, against the service over HTTP: libraries and shells."""
 import json
-import os
-import subprocess
-import sys
 import uuid
 
 import openstack
@@ -13,20 +10,17 @@ from keystoneauth1 import session
 from openstack import exceptions as openstack_exceptions
 
 from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
 
 PROJECT = '00000000000000000000000000000002'
-SHELL_SECONDS = 60
 
 
 def shell(program, *arguments):
     """Run a client's shell as it is installed beside this interpreter; its output."""
-    path = os.path.join(os.path.dirname(sys.executable), program)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
-    done = subprocess.run([path, *arguments], env={**kept, 'NO_PROXY': '127.0.0.1'}, text=True,
-                          capture_output=True, timeout=SHELL_SECONDS, check=False)
-    if done.returncode:
-        raise AssertionError(f'{program} {" ".join(arguments)}: {done.stdout}{done.stderr}')
-    return done.stdout
+    done = commands.run(program, arguments, {'NO_PROXY': '127.0.0.1'})
+    if done.status:
+        raise AssertionError(f'{program} {" ".join(arguments)}: {done.output}{done.errors}')
+    return done.output
 
 
 class ClientsTestCase(base.StackTestCase):
@@ -81,6 +75,23 @@ class ClientsTest(ClientsTestCase):
             cinder.attachments.delete(attachment_id)
         cinder.volumes.delete(volume.id)
         self.assertTrue(base.wait_for(lambda: self.is_gone(cinder, volume.id)))
+
+    def test_cinderclient_on_the_processes(self):
+        cinder = cinder_client.Client('3.71', session=session.Session(
+            auth=noauth.CinderNoAuthPlugin('somebody', PROJECT, endpoint=self.stack.endpoint)))
+        binaries = {'cinder-api', 'cinder-volume', 'cinder-scheduler'}
+        for level in ('DEBUG', 'INFO'):
+            cinder.services.set_log_levels(level, '*', '', 'blockattach.volume')
+            told = cinder.services.get_log_levels('*', '', 'blockattach.volume.')
+            self.assertEqual(binaries, {one.binary for one in told})
+            self.assertEqual({level}, {one.level for one in told})
+        backend, = (one.host for one in cinder.services.list(binary='cinder-volume'))
+        cinder.services.freeze_host(backend)
+        self.assertTrue(cinder.services.list(binary='cinder-volume')[0].frozen)
+        self.assertRaises(cinder_exceptions.BadRequest, cinder.services.failover_host, backend,
+                          None)
+        cinder.services.thaw_host(backend)
+        self.assertFalse(cinder.services.list(binary='cinder-volume')[0].frozen)
 
     def is_gone(self, cinder, volume_id):
         try:

@@ -201,6 +201,13 @@ class TamperedTest(lives.WorldTestCase):
         self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
         self.assert_agree()
 
+    def test_an_export_that_somebody_uses_since_the_look(self):
+        volume = self.world.volume()
+        row = self.world.attached(volume, 'a')
+        self.world.life.keeper.exports.unexport_unused(volume.id)
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assert_agree()
+
     def test_one_slow_call_holds_nobody_else_up(self):
         volume = self.world.volume()
         before = self.world.target.faults.calls['grant']

@@ -7,6 +7,7 @@ import kombu
 import sqlalchemy as sa
 
 from blockattach.testing import servers
+from blockattach.tests.functional import base
 
 
 def made(kind):
@@ -24,8 +25,15 @@ class ServersTest(unittest.TestCase):
     def check_leaves_nothing(self, server):
         server.close()
         self.assertFalse(server.directory.exists())
-        with self.assertRaises(ConnectionRefusedError):
-            socket.create_connection((servers.LOOPBACK, server.port), timeout=5).close()
+        # What it had started beside itself may take a moment longer.
+        self.assertTrue(base.wait_for(lambda: self.is_refused(server.port)))
+
+    def is_refused(self, port):
+        try:
+            socket.create_connection((servers.LOOPBACK, port), timeout=5).close()
+        except ConnectionRefusedError:
+            return True
+        return False
 
     def check_keeps_rows(self, kind):
         server = made(kind)

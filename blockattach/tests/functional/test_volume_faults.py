@@ -109,6 +109,86 @@ class CreateTest(VolumeCase):
         self.world.settle()
         self.assert_only('error')
 
+    def take_away(self, made):
+        now = self.world.shown(made)
+        generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
+        volumes.failed(self.world.database, made.id, generation)
+
+    def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
+        """What the manager made is removed when it can be (simulation seed 100)."""
+        made = self.world.ask_volume()
+        self.world.work.settle()
+        self.arm('volume.volumes.before_create', lambda: self.take_away(made))
+        self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
+        self.world.settle()
+        self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
+        self.world.store.faults.plan('delete', faults.Fault.REFUSED)
+        for left in (1, 0):
+            self.world.look()
+            self.assertEqual(left, len(self.world.store.sizes()))
+        self.assert_only('error')
+
+    def test_it_is_taken_away_and_the_manager_dies(self):
+        """Its next life removes what it made (simulation seed 100)."""
+        for force in (False, True):
+            made = self.world.ask_volume()
+            self.world.work.settle()
+            self.arm('volume.volumes.before_create', lambda made=made: self.take_away(made))
+            self.arm('volume.volumes.after_create')
+            self.assertRaises(lives.Death, self.world.settle)
+            self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
+            self.world.volume_control.delete(self.world.caller, self.world.shown(made), force)
+            self.world.begin_life()
+            self.world.look()
+            self.assert_only()
+
+    def is_refused(self, made):
+        """The next try of what was made already."""
+        self.world.store.faults.plan('create', faults.Fault.REFUSED)
+        self.world.look()
+        self.world.settle()
+        now = self.world.shown(made)
+        self.assertEqual(('error', None), (now.status, now.pool))
+
+    def test_it_is_made_before_a_death_and_refused_after_it(self):
+        """A refusal tells of its own try only (simulation seed 7000022)."""
+        made = self.world.ask_volume()
+        self.world.work.settle()
+        self.dies_at('volume.volumes.after_create', lambda: None)
+        self.world.begin_life()
+        self.is_refused(made)
+        self.assert_only('error')
+
+    def test_it_is_made_without_an_answer_and_refused_afterwards(self):
+        """The same in one life, which cannot remove it at once (simulation seed 1000004)."""
+        made = self.world.ask_volume()
+        self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
+        self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
+        self.world.settle()
+        self.assertEqual('creating', self.world.shown(made).status)
+        self.world.store.faults.plan('delete', faults.Fault.REFUSED)
+        self.is_refused(made)
+        self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
+        self.world.volume_control.delete(self.world.caller, self.world.shown(made))
+        self.world.look()
+        self.assert_only()
+
+    def test_it_is_refused_and_nobody_hears_of_it(self):
+        """What was left over is removed all the same."""
+        made = self.world.ask_volume()
+        self.world.work.settle()
+        self.dies_at('volume.volumes.after_create', lambda: None)
+        self.world.begin_life()
+        self.world.scheduler.create_volume = unreachable
+        self.world.store.faults.plan('create', faults.Fault.REFUSED)
+        self.world.look()
+        self.assertIsNone(self.world.shown(made).pool)
+        self.world.look()
+        self.assertEqual({}, self.world.store.sizes())
+        del self.world.scheduler.create_volume
+        self.look_everywhere()
+        self.assert_only('error')
+
     def test_it_is_told_to_go_while_it_is_made(self):
         made = self.world.ask_volume()
         self.world.work.settle()

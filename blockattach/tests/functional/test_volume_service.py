@@ -1,15 +1,19 @@
 """A volume service starts and stops whole: nothing of it is left running, whatever fails."""
 import functools
+import queue
 import threading
 
 from blockattach import clock as clocks
+from blockattach import context
 from blockattach import errors
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
 from blockattach.drivers import faults
+from blockattach.telemetry import threads as waiting
 from blockattach.tests.functional import lives
 from blockattach.volume import service
 from blockattach.volume import stats
+from blockattach.volume import workers
 
 # A deadline that only a failure ever reaches.
 SECONDS = 30.0
@@ -38,6 +42,17 @@ class Daemon:
         self._running = False
 
 
+class Wiper:
+    """A store that clears what was deleted, around the one in memory."""
+
+    def __init__(self, store, wipe):
+        self._store = store
+        self.wipe = wipe
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
 class Listener:
     """What listens on the bus."""
 
@@ -58,18 +73,24 @@ class Listener:
 
 class ServiceCase(lives.WorldTestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.target = self.world.backend.target
+
     def build(self, running=False, threads=2, **acts):
         """A service; ``acts`` replace what it calls by name."""
         world = self.world
-        world.backend.target = self.daemon = Daemon(world.backend.fake_target, running)
+        world.backend.target = self.daemon = Daemon(self.target, running)
         self.listener = Listener()
         reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
                                       world.scheduler)
-        self.workers = service.Workers(threads, reporter.report)
+        self.workers = workers.Workers(
+            waiting.Threads().executor('worker', threads), reporter.report)
         nothing = functools.partial(len, ())
         made = service.VolumeService(
             lives.HOST, world.backend, self.workers, self.listener, reporter,
-            prepare=acts.get('prepare', nothing), reconcile=acts.get('reconcile', nothing),
+            prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
+            reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
             heartbeat=acts.get('heartbeat', nothing), menders=world.life.menders,
             settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock())
         self.addCleanup(made.stop)
@@ -92,6 +113,8 @@ class StartTest(ServiceCase):
         """Each step of a start that can fail, as a service of which it does."""
         self.world.store.faults.plan('check', faults.Fault.REFUSED)
         yield 'store', self.build
+        self.world.target.faults.plan('check', faults.Fault.REFUSED)
+        yield 'target', self.build
         yield 'prepare', functools.partial(self.build, prepare=fail)
         yield 'heartbeat', functools.partial(self.build, heartbeat=fail)
 
@@ -141,7 +164,7 @@ class WipeTest(ServiceCase):
 
     def test_a_store_that_clears_what_was_deleted_does_so_until_the_stop(self):
         cleared = threading.Event()
-        self.world.store.wipe = cleared.set
+        self.world.backend.store = Wiper(self.world.backend.store, cleared.set)
         made = self.build()
         made.start()
         self.assertTrue(cleared.wait(SECONDS))
@@ -149,7 +172,27 @@ class WipeTest(ServiceCase):
         self.assert_nothing_runs()
 
 
+class PassesTest(ServiceCase):
+
+    def test_a_comparison_does_not_wait_for_what_takes_long(self):
+        compared, free = threading.Event(), threading.Event()
+        self.addCleanup(free.set)
+        made = self.build(recover=lambda: free.wait(lives.WAIT_SECONDS), reconcile=compared.set)
+        made.start()
+        self.assertTrue(compared.wait(lives.WAIT_SECONDS / 2))
+        free.set()
+        made.stop()
+        self.assert_nothing_runs()
+
+
 class StopTest(ServiceCase):
+
+    def nothing_is_taken_on(self):
+        try:
+            self.workers.later(lambda caller: None, self.world.caller)
+        except RuntimeError:
+            return True
+        return False
 
     def test_what_is_begun_ends_and_what_waits_is_left(self):
         made = self.build(threads=1)
@@ -164,6 +207,7 @@ class StopTest(ServiceCase):
         self.until_held(self.world.store, 'create', before + 1)
         stopping = self.begin(made.stop)
         self.wait_for(lambda: not self.listener.listening)
+        self.wait_for(self.nothing_is_taken_on)
         self.assertTrue(self.daemon.running())
         free.set()
         stopping.result(lives.WAIT_SECONDS)
@@ -175,6 +219,25 @@ class StopTest(ServiceCase):
         self.world.look()
         self.world.look()
         self.assert_agree()
+
+    def test_what_is_left_to_others_is_left_when_nothing_runs_any_more(self):
+        running, free, story = threading.Event(), threading.Event(), []
+
+        def work(caller):
+            running.set()
+            free.wait(lives.WAIT_SECONDS)
+            story.append('ended')
+
+        made = self.build(leave=lambda: story.append(
+            ('left', self.listener.listening, self.daemon.running())))
+        made.start()
+        self.workers.later(work, self.world.caller)
+        self.assertTrue(running.wait(lives.WAIT_SECONDS))
+        stopping = self.begin(made.stop)
+        self.wait_for(lambda: not self.listener.listening)
+        free.set()
+        stopping.result(lives.WAIT_SECONDS)
+        self.assertEqual(['ended', ('left', False, True)], story)
 
     def test_while_it_compares(self):
         comparing, free = threading.Event(), threading.Event()
@@ -202,6 +265,19 @@ class StopTest(ServiceCase):
         self.listener.stop_fault = None
         self.assert_nothing_runs()
         self.assertFalse(self.daemon.running())
+
+
+class WorkersTest(ServiceCase):
+
+    def test_what_goes_on_after_the_answer_has_no_end(self):
+        """Whoever waited has been answered; what is called then has all its time."""
+        seen = queue.SimpleQueue()
+        self.build()
+        self.addCleanup(self.workers.stop)
+        caller = context.admin_context()
+        caller.deadline = 0.0
+        self.workers.later(lambda who: seen.put(who.deadline), caller)
+        self.assertIsNone(seen.get(timeout=lives.WAIT_SECONDS))
 
 
 class PeriodicTest(lives.WorldTestCase):

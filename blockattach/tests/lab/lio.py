@@ -1,10 +1,12 @@
 """An export as rtslib makes it; the tests call these in a guest."""
 import rtslib_fb
 
+_STORAGE = 'lab'
+
 
 def export(device, portal, iqn, accounts):
     """Let in each of ``accounts``: initiator, username, password, whether it may only read."""
-    storage = rtslib_fb.BlockStorageObject('lab', device)
+    storage = rtslib_fb.BlockStorageObject(_STORAGE, device)
     group = rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)
     group.set_attribute('authentication', '1')
     group.enable = True
@@ -19,5 +21,22 @@ def export(device, portal, iqn, accounts):
 
 def withdraw(iqn, initiator):
     """Let an initiator in no more, and end its session."""
-    group = rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)
-    rtslib_fb.NodeACL(group, initiator).delete()
+    rtslib_fb.NodeACL(_group(iqn), initiator).delete()
+
+
+def open_to_all(iqn, reader):
+    """Let everybody in without a secret, and one who may only read write."""
+    group = _group(iqn)
+    group.set_attribute('authentication', '0')
+    group.set_attribute('generate_node_acls', '1')
+    [mapped] = rtslib_fb.NodeACL(group, reader).mapped_luns
+    mapped.write_protect = False
+
+
+def forget():
+    """Let go of the device of `export`, which no target offers any more."""
+    rtslib_fb.BlockStorageObject(_STORAGE).delete()
+
+
+def _group(iqn):
+    return rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)

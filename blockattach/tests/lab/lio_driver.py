@@ -4,8 +4,10 @@ import secrets
 from blockattach.domain import connection
 from blockattach.testing import scsi
 from blockattach.tests.lab import lio_kit
+from blockattach.tests.lab import lvm_devices
 
 VOLUME = '5e0f6a4e-8a64-4d55-9c43-2d3f4a1e7b10'
+USERNAME = 'somebody'
 HOSTS = tuple(f'iqn.2026-01.org.example:host-{number}' for number in range(4))
 
 
@@ -41,7 +43,16 @@ def let_in(device, address, initiator, password, mode):
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
     made = target.grant(an_export(device), connection.Grant(
         VOLUME, initiator, connection.AccessMode(mode),
-        connection.Credential('somebody', password)))
+        connection.Credential(USERNAME, password)))
+    return made.to_dict()
+
+
+def let_two_in(address, password):
+    """Let two hosts write to a logical volume, by one credential; where it is reached."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    export = an_export(lvm_devices.devices().take())
+    [made] = {target.grant(export, grant) for grant in grants({'passwords': [password] * 2})}
     return made.to_dict()
 
 
@@ -51,8 +62,8 @@ def an_export(device):
 
 def grants(given):
     return [connection.Grant(VOLUME, name, connection.AccessMode.RW,
-                             connection.Credential('somebody', password))
-            for name, password in zip(HOSTS, given['passwords'], strict=True)]
+                             connection.Credential(USERNAME, password))
+            for name, password in zip(HOSTS, given['passwords'], strict=False)]
 
 
 def held(target):

@@ -49,6 +49,14 @@ class Devices:
         """Extend one, whoever uses it. It is not given to another test."""
         self._store.extend(self._volumes.pop(path), size_gb)
 
+    def allocated(self, path):
+        """How many bytes of the pool one takes."""
+        return self._store.allocated_bytes(self._volumes[path])
+
+    def delete(self, path):
+        """Remove one, as a backend does."""
+        self._store.delete(self._volumes[path])
+
     def give_back(self, path):
         """Once nobody uses it."""
         if path in self._volumes:
@@ -71,6 +79,9 @@ class OnLvm(target.TargetBase):
 
     def grow_device(self, device, size_gb):
         devices().grow(device, size_gb)
+
+    def allocated_bytes(self, device):
+        return devices().allocated(device)
 
     def setUp(self):
         self.given = []

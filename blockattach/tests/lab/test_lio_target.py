@@ -1,35 +1,16 @@
-"""The kit for targets on the real LIO, in a guest of its own; and what outlives a power cut."""
-import re
-
+"""The LIO driver and power cuts, and hosts whose kernel is logged in. Its kit: test_kits."""
 from blockattach import units
 from blockattach.testing.lab import guest
 from blockattach.testing.lab import initiator
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
 
-KIT = 'blockattach.tests.lab.lio_kit'
-MODULES = (*guest.STORAGE, 'loop')
-# For what needs a minute on an idle machine.
-TIMEOUT = 900.0
-
-
-class KitTest(base.LabTestCase):
-
-    def test_every_behaviour(self):
-        machine = self.a_guest('lio', modules=MODULES, memory='1G')
-        machine.start()
-        done = machine.run('python', '-m', 'unittest', '-v', KIT, timeout=TIMEOUT, check=False)
-        told = re.findall(r'^conformance: .*', done.output + done.errors, re.MULTILINE)
-        self.report('lio-kit', ''.join(f'{line}\n' for line in told))
-        self.assertEqual(0, done.code, f'{done.output}\n{done.errors}')
-        self.assertNotIn('BUG:', machine.console())
-
 
 class PowerCutTest(base.LabTestCase):
     """LIO's database and a volume on disks of their own."""
 
     def test_reservations_outlive_it_but_not_those_of_who_was_shut_out(self):
-        machine = self.a_guest('lio', modules=MODULES, disks=[
+        machine = self.a_guest('lio', modules=guest.STORAGE, disks=[
             guest.make_disk(64 * units.MIB), guest.make_disk(units.GIB)])
         machine.start()
         machine.run('mkfs.ext4', '-q', machine.device(0))
@@ -52,7 +33,7 @@ class KernelHostTest(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.storage = self.a_guest('storage', modules=MODULES,
+        self.storage = self.a_guest('storage', modules=guest.STORAGE,
                                     disks=[guest.make_disk(64 * units.MIB)])
         self.host = initiator.Initiator(self.a_guest('host', modules=guest.INITIATOR, udev=True))
         guest.start_all(self.storage, self.host.guest)

@@ -4,39 +4,49 @@ from blockattach.testing.lab import guest
 from blockattach.tests.lab import base
 
 KIT = 'blockattach.tests.lab.lvm_kit'
-# Two minutes on an idle machine; each test has deadlines of its own.
-SECONDS = 1200.0
+
+# What thick volumes do in another way than thin ones, once each: they copy and wipe whole GiB. All
+# the rest is proved of them on a stand-in for LVM, on every machine.
+THICK = (
+    'a_created_volume_reads_as_zeros',
+    'a_deleted_volume_is_gone',
+    'a_volume_in_use_grows_under_its_user',
+    'a_volume_in_use_is_not_deleted',
+    'a_volume_too_large_is_refused_and_leaves_nothing',
+    'clone_has_the_bytes_of_its_source_and_zeros_beyond',
+    'pools_tell_what_lvm_tells',
+    'revert_gives_the_bytes_back_and_keeps_the_snapshot',
+    'snapshot_has_the_bytes_of_its_moment',
+    'volume_can_be_deleted_once_its_snapshots_are',
+    'wipe_gives_the_room_back_once_it_is_cleared',
+    'wipe_goes_on_in_a_store_started_anew',
+)
 
 
 class LvmGuest(base.LabTestCase):
     """A class of the kit in a guest; a class here for each, so that they run side by side."""
 
-    def run_kit(self, name, disks):
-        """Let its tests pass; tells what they report."""
-        storage = self.a_guest('storage', memory='640M', modules=guest.STORAGE, disks=[
+    def machine(self, disks):
+        made = self.a_guest('storage', memory='640M', modules=guest.STORAGE, disks=[
             guest.make_disk(units.gib_to_bytes(size)) for size in disks])
-        storage.start()
-        done = storage.run('python', '-m', 'unittest', f'{KIT}.{name}', timeout=SECONDS,
-                           check=False)
-        self.assertEqual(0, done.code, done.errors)
-        self.report(f'lvm-{name}', ''.join(
-            f'{line[line.index("conformance: "):]}\n' for line in done.errors.splitlines()
-            if 'conformance: ' in line))
+        made.start()
+        return made
 
 
 class ThinStoreTest(LvmGuest):
 
     def test_thin_volumes_keep_the_contract(self):
-        self.run_kit('ThinStoreTest', [9])
+        self.run_kit(self.machine([9]), base.STORES, 'LVM thin', f'{KIT}.ThinStoreTest')
 
 
 class ThickStoreTest(LvmGuest):
 
     def test_thick_volumes_keep_the_contract(self):
-        self.run_kit('ThickStoreTest', [9])
+        self.run_kit(self.machine([9]), base.STORES, 'LVM thick',
+                     *(f'{KIT}.ThickStoreTest.test_{name}' for name in THICK))
 
 
 class FaultsTest(LvmGuest):
 
     def test_faults_end_in_words_that_help(self):
-        self.run_kit('FaultsTest', [3, 1])
+        self.run_kit(self.machine([3, 1]), 'fault of LVM', 'LVM', f'{KIT}.FaultsTest')

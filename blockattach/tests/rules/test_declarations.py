@@ -21,8 +21,10 @@ DECLARATIONS = (
     (r'oslo_log\.log\.getLogger|logging\.getLogger', 'a name for log lines; set up later'),
     (r'oslo_config\.(cfg|types)\.\w+', 'an option: a description, registered later'),
     (r'oslo_policy\.policy\.\w+', 'a rule: a description, registered later'),
-    (r'oslo_versionedobjects\.fields\.\w+', 'say what an object carries'),
+    (r'oslo_versionedobjects\.fields\.\w+|blockattach\.objects\.base\.\w+Field',
+     'say what an object carries'),
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
+    (r'blockattach\.db\.prepared\.(Statement|value)', 'the same, compiled when it is first sent'),
     (r'blockattach\.db\.models\.base\.\w+', 'columns that several tables have'),
     (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),
     (r'blockattach\.http\.(schema|operation)\.\w+|blockattach\.api\.answers\.\w+',
@@ -44,9 +46,9 @@ EXCEPTED = {
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
-    ('blockattach/privileged/lio.py', 'threading.Lock'):
+    ('blockattach/privileged/lio_locks.py', 'threading.Lock'):
         'privsep calls functions of the module from many threads: nobody hands them anything',
-    ('blockattach/privileged/lio.py', 'weakref.WeakValueDictionary'):
+    ('blockattach/privileged/lio_locks.py', 'weakref.WeakValueDictionary'):
         'the locks of those threads, by volume',
     ('blockattach/rpc/inproc.py', 'Registry'):
         'oslo.messaging makes drivers itself: what they share can be handed to them no other way',

@@ -17,6 +17,8 @@ DOTTED = re.compile(r'``(blockattach(?:\.\w+)+)``')
 # What looks like a place in the repository and is none.
 ELSEWHERE = {
     'etc/blockattach/blockattach.conf': 'the operator writes it',
+    'blockattach.outcome': 'a label of spans',
+    'blockattach.request_id': 'a label of spans',
     'blockattach.stores': 'a group of entry points',
     'blockattach.targets': 'a group of entry points',
 }

@@ -1,7 +1,10 @@
-"""A log line begins with a constant sentence, so that it can be searched for and counted."""
+"""A log line begins with a constant sentence, so that it can be searched for and counted; what it
+tells besides has a name that is in the table.
+"""
 import ast
 import unittest
 
+from blockattach import log
 from blockattach.tests.rules import sources
 
 METHODS = ('debug', 'info', 'warning', 'error', 'exception', 'critical')
@@ -19,6 +22,15 @@ def varying(module):
             yield f'{module.at(node)}: the first argument is not a constant sentence'
         elif first.value != first.value.strip() or first.value.endswith('.'):
             yield f'{module.at(node)}: ends with a stop or a blank'
+
+
+def fields(module):
+    """The names that a module logs by, and where; None for those that cannot be seen here."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and module.imported(node.func) in (
+                'blockattach.log.fields', 'blockattach.log.Fields'):
+            for keyword in node.keywords:
+                yield keyword.arg, module.at(node)
 
 
 def _is_logger(node):
@@ -41,3 +53,25 @@ class LogsTest(unittest.TestCase):
     def test_a_constant_sentence_with_fields_passes(self):
         module = sources.parse("LOG.info('Volume is created%s', log.fields(volume_id=id))\n")
         self.assertEqual([], list(varying(module)))
+
+
+class FieldsTest(unittest.TestCase):
+
+    def test_every_field_is_in_the_table(self):
+        self.assertEqual([], [f'{place}: {name}' for module in sources.product()
+                              for name, place in fields(module) if name not in log.FIELDS])
+
+    def test_every_row_of_the_table_is_used(self):
+        used = {name for module in sources.product() for name, _ in fields(module)}
+        self.assertEqual(set(), set(log.FIELDS) - used)
+
+    def test_fields_are_found_by_either_import(self):
+        for text in ('from blockattach import log\nlog.fields(volume_id=1, b=2)\n',
+                     'from blockattach.log import fields\nfields(volume_id=1, b=2)\n'):
+            with self.subTest(text):
+                self.assertEqual(['volume_id', 'b'],
+                                 [name for name, _ in fields(sources.parse(text))])
+
+    def test_names_that_cannot_be_seen_are_found(self):
+        module = sources.parse('from blockattach import log\nlog.fields(**more)\n')
+        self.assertEqual([None], [name for name, _ in fields(module)])

@@ -11,7 +11,6 @@ from blockattach.policy import rules
 PUBLIC = {
     '': 'a client learns here how to speak, before it has a token',
     'v3': 'a client learns here how to speak, before it has a token',
-    'healthcheck': 'a load balancer has no token, and learns only that the service answers',
 }
 WITHOUT_RULE = {
     'extensions': 'the list of extensions is the same for everyone',

@@ -1,8 +1,11 @@
 """Native threads only: whatever is imported, in whatever order, nothing is monkey-patched."""
+import ast
 import json
 import subprocess
 import sys
 import unittest
+
+from blockattach.tests.rules import sources
 
 # Runs in a fresh interpreter. Left out are the tests, programs that run when imported as
 # ``__main__``, and alembic's scripts, which alembic alone can load.
@@ -49,6 +52,24 @@ sys.stdout.write(backend.get_backend_type().name)
 """
 
 
+GREEN = ('eventlet', 'gevent', 'greenlet')
+
+
+def greens(module):
+    """Where a module asks for green threads, or patches what others import."""
+    for node in ast.walk(module.tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or '']
+        elif isinstance(node, ast.Attribute | ast.Name):
+            names = [getattr(node, 'attr', None) or node.id]
+        for name in names:
+            if name.partition('.')[0] in GREEN or 'monkey' in name:
+                yield f'{module.at(node)}: {name}'
+
+
 def run(program: str) -> str:
     """What the program prints, in an interpreter of its own."""
     done = subprocess.run([sys.executable, '-W', 'ignore', '-c', program], check=False,
@@ -72,3 +93,12 @@ class ThreadsTest(unittest.TestCase):
 
     def test_messaging_after_us_takes_our_choice(self) -> None:
         self.assertEqual('THREADING', run(ONE_IMPORT))
+
+    def test_nobody_asks_for_another_kind(self) -> None:
+        self.assertEqual([], [found for module in sources.product() for found in greens(module)])
+
+    def test_whoever_asks_is_found(self) -> None:
+        for text in ('import eventlet\n', 'import gevent.monkey\n', 'from eventlet import green\n',
+                     'from x import y\ny.monkey_patch()\n', 'monkey_patch()\n'):
+            with self.subTest(text):
+                self.assertTrue(list(greens(sources.parse(text))))

@@ -69,5 +69,6 @@ class FieldsTest(unittest.TestCase):
         self.assertRaises(KeyError, errors.VolumeNotFound)
 
     def test_what_is_uncertain(self):
-        self.assertEqual({'BackendUncertain', 'ServiceUnreachable'},
+        self.assertEqual({'BackendUncertain', 'DatabaseUnavailable', 'OutcomeUnknown',
+                          'ServiceUnreachable'},
                          {name for name, kind in CLASSES.items() if not kind.final})

@@ -1,6 +1,7 @@
 """Named points where a test may make something fail."""
 import unittest
 
+from blockattach import errors
 from blockattach import failpoints
 
 
@@ -52,3 +53,39 @@ class FailpointsTest(unittest.TestCase):
         failpoints.point('a.b.c')
         failpoints.point('a.b.c')
         self.assertEqual(['once'], self.passed)
+
+    def test_one_action_for_every_point_that_has_none(self):
+        failpoints.arm('a.b.c', lambda: self.passed.append('its own'))
+        failpoints.arm_every(self.passed.append)
+        self.addCleanup(failpoints.disarm_every)
+        failpoints.point('a.b.c')
+        failpoints.point('a.b.d')
+        failpoints.disarm_every()
+        failpoints.point('a.b.d')
+        self.assertEqual(['its own', 'a.b.d'], self.passed)
+
+
+class ConfiguredTest(unittest.TestCase):
+
+    def setUp(self):
+        self.addCleanup(failpoints.disarm, 'a.b.c')
+
+    def test_each_action(self):
+        failpoints.configure(['a.b.c=raise'])
+        self.assertRaises(failpoints.Reached, failpoints.point, 'a.b.c')
+        for text, told in (('drop', failpoints.Told.DROP), ('delay:0.001', None),
+                           ('duplicate', failpoints.Told.DUPLICATE)):
+            failpoints.configure([f'a.b.c={text}'])
+            self.assertIs(told, failpoints.point('a.b.c'))
+
+    def test_so_many_times(self):
+        failpoints.configure(['a.b.c=drop*2'])
+        drop = failpoints.Told.DROP
+        self.assertEqual([drop, drop, None], [failpoints.point('a.b.c') for _ in range(3)])
+
+    def test_what_cannot_be_understood(self):
+        for text in ('a.b.c', 'a.b.c=', 'a.b.c=vanish', 'a.b.c=delay', 'a.b.c=delay:long',
+                     'a.b.c=drop*many'):
+            with self.subTest(text), self.assertRaises(errors.ConfigurationError):
+                failpoints.configure([text])
+        self.assertIsNone(failpoints.point('a.b.c'))

@@ -1,6 +1,4 @@
 """What an attachment shows beyond the Block Storage API: ``blockattach 1.1`` in the header."""
-import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,16 +14,10 @@ from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 
-MASKED = '***'
-"""In place of a secret."""
-
 TARGET = 'target'
 CONSUMER = 'consumer'
 
 _FORCE = 'force'
-
-# A connector is whatever a host says of itself: what may be a secret is known by its name only.
-_SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
 
 _SHARED = {'shared_connections': schema.array(schema.UUID)}
 _FIELDS: dict[str, schema.Schema] = {
@@ -111,16 +103,6 @@ def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
     return True
 
 
-def masked(connector: Any) -> Any:
-    """The connector without what may be a secret."""
-    if isinstance(connector, Mapping):
-        return {key: MASKED if _SECRET.search(key) else masked(value)
-                for key, value in connector.items()}
-    if isinstance(connector, list):
-        return [masked(value) for value in connector]
-    return connector
-
-
 def _sharers(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
              ) -> dict[str, list[shared_connections.Sharer]]:
     return shared_connections.of(
@@ -133,7 +115,7 @@ def _fields(attachment: records.Attachment,
         'project_id': attachment.project_id,
         'host': attachment.host,
         'mountpoint': attachment.mountpoint,
-        'connector': masked(attachment.connector),
+        'connector': connection.masked(attachment.connector),
         'mode': attachment.mode,
         'mode_enforced_by': _enforced_by(attachment, sharers),
         'last_error': attachment.last_error,

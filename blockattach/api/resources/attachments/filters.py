@@ -19,10 +19,11 @@ _RULES = listing.FilterRules(
     more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
 
 
-def listed(services: api_services.ApiServices,
-           call: operation.Call) -> list[records.Attachment]:
+def listed(services: api_services.ApiServices, call: operation.Call,
+           sealed: bool = False) -> list[records.Attachment]:
     """The page that was asked for.
 
+    :param sealed: with the credentials of their connections
     :raises InvalidFilter: as `listing.asked` says
     :raises InvalidInput: a value is malformed
     """
@@ -30,7 +31,7 @@ def listed(services: api_services.ApiServices,
     wanted = _wanted(call)
     if wanted is None:
         return []
-    return attachment_queries.list_page(services.database, wanted, page)
+    return attachment_queries.list_page(services.database, wanted, page, sealed)
 
 
 def _wanted(call: operation.Call) -> attachment_queries.Filters | None:

@@ -23,7 +23,8 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List attachments with all that is known of them."""
-    return {'attachments': _details(services, call, filters.listed(services, call))}
+    return {'attachments': _details(
+        services, call, filters.listed(services, call, sealed=True))}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -36,9 +37,11 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Hold a volume, and with a connector let its host in too."""
     wish = call.body['attachment']
-    volume = access.volume(call.context, services.database, wish['volume_uuid'])
+    seen = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
+                                   wish.get('instance_uuid'), wish.get('connector'))
+    volume = seen.volume
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
-    asked = requests.read(wish, volume,
+    asked = requests.read(wish, seen,
                           joining.forbidden_by(services.policy, call.context, volume))
     made = services.attachments.create(call.context, volume, asked, naming.request_of(call))
     return _detail(services, call, made)

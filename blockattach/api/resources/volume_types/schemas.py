@@ -35,7 +35,7 @@ _CHANGED = schema.extend(answers.whole({
     'is_public': answers.BOOLEAN,
 }), {'extra_specs': answers.TEXTS_BY_KEY})
 _ACCESS = {'os-volume-type-access:is_public': answers.BOOLEAN}
-_TYPE = schema.extend(_CHANGED, {**_ACCESS, 'qos_specs_id': answers.NULL})
+_TYPE = schema.extend(_CHANGED, {**_ACCESS, 'qos_specs_id': schema.NULLABLE_UUID})
 
 TYPES = schema.obj({
     'volume_types': schema.array(_TYPE),

@@ -36,7 +36,7 @@ def detail(services: api_services.ApiServices, call: operation.Call,
     """All that the caller may know of a type."""
     shown = changed(services, call, kind)
     if services.policy.allowed(call.context, policies.QOS_SPECS_ATTRIBUTE):
-        shown['qos_specs_id'] = None
+        shown['qos_specs_id'] = kind.qos_specs_id
     if services.policy.allowed(call.context, policies.ACCESS_ATTRIBUTE):
         shown[_IS_PUBLIC] = kind.is_public
     return shown

@@ -40,12 +40,14 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Write a volume down; it is made afterwards."""
+    if not call.context.project_id:
+        raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
     wish = requests.read(services, call)
     if volume_type.is_multiattach(wish.kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, wish.name, wish.description, wish.size_gb, wish.kind,
-        wish.availability_zone, wish.metadata, naming.request_of(call))
+        wish.availability_zone, wish.metadata, naming.request_of(call), wish.hints)
     return {'volume': shown.made(services, call, made)}
 
 

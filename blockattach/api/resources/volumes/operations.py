@@ -98,7 +98,9 @@ OPERATIONS = (
     Operation('POST', _ACTION, actions.reset_status, policy=policies.RESET_STATUS,
               target=_volume, action='os-reset_status', status=202,
               body=actions_schemas.RESET_STATUS, answer=actions_schemas.NOTHING,
-              summary='Say what is true of a volume; never leaves an orphan behind.'),
+              faults=(*answers.ATTACHING, errors.VolumeAtWork),
+              summary='Say what is true of a volume. Refused where it would make an orphan: while '
+                      'the volume is made or removed, or live attachments contradict it.'),
     Operation('POST', _ACTION, actions.update_readonly_flag, policy=policies.UPDATE_READONLY_FLAG,
               target=_volume, action='os-update_readonly_flag', status=202,
               body=actions_schemas.UPDATE_READONLY_FLAG, answer=actions_schemas.NOTHING,

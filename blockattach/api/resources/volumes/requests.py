@@ -13,6 +13,7 @@ from blockattach.http.operation import V
 from blockattach.policy import access
 
 LONGEST_TEXT = 255
+HINTS = 'OS-SCH-HNT:scheduler_hints'
 
 # What a volume could be made from, its first version, and how its absence is said.
 _SOURCES = (
@@ -37,6 +38,7 @@ class Wish:
     kind: records.VolumeType
     availability_zone: str | None
     metadata: Mapping[str, str]
+    hints: Mapping[str, Any] | None
 
 
 def read(services: api_services.ApiServices, call: operation.Call) -> Wish:
@@ -57,7 +59,8 @@ def read(services: api_services.ApiServices, call: operation.Call) -> Wish:
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     return Wish(name, description, _size(asked.get('size')), kind,
-                _zone(services, asked.get('availability_zone')), asked.get('metadata') or {})
+                _zone(services, asked.get('availability_zone')), asked.get('metadata') or {},
+                call.body.get(HINTS))
 
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:

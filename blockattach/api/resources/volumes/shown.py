@@ -24,16 +24,19 @@ def details(services: api_services.ApiServices, call: operation.Call,
     """All that the caller may know of each."""
     rights = {owner: _rights(services, call, owner)
               for owner in {volume.project_id for volume in volumes}}
-    more = _more(services, call, volumes)
-    return [{**views.detail(call, volume, rights[volume.project_id]), **more[volume.id]}
-            for volume in volumes]
+    shown = [views.detail(call, volume, rights[volume.project_id]) for volume in volumes]
+    for one, more in zip(shown, _more(services, call, volumes), strict=False):
+        one |= more
+    return shown
 
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
-    return {**views.made(call, volume, _rights(services, call, volume.project_id)),
-            **_more(services, call, [volume])[volume.id]}
+    shown = views.made(call, volume, _rights(services, call, volume.project_id))
+    for more in _more(services, call, [volume]):
+        shown |= more
+    return shown
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
@@ -44,12 +47,13 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
 
 
 def _more(services: api_services.ApiServices, call: operation.Call,
-          volumes: Sequence[records.Volume]) -> dict[str, dict[str, Any]]:
-    """What ``blockattach 1.0`` adds, nothing for who did not ask: one query for all."""
+          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """What ``blockattach 1.0`` adds to each, in their order: one query for all. Nothing at all for
+    who did not ask."""
     if call.extension is None:
-        return {one.id: {} for one in volumes}
+        return []
     counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])
-    return {one.id: {'attachment_count': counts.get(one.id, 0)} for one in volumes}
+    return [{'attachment_count': counts.get(one.id, 0)} for one in volumes]
 
 
 def _rights(services: api_services.ApiServices, call: operation.Call,

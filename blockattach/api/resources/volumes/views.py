@@ -1,5 +1,6 @@
 """Volumes as the API shows them, at each version, to each kind of caller."""
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -28,31 +29,39 @@ class Rights:
     migration: bool
 
 
+_Read = Callable[[records.Volume], Any]
+
+
 class _Added(NamedTuple):
+    """``read`` None: every volume has the same ``value``; by default what no volume has yet,
+    where clients expect the key."""
+
     since: V
     key: str
-    value: Callable[[records.Volume], Any]
+    read: _Read | None = None
+    value: Any = None
     admin: bool = False
 
 
-def _absent(volume: records.Volume) -> None:
-    """What no volume has yet: clients expect the key."""
-
-
-def _true(volume: records.Volume) -> bool:
-    return True
-
-
 _ADDED = (
-    _Added(operation.BASE, 'migration_status', _absent, admin=True),
-    _Added(V(3, 13), 'group_id', _absent),
-    _Added(V(3, 21), 'provider_id', _absent, admin=True),
+    _Added(operation.BASE, 'migration_status', admin=True),
+    _Added(V(3, 13), 'group_id'),
+    _Added(V(3, 21), 'provider_id', admin=True),
     _Added(V(3, 48), 'shared_targets', operator.attrgetter('shared_targets')),
     _Added(V(3, 48), 'service_uuid', operator.attrgetter('service_uuid')),
-    _Added(V(3, 61), 'cluster_name', _absent, admin=True),
+    _Added(V(3, 61), 'cluster_name', admin=True),
     _Added(V(3, 63), 'volume_type_id', operator.attrgetter('volume_type_id')),
-    _Added(V(3, 65), 'consumes_quota', _true),
+    _Added(V(3, 65), 'consumes_quota', value=True),
 )
+
+
+@functools.cache
+def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[tuple[str, _Read], ...]]:
+    """What a version has more, the same for a thousand volumes: what all have alike, and what is
+    read of each."""
+    rows = [row for row in _ADDED if version >= row.since and (admin or not row.admin)]
+    return ({row.key: row.value for row in rows if row.read is None},
+            tuple((row.key, row.read) for row in rows if row.read is not None))
 
 
 def name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
@@ -62,7 +71,9 @@ def name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
 
 def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
+    alike, read = _added(call.version, rights.admin)
     shown = {
+        **alike,
         'id': volume.id,
         'name': volume.name,
         'description': volume.description,
@@ -84,16 +95,16 @@ def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[s
         'multiattach': volume.multiattach,
         'attachments': [_server(volume, one, rights) for one in volume.attached],
     }
-    for added in _ADDED:
-        if call.version >= added.since and (rights.admin or not added.admin):
-            shown[added.key] = added.value(volume)
+    for key, value in read:
+        shown[key] = value(volume)
     return shown
 
 
 def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
     """All that the caller may know of a volume."""
     shown = made(call, volume, rights)
-    shown['metadata'] = {**volume.metadata, **_told_by_actions(volume)}
+    if volume.readonly is not None or volume.attached_mode is not None:
+        shown['metadata'] = {**volume.metadata, **_told_by_actions(volume)}
     if rights.tenant:
         shown['os-vol-tenant-attr:tenant_id'] = volume.project_id
     if rights.pool:

@@ -10,7 +10,7 @@ from blockattach.db import clock
 
 revision = '0001'
 down_revision = None
-branch_labels = None
+branch_labels = ('expand',)
 depends_on = None
 
 UUID = sa.String(36)

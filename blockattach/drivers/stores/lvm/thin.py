@@ -16,7 +16,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ThinStore(store.LvmStore):
-    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
+    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Discard`.
 
     A snapshot is a thin volume too: each lives on without the other. What is removed leaves no
     bytes behind, because the pool hands out blocks zeroed.
@@ -96,6 +96,11 @@ class ThinStore(store.LvmStore):
                     self._remove(content, name)
         LOG.info('Thin volume is reverted%s',
                  log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """See `capabilities.Discard`: what it shares with others is counted too."""
+        found = self._existing(self._group.content(), volume.name)
+        return round(found.size * found.data_percent / 100)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()

@@ -9,6 +9,7 @@ from blockattach import errors
 from blockattach.api import app
 from blockattach.api import routes
 from blockattach.conf import api as api_conf
+from blockattach.http import auth
 from blockattach.http import operation
 from blockattach.http.operation import V
 from blockattach.tests.unit.http import tiny
@@ -16,11 +17,13 @@ from blockattach.tests.unit.http import tiny
 
 def services(**settings):
     """What the whole API and its public operations need; no database is behind it."""
-    made = types.SimpleNamespace(
+    return types.SimpleNamespace(
         policy=tiny.enforcer_of(), settings=api_conf.ApiSettings(**settings),
-        clock=clock.Clock(), alive=True)
-    made.check_database = lambda: made.alive
-    return made
+        clock=clock.Clock())
+
+
+def anybody():
+    return auth.Entrance(auth.NoAuthentication(tiny.enforcer_of().is_admin))
 
 
 def get(application, path, **headers):
@@ -31,14 +34,14 @@ class BuildTest(unittest.TestCase):
     """From settings to a WSGI application."""
 
     def test_the_whole_api_can_be_put_together(self):
-        answer = get(app.build_app(services(), check_answers=True), '/v3/')
+        answer = get(app.build_app(services(), anybody(), check_answers=True), '/v3/')
         self.assertEqual('3.71', answer.json['versions'][0]['version'])
 
     def test_settings_arrive(self):
         row = operation.Operation('POST', '/x', lambda services, call: {'at': call.link('/x')},
                                   body={V(3, 0): {}})
         built = app.build_app(services(public_endpoint='https://s.example.org',
-                                       max_request_body_size=10), operations=(row,))
+                                       max_request_body_size=10), anybody(), operations=(row,))
         for body, code in ((b'{}', 200), (b'{"aaaaaaaaa":1}', 413)):
             with self.subTest(body=body):
                 request = webob.Request.blank('/v3/x', method='POST', body=body,
@@ -48,25 +51,32 @@ class BuildTest(unittest.TestCase):
                 if code == 200:
                     self.assertEqual('https://s.example.org/v3/x', answer.json['at'])
 
-    def test_keystones_headers_are_never_believed_without_its_middleware(self):
-        with self.assertRaises(errors.ConfigurationError):
-            app.build_app(services(auth_strategy='keystone'))
-        with self.assertRaises(errors.ConfigurationError):
-            app.build_app(services(), token_middleware=lambda inner: inner)
-
-    def test_with_the_middleware_what_it_says_counts(self):
-        def confirm(inner):
-            def handle(environ, start_response):
-                environ.update(HTTP_X_IDENTITY_STATUS='Confirmed', HTTP_X_PROJECT_ID='p',
-                               HTTP_X_USER_ID='u', HTTP_X_ROLES='reader')
-                return inner(environ, start_response)
+    def test_layers_of_the_entrance_see_refusals_as_answers(self):
+        """And what fails in them is answered too, inside of what stands in front."""
+        def layer(inner):
+            def handle(request):
+                if 'boom' in request.path:
+                    raise errors.IdentityUnavailable()
+                response = inner(request)
+                response.headers['Seen'] = str(response.status_code)
+                return response
             return handle
-        row = operation.Operation('GET', '/who', lambda services, call: {
-            'project': call.context.project_id, 'admin': call.context.is_admin})
-        built = app.build_app(services(auth_strategy='keystone'), operations=(row,),
-                              token_middleware=confirm)
-        self.assertEqual({'project': 'p', 'admin': False}, get(built, '/v3/p/who').json)
-        self.assertEqual(400, get(built, '/v3/q/who').status_int)
+
+        def front(inner):
+            def handle(request):
+                response = inner(request)
+                response.headers['Front'] = str(response.status_code)
+                return response
+            return handle
+        nobody = auth.Entrance(lambda request, project_id: None, (layer,))
+        built = app.build_app(services(), nobody, front=(front,))
+        answer = get(built, '/v3/volumes')
+        self.assertEqual((401, '401', '401'), (
+            answer.status_int, answer.headers['Seen'], answer.headers['Front']))
+        answer = get(built, '/v3/boom')
+        self.assertEqual((503, '503'), (answer.status_int, answer.headers['Front']))
+        self.assertIn('serviceUnavailable', answer.json)
+        self.assertIn('x-openstack-request-id', answer.headers)
 
 
 class ExtensionTest(unittest.TestCase):
@@ -74,35 +84,17 @@ class ExtensionTest(unittest.TestCase):
 
     def test_whoever_asks_for_it_gets_it(self):
         for header, told in (('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
-                             ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.1'),
+                             ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.2'),
                              ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
                 self.assertEqual(told, app.negotiator().negotiate(header).header)
 
     def test_version_documents_name_it_beside_their_strict_bodies(self):
-        built = app.build_app(services(), check_answers=True)
+        built = app.build_app(services(), anybody(), check_answers=True)
         for path in ('/', '/v3', '/v3/'):
             with self.subTest(path=path):
-                self.assertEqual('min=1.0, max=1.1',
+                self.assertEqual('min=1.0, max=1.2',
                                  get(built, path).headers['Blockattach-API-Versions'])
-
-
-class HealthTest(unittest.TestCase):
-    """What a load balancer asks."""
-
-    def test_ok_as_long_as_the_database_answers(self):
-        behind = services()
-        built = app.build_app(behind)
-        answer = get(built, '/healthcheck')
-        self.assertEqual((200, b'OK', 'text/plain'),
-                         (answer.status_int, answer.body, answer.content_type))
-        behind.alive = False
-        answer = get(built, '/healthcheck')
-        self.assertEqual((503, 'text/plain'), (answer.status_int, answer.content_type))
-
-    def test_a_broken_token_does_not_matter(self):
-        built = app.build_app(services())
-        self.assertEqual(200, get(built, '/healthcheck', **{'X-Auth-Token': 'x'}).status_int)
 
 
 class OperationsTest(unittest.TestCase):
@@ -115,4 +107,4 @@ class OperationsTest(unittest.TestCase):
 
     def test_only_what_tells_nothing_is_public(self):
         public = {row.name for row in routes.operations() if row.public}
-        self.assertEqual({'GET /', 'GET /v3', 'GET /v3/', 'GET /healthcheck'}, public)
+        self.assertEqual({'GET /', 'GET /v3', 'GET /v3/'}, public)

@@ -11,7 +11,7 @@ THIN = {'thin': True, 'total_gb': 10.0, 'limit_gb': 200.0, 'free_gb': 10.0}
 ROWS = (
     # filter, what is asked, the pool, words of the reason (None: it passes)
     ('alive', {}, {}, None),
-    ('alive', {}, {'up': False}, 'down or disabled'),
+    ('alive', {}, {'up': False}, 'down, disabled'),
     ('alive', {}, {'capabilities': {'backend_state': 'up'}}, None),
     ('alive', {}, {'capabilities': {'backend_state': 'down'}}, 'backend is down'),
     ('alive', {}, {'capabilities': {'backend_state': 'down',
@@ -84,7 +84,7 @@ class RefusalsTest(unittest.TestCase):
 
     def test_each_pool_has_its_reason(self):
         self.assertEqual(
-            {'h@b#down': 'its service is down or disabled',
+            {'h@b#down': 'its service is down, disabled or frozen',
              'h@b#one': 'it cannot attach one volume to several hosts'},
             self.refusals({'multiattach': True}, samples.pool('h@b#down', up=False),
                           samples.pool('h@b#one', multiattach=False)))

@@ -33,7 +33,7 @@ class LvmSettingsTest(unittest.TestCase):
         self.assertEqual(0, told.lvm.clear_bandwidth)
 
     def test_the_kind_of_volumes_decides_what_the_store_can_do(self):
-        for lvm_type, more in (('thin', set()), ('thick', {'wipe'})):
+        for lvm_type, more in (('thin', {'discard'}), ('thick', {'wipe'})):
             store = loading.load(self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
             self.assertEqual(SNAPSHOTS | more, capabilities.declared(store))
 

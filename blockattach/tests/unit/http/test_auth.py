@@ -114,9 +114,29 @@ class KeystoneAuthenticationTest(unittest.TestCase):
                 self.assertIsNone(self.ask(HTTP_X_IDENTITY_STATUS=status))
         self.assertIsNone(ask(self.auth))
 
-    def test_an_unconfirmed_service_has_no_roles(self):
-        context = self.ask(HTTP_X_SERVICE_IDENTITY_STATUS='Invalid')
-        self.assertEqual([], context.service_roles)
+    def test_who_brings_a_bad_service_token_is_nobody(self):
+        self.assertIsNone(self.ask(HTTP_X_SERVICE_IDENTITY_STATUS='Invalid'))
+
+    def test_without_a_service_token_there_is_no_service(self):
+        environ = {**self.CONFIRMED}
+        del environ['HTTP_X_SERVICE_IDENTITY_STATUS']
+        del environ['HTTP_X_SERVICE_ROLES']
+        self.assertEqual([], ask(self.auth, environ=environ).service_roles)
+
+    def test_whose_he_is_and_where_he_comes_from(self):
+        context = self.ask(
+            HTTP_X_USER_DOMAIN_ID='d1', HTTP_X_PROJECT_DOMAIN_ID='d2', HTTP_X_USER_NAME='ann',
+            HTTP_X_PROJECT_NAME='shop', HTTP_X_IS_ADMIN_PROJECT='False')
+        self.assertEqual(('d1', 'd2', 'ann', 'shop', False), (
+            context.user_domain_id, context.project_domain_id, context.user_name,
+            context.project_name, context.is_admin_project))
+
+    def test_the_scope_of_the_services_token_is_not_the_users(self):
+        for environ, scope in (({}, None), ({'HTTP_X_PROJECT_ID': None}, 'all'),
+                               ({'HTTP_X_PROJECT_ID': None, 'HTTP_X_DOMAIN_ID': 'd'}, None)):
+            with self.subTest(environ=environ):
+                self.assertEqual(scope, self.ask(
+                    HTTP_OPENSTACK_SYSTEM_SCOPE='all', **environ).system_scope)
 
     def test_the_project_of_the_url_is_not_believed(self):
         self.assertEqual('p', ask(self.auth, environ=self.CONFIRMED, project_id='q').project_id)

@@ -1,6 +1,7 @@
 """The order in which a request is looked at, and what each step may end it with."""
 import unittest
 
+from blockattach import context
 from blockattach import errors
 from blockattach.http import dispatch
 from blockattach.http import faults
@@ -82,6 +83,23 @@ class PolicyTest(unittest.TestCase):
     def test_a_public_operation_needs_nobody(self):
         self.assertEqual(200, self.api.call('GET', '/', token='broken').status_int)
         self.assertEqual(200, self.api.call('GET', '/', token=None, version=None).status_int)
+
+    def test_without_a_project_only_administrators_ask(self):
+        """As with the token of a system or a domain: where there is no project, lists have all."""
+        for admin, roles, code in ((True, ['admin'], 200), (False, ['reader', 'member'], 403),
+                                   (False, [], 403)):
+            api = tiny.Tiny(authenticate=lambda request, project, admin=admin, roles=roles:
+                            context.RequestContext(is_admin=admin, roles=roles, overwrite=False))
+            with self.subTest(roles=roles):
+                answer = api.call('GET', '/v3/attachments', token=None)
+                self.assertEqual(code, answer.status_int)
+                self.assertEqual(code == 200, bool(api.services.log))
+                if code == 403:
+                    self.assertEqual(('forbidden', 403, 'The token is not one of a project.'),
+                                     tiny.fault(answer))
+                self.assertEqual(200, api.call('GET', '/', token=None).status_int)
+                self.assertEqual(400, api.call(
+                    'GET', f'/v3/{tiny.PROJECT}/attachments', token=None).status_int)
 
     def test_an_unknown_rule_is_found_when_the_api_is_put_together(self):
         row = operation.Operation('GET', '/x', tiny.index, policy='volume:no_such_rule')

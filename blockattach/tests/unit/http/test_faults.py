@@ -35,7 +35,17 @@ class TableTest(unittest.TestCase):
             with self.subTest(error=type(error).__name__):
                 answer = faults.answer(error)
                 self.assertEqual(status, answer.status_int)
-                self.assertEqual({key: {'code': status, 'message': str(error)}}, answer.json)
+                told = {'code': status, 'message': str(error)}
+                if error.retry_after is not None:
+                    told['retryAfter'] = error.retry_after
+                self.assertEqual(error.retry_after, answer.headers.get('Retry-After'))
+                self.assertEqual({key: told}, answer.json)
+
+    def test_what_may_be_repeated_says_so(self):
+        for error in every(errors.BlockattachError):
+            with self.subTest(error=error.__name__):
+                passes = faults.fault(error('text')).status in (503, 504)
+                self.assertTrue(not passes or error.retry_after, error)
 
     def test_every_error_that_is_the_clients_affair_is_told_below_500(self):
         for error in every(errors.InvalidInput):

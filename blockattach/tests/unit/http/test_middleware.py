@@ -2,9 +2,12 @@
 import unittest
 
 import webob
+from oslo_context import context as oslo_context
 
 from blockattach import clock
 from blockattach.http import middleware
+from blockattach.telemetry import acts
+from blockattach.telemetry import counting
 from blockattach.tests.unit.http import tiny
 
 
@@ -68,3 +71,44 @@ class RequestLogTest(unittest.TestCase):
         with self.assertLogs('blockattach', 'DEBUG') as logged:
             api.call('GET', '/v3/attachments/a', token=f'ann:{tiny.PROJECT}:member,topsecret')
         self.assertNotIn('topsecret', ''.join(logged.output))
+
+    def test_each_request_is_logged_under_its_own_name(self):
+        seen = []
+
+        def handle(request):
+            seen.append((oslo_context.get_current().request_id, middleware.request_id(request)))
+            return webob.Response()
+
+        app = middleware.Application((middleware.name_request,), handle)
+        for _ in range(2):
+            webob.Request.blank('/').get_response(app)
+        self.assertEqual(2, len(set(seen)))
+        for logged_by, name in seen:
+            self.assertEqual(name, logged_by)
+
+
+class WatchTest(unittest.TestCase):
+    """What is measured of requests."""
+
+    def setUp(self):
+        super().setUp()
+        self.telemetry = acts.Telemetry()
+        self.telemetry.counts = counting.Counts(self.telemetry.readings)
+
+    def count(self, operation, status):
+        return self.telemetry.counts.registry.get_sample_value(
+            'blockattach_http_request_seconds_count',
+            {'operation': operation, 'status': status}) or 0
+
+    def test_by_operation_and_status(self):
+        api = tiny.Tiny(telemetry=self.telemetry)
+        for path, operation, status in (
+                ('/v3/attachments/a', 'GET /attachments/{id}', '2xx'),
+                ('/v3/attachments/none', 'GET /attachments/{id}', '4xx'),
+                ('/v3/nothing/secret', 'none', '4xx'),
+                ('/v3/boom/bug', 'GET /boom/{id}', '5xx')):
+            with self.subTest(path):
+                before = self.count(operation, status)
+                api.call('GET', path)
+                self.assertEqual(before + 1, self.count(operation, status))
+        self.assertNotIn('secret', str(list(self.telemetry.counts.registry.collect())))

@@ -1,12 +1,18 @@
 """The built-in server: nobody's request is taken for a part of another one, or without end."""
 import contextlib
+import http.client
 import socket
+import threading
 import unittest
 
 from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.http import arrival
 from blockattach.http import server
+from blockattach.tests.functional import base
 
 SECONDS = 5
+TWO = api_conf.QueueSettings(work_places=2, threads=2)
 HOST = b'Host: x\r\n'
 PIECES = b'Transfer-Encoding: chunked\r\n'
 
@@ -17,7 +23,7 @@ class ServerTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.seen = []
-        self.server = server.Server(self.application, '127.0.0.1', 0, 2, max_body_size=1000)
+        self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=1000)
         self.server.bind()
         self.server.start()
         self.addCleanup(self.server.stop)
@@ -100,8 +106,101 @@ class ServerTest(unittest.TestCase):
             self.assertEqual([], self.seen)
 
     def test_an_address_that_is_taken(self):
-        other = server.Server(self.application, '127.0.0.1', self.server.port, 1)
+        other = server.Server(self.application, '127.0.0.1', self.server.port)
         self.addCleanup(other.stop)
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     f'cannot listen on 127.0.0.1:{self.server.port}'):
             other.bind()
+
+
+class BusyServerTest(unittest.TestCase):
+    """One thread, which an application holds; nobody may wait."""
+
+    def setUp(self):
+        super().setUp()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.server = server.Server(
+            self.application, '127.0.0.1', 0,
+            api_conf.QueueSettings(work_places=1, threads=1, size=0), at_once=('/health',))
+        self.server.bind()
+        self.server.start()
+        self.addCleanup(self.server.stop)
+        self.addCleanup(self.go_on.set)
+
+    def application(self, environ, start_response):
+        refused = environ.get(arrival.REFUSED)
+        if environ['PATH_INFO'] == '/slow':
+            self.begun.set()
+            self.go_on.wait(SECONDS)
+        start_response('200 OK' if refused is None else '503 ' + refused.code,
+                       [('Content-Length', '0')])
+        return []
+
+    def client(self):
+        made = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=SECONDS)
+        self.addCleanup(made.close)
+        return made
+
+    def ask(self, client, path, body=None):
+        client.request('GET' if body is None else 'POST', path, body)
+        answer = client.getresponse()
+        answer.read()
+        return answer.status
+
+    def test_who_is_refused_may_ask_again_on_the_same_connection(self):
+        holder, client = self.client(), self.client()
+        holder.request('GET', '/slow')
+        self.assertTrue(self.begun.wait(SECONDS))
+        self.assertEqual(503, self.ask(client, '/a', b'with a body'))
+        self.assertEqual(503, self.ask(client, '/a'))
+        self.go_on.set()
+        self.assertEqual(200, holder.getresponse().status)
+        self.assertTrue(base.wait_for(lambda: self.ask(client, '/a') == 200))
+
+    def test_what_never_waits_is_answered(self):
+        holder = self.client()
+        holder.request('GET', '/slow')
+        self.assertTrue(self.begun.wait(SECONDS))
+        client = self.client()
+        client.request('GET', '/health')
+        answer = client.getresponse()
+        self.assertEqual((200, 'close'), (answer.status, answer.headers['Connection']))
+
+    def test_who_connects_and_keeps_silent_holds_nobody_up(self):
+        for _ in range(10):
+            silent = socket.create_connection(('127.0.0.1', self.server.port), SECONDS)
+            self.addCleanup(silent.close)
+        self.assertEqual(200, self.ask(self.client(), '/a'))
+
+
+class ArrivalTest(unittest.TestCase):
+    """What the kernel knows of a connection that nobody has read yet."""
+
+    def setUp(self):
+        super().setUp()
+        listening = socket.create_server(('127.0.0.1', 0))
+        self.addCleanup(listening.close)
+        self.client = socket.create_connection(listening.getsockname(), SECONDS)
+        self.addCleanup(self.client.close)
+        self.connection = listening.accept()[0]
+        self.addCleanup(self.connection.close)
+
+    def test_it_has_waited_since_the_client_wrote(self):
+        self.client.sendall(b'x')
+        self.assertTrue(base.wait_for(lambda: arrival.of(
+            {arrival.SOCKET: self.connection}).waited >= 0.05))
+        self.assertEqual(b'x', self.connection.recv(1))
+
+    def test_the_client_is_gone(self):
+        came = arrival.of({arrival.SOCKET: self.connection})
+        self.assertFalse(came.gone())
+        self.client.sendall(b'x')
+        self.client.close()
+        self.assertTrue(base.wait_for(came.gone))
+
+    def test_where_nothing_can_be_known(self):
+        self.assertEqual((0.0, False), (arrival.of({}).waited, arrival.of({}).gone()))
+        one, other = socket.socketpair()
+        self.addCleanup(one.close)
+        self.addCleanup(other.close)
+        self.assertEqual(0.0, arrival.of({arrival.SOCKET: one}).waited)

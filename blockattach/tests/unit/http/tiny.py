@@ -15,6 +15,8 @@ from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
+from blockattach.policy import options
+from blockattach.telemetry import acts
 
 PROJECT = '9d1f3c3ae2b54b0a8a2f1c1f1f1f1f1f'
 OTHER = '00000000000000000000000000000bad'
@@ -123,7 +125,7 @@ OPERATIONS = (
 def enforcer_of(**overrides):
     """An enforcer without any file of the operator's."""
     conf = cfg.ConfigOpts()
-    enforcer.register(conf)
+    options.register(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     conf.set_override('policy_dirs', [], group='oslo_policy')
     conf.set_override('policy_file', 'no-such-policy.yaml', group='oslo_policy')
@@ -136,7 +138,7 @@ class Tiny:
     """The tiny API, and calls to it."""
 
     def __init__(self, operations=OPERATIONS, limits=None, check_answers=False,
-                 authenticate=None):
+                 authenticate=None, telemetry=None):
         self.services = Services()
         rules = enforcer_of()
         dispatcher = dispatch.Dispatcher(
@@ -145,7 +147,9 @@ class Tiny:
             negotiator=negotiation.Negotiator(
                 negotiation.Range(V(3, 0), V(3, 71)), negotiation.Range(V(1, 0), V(1, 0))),
             limits=limits, check_answers=check_answers)
-        layers = (middleware.name_request, middleware.log_request(clock.Clock()),
+        layers = (middleware.name_request,
+                  middleware.watch_request(telemetry or acts.Telemetry()),
+                  middleware.log_request(clock.Clock()),
                   middleware.version_header, middleware.answer_faults)
         self.app = middleware.Application(layers, dispatcher)
 

@@ -1,19 +1,25 @@
 """The carriers: there and back, in any version, and never changed unnoticed."""
+import importlib
 import math
+import pkgutil
 import unittest
 
 from oslo_versionedobjects import fixture
 
+from blockattach import objects
 from blockattach.domain import pools
+from blockattach.objects import attachment
 from blockattach.objects import base
 from blockattach.objects import notifications
 from blockattach.objects import placement
+from blockattach.rpc import history
 from blockattach.tests.unit import samples
 
 # Made by oslo.versionedobjects from the fields. A red test here means that a field has changed:
 # raise the object's VERSION, teach obj_make_compatible the older form, add a row to
 # blockattach/rpc/history.py, then put the new fingerprint here.
 FINGERPRINTS = {
+    'Attachment': '1.0-e00f255237bb6c306e95ae6c853bceb1',
     'AttachmentPayload': '1.0-c30790d5bca7cedd5125d0c08f0d87d6',
     'PoolsReport': '1.0-ae691864c3f5295cb3b321c02bc74a35',
     'VolumeAttachmentPayload': '1.0-7b855eb6a83f46d0f19da78880a945e0',
@@ -25,18 +31,79 @@ REQUEST = pools.VolumeRequest(
     extra_specs={'multiattach': '<is> True'}, tried=('h@b#p', 'h@b#q'))
 
 
+INFO = {'target_lun': 1, 'target_portals': ['a', 'b'], 'encrypted': False,
+        'auth_password': samples.SECRET}
+
+
+def every() -> list[base.BlockattachObject]:
+    """One of each carrier, filled."""
+    one = samples.attachment()
+    return [
+        attachment.Attachment.from_domain(one, INFO),
+        notifications.AttachmentPayload.from_domain(one),
+        notifications.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
+        placement.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
+        placement.VolumeRequest.from_domain(REQUEST)]
+
+
+def ordered(primitive):
+    """The same, whatever the order in which it and what it holds name what has changed."""
+    if isinstance(primitive, list):
+        return [ordered(one) for one in primitive]
+    if not isinstance(primitive, dict):
+        return primitive
+    return {key: sorted(value) if key.endswith('.changes') else ordered(value)
+            for key, value in primitive.items()}
+
+
 class FingerprintsTest(unittest.TestCase):
     """All registered carriers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for module in pkgutil.iter_modules(objects.__path__):
+            importlib.import_module(f'{objects.__name__}.{module.name}')
 
     def test_no_object_has_changed_without_a_version(self) -> None:
         checker = fixture.ObjectVersionChecker(
             {name: [cls] for name, cls in base.registered().items()})
         self.assertEqual(FINGERPRINTS, checker.get_hashes())
 
-    def test_every_version_can_be_made_for_an_older_process(self) -> None:
-        made = placement.VolumeRequest.from_domain(REQUEST).obj_to_primitive(target_version='1.0')
-        again = placement.VolumeRequest.obj_from_primitive(made)
-        self.assertEqual(REQUEST, again.to_domain())
+    def test_each_can_be_made_for_every_release_that_has_it(self) -> None:
+        made = {one.obj_name(): one for one in every()}
+        self.assertEqual(set(base.registered()), set(made))
+        for release in history.RELEASES:
+            for name, version in release.objects.items():
+                with self.subTest(release=release.name, name=name):
+                    told = made[name].obj_to_primitive(version, dict(release.objects))
+                    again = type(made[name]).obj_from_primitive(told)
+                    self.assertEqual(version, again.VERSION)
+                    self.assertEqual(ordered(told), ordered(again.obj_to_primitive(version)))
+
+
+class AttachmentTest(unittest.TestCase):
+    """What a consumer is told."""
+
+    def told(self, info: dict[str, object] | None) -> attachment.Attachment:
+        made = attachment.Attachment.from_domain(samples.attachment(), info)
+        return attachment.Attachment.obj_from_primitive(made.obj_to_primitive())
+
+    def test_it_says_what_the_api_says(self) -> None:
+        told = self.told(INFO)
+        self.assertEqual(INFO, told.connection_info)
+        self.assertEqual(
+            (samples.ATTACHMENT, samples.VOLUME, samples.PROJECT, samples.SERVER, 'compute-1',
+             '/dev/vdb', 'attached', 'ro'),
+            (told.id, told.volume_id, told.project_id, told.instance_uuid, told.host,
+             told.mountpoint, told.attach_status, told.attach_mode))
+        self.assertEqual(samples.NOW, told.attached_at.replace(tzinfo=None))
+
+    def test_what_was_not_asked_for_is_null(self) -> None:
+        self.assertIsNone(self.told(None).connection_info)
+
+    def test_a_secret_is_not_printed(self) -> None:
+        self.assertNotIn(samples.SECRET, repr(self.told(INFO)))
+        self.assertNotIn(samples.SECRET, str(self.told(INFO)))
 
 
 class PayloadTest(unittest.TestCase):

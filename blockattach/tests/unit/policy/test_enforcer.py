@@ -1,5 +1,6 @@
 """Who may: our defaults, an operator's file, and that keeping decisions changes none."""
 import itertools
+import logging
 import os
 import tempfile
 import unittest
@@ -10,9 +11,11 @@ from blockattach import context
 from blockattach import errors
 from blockattach.policy import attachments
 from blockattach.policy import enforcer
+from blockattach.policy import options
 from blockattach.policy import rules
 from blockattach.policy import services
 from blockattach.policy import volumes
+from blockattach.testing import clock
 
 MINE = 'p'
 THEIRS = 'q'
@@ -27,7 +30,7 @@ def caller(*roles, project_id=MINE, user_id='u', **more):
 
 def config(folder):
     conf = cfg.ConfigOpts()
-    enforcer.register(conf)
+    options.register(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     conf.set_override('policy_file', os.path.join(folder, 'policy.yaml'), group='oslo_policy')
     conf.set_override('policy_dirs', [], group='oslo_policy')
@@ -130,27 +133,82 @@ class FileTest(Case):
         self.assertEqual((True, False), (rules_of.allowed(caller('maker'), volumes.CREATE),
                                          rules_of.allowed(caller('member'), volumes.CREATE)))
 
-    def test_a_change_counts_after_reload_and_not_before(self):
+    def test_a_change_counts_after_a_second_at_the_latest(self):
+        time = clock.ManualClock()
+        rules_of = enforcer.Enforcer(self.conf, time)
+        maker = caller('maker')
+        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
+        for change, wanted in (
+                (lambda: self.write('"volume:create": "role:maker"\n'), True),
+                (lambda: self.write('"volume:create": "role:other"\n'), False),
+                (lambda: self.write('"volume:create": "role:maker or role:other"\n'), True),
+                (lambda: os.remove(self.file), False)):
+            before = rules_of.allowed(maker, volumes.CREATE)
+            change()
+            rules_of.is_admin(maker)
+            self.assertEqual(before, rules_of.allowed(maker, volumes.CREATE))
+            time.advance(1)
+            rules_of.is_admin(maker)
+            self.assertEqual(wanted, rules_of.allowed(maker, volumes.CREATE))
+
+    def test_files_in_a_folder_stand_above_the_one_file(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.conf.set_override('policy_dirs', [folder.name], group='oslo_policy')
+        self.write('"volume:create": "role:maker"\n"volume:delete": "role:maker"\n')
+        time = clock.ManualClock()
+        rules_of = enforcer.Enforcer(self.conf, time)
+        for name, text in (('10-site.yaml', '"volume:create": "role:other"\n'),
+                           ('.10-site.yaml.swp', 'of an editor')):
+            with open(os.path.join(folder.name, name), 'w', encoding='utf-8') as file:
+                file.write(text)
+        time.advance(1)
+        rules_of.is_admin(caller())
+        self.assertEqual((False, True, True), (
+            rules_of.allowed(caller('maker'), volumes.CREATE),
+            rules_of.allowed(caller('other'), volumes.CREATE),
+            rules_of.allowed(caller('maker'), volumes.DELETE)))
+
+    def test_a_change_counts_after_reload(self):
         rules_of = self.made()
         maker = caller('maker')
         self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
         self.write('"volume:create": "role:maker"\n')
-        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
-        # a decision that was never made does not look at the file either
-        self.assertFalse(rules_of.allowed(maker, volumes.CREATE, THEIRS))
         rules_of.reload()
         self.assertTrue(rules_of.allowed(maker, volumes.CREATE))
-        os.remove(self.file)
-        rules_of.reload()
-        self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
 
-    def test_a_broken_file_leaves_the_former_rules(self):
+    def test_a_broken_file_leaves_the_former_rules_and_is_told_once(self):
         self.write('"volume:create": "role:maker"\n')
-        rules_of = self.made()
+        time = clock.ManualClock()
+        rules_of = enforcer.Enforcer(self.conf, time)
         self.write('"volume:create": [unclosed\n')
-        with self.assertLogs('blockattach.policy.enforcer', 'ERROR'):
-            rules_of.reload()
+        with self.assertLogs('blockattach.policy.enforcer', 'ERROR') as logs:
+            for _ in range(3):
+                time.advance(1)
+                rules_of.is_admin(caller())
+        self.assertEqual(1, len(logs.output))
+        self.assertIn(self.file, logs.output[0])
         self.assertTrue(rules_of.allowed(caller('maker'), volumes.CREATE))
+
+    def test_what_is_no_file_of_rules_is_one_line(self):
+        silent = logging.getLogger('oslo_policy')
+        self.addCleanup(silent.setLevel, silent.level)
+        silent.setLevel(logging.CRITICAL + 1)
+        for text in ('"volume:create": [unclosed\n', '- a\n- b\n', 'a word', '1: "role:a"\n',
+                     '"volume:create": 3\n', '"volume:create": "role:a and and"\n',
+                     '"volume:create": "rule:none"\n', '"a": "rule:b"\n"b": "rule:a"\n', '\0'):
+            with self.subTest(text=text):
+                self.write(text)
+                with self.assertRaisesRegex(errors.ConfigurationError,
+                                            'Cannot read the policy files: ') as caught:
+                    self.made()
+                self.assertNotIn('\n', str(caught.exception))
+
+    def test_rules_that_need_no_more_words(self):
+        self.write('"volume:create": "!"\n"volume:delete": ""\n"of:another:service": "role:a"\n')
+        rules_of = self.made()
+        self.assertEqual((False, True), (rules_of.allowed(caller('admin'), volumes.CREATE),
+                                         rules_of.allowed(caller(), volumes.DELETE)))
 
     def test_a_broken_file_at_start_is_a_configuration_error(self):
         self.write('"volume:create": [unclosed\n')

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from oslo_config import cfg
+from oslo_context import context as oslo_context
 
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import serving
 from blockattach.rpc import transport
 from blockattach.tests.unit.rpc import probe
 
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-SETTINGS = rpc_conf.RpcSettings(call_timeout=30, short_call_timeout=0.2, send_retries=1)
+MANY = 10_000
+# A server that listens hears at once; a longer wait would only take longer.
+PROMPT = 1.0
+SETTINGS = rpc_conf.RpcSettings(call_timeout=30, silence_timeout=30, short_call_timeout=0.2,
+                                repeat_interval=2, send_retries=1)
 
 
 def private_conf() -> cfg.ConfigOpts:
@@ -44,22 +50,27 @@ class LogQueue(logging.Handler):
         self.records.put(record)
 
 
-class BusContract(Base):
-    """Behaviours that hold over every transport."""
+class BusTestCase(Base):
+    """What tests of a bus share, whichever transport carries it."""
 
     url: str
 
     def setUp(self) -> None:
         super().setUp()
-        self.settings = dataclasses.replace(SETTINGS, topic_prefix=f'test-{uuid.uuid4().hex}')
+        self.settings = dataclasses.replace(SETTINGS, topic_prefix=self.make_prefix())
         self.bus = self.make_bus()
         self.ctxt = context.admin_context()
 
-    def make_bus(self, url: str | None = None) -> transport.Bus:
+    def make_prefix(self) -> str:
+        """What every topic of the test begins with."""
+        return f'test-{uuid.uuid4().hex}'
+
+    def make_bus(self, url: str | None = None, **more: Any) -> transport.Bus:
         """A bus of its own, closed after the test."""
         conf = private_conf()
         self.adapt(conf)
-        bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings)
+        bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings,
+                            **more)
         self.addCleanup(bus.close)
         return bus
 
@@ -67,7 +78,7 @@ class BusContract(Base):
         """Set what this transport needs."""
 
     def serve(self, endpoint: probe.ProbeEndpoint, host: str = 'one',
-              bus: transport.Bus | None = None) -> transport.Server:
+              bus: transport.Bus | None = None) -> serving.Server:
         """A running server, stopped after the test."""
         server = (bus or self.bus).server(endpoint, host, threads=40)
         server.start()
@@ -80,6 +91,18 @@ class BusContract(Base):
 
     def heard(self, endpoint: probe.ProbeEndpoint) -> Any:
         return endpoint.heard.get(timeout=probe.PATIENCE)
+
+    def logged(self) -> LogQueue:
+        """What the bus logs from now on, in whichever thread."""
+        logger = logging.getLogger('blockattach.rpc')
+        log = LogQueue()
+        logger.addHandler(log)
+        self.addCleanup(logger.removeHandler, log)
+        return log
+
+
+class BusContract(BusTestCase):
+    """Behaviours that hold over every transport."""
 
     def assert_unreachable(self, client: probe.ProbeClient) -> None:
         with self.assertRaises(errors.ServiceUnreachable) as caught:
@@ -146,7 +169,7 @@ class BusContract(Base):
     def test_an_unforeseen_error_is_uncertain_and_tells_nothing(self) -> None:
         self.serve(probe.ProbeEndpoint())
         for how, name in (('unforeseen', 'Unforeseen'), ('builtin', 'KeyError')):
-            with (self.subTest(how), self.assertLogs('blockattach.rpc.transport', 'ERROR'),
+            with (self.subTest(how), self.assertLogs('blockattach.rpc', 'ERROR'),
                   self.assertRaises(errors.BackendUncertain) as caught):
                 self.client('one').fail(self.ctxt, how)
             self.assertIn(name, str(caught.exception))
@@ -155,10 +178,7 @@ class BusContract(Base):
     def test_a_failing_cast_is_logged_and_harms_no_other(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
-        logger = logging.getLogger('blockattach.rpc.transport')
-        log = LogQueue()
-        logger.addHandler(log)
-        self.addCleanup(logger.removeHandler, log)
+        log = self.logged()
         self.client('one').note(self.ctxt, 'fail')
         record = log.records.get(timeout=probe.PATIENCE)
         self.assertEqual(logging.ERROR, record.levelno)
@@ -199,13 +219,36 @@ class BusContract(Base):
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         ctxt = context.RequestContext(auth_token='hunter2', user_id='u', project_id='p',
-                                      roles=['member'], is_admin=True, overwrite=False)
+                                      roles=['member'], service_roles=['service'],
+                                      is_admin=True, overwrite=False)
         self.client('one').echo(ctxt, 1)
         seen = endpoint.contexts[0]
         self.assertIsInstance(seen, context.RequestContext)
         self.assertIsNone(seen.auth_token)
-        for field in ('user_id', 'project_id', 'roles', 'is_admin', 'request_id'):
+        for field in ('user_id', 'project_id', 'roles', 'service_roles', 'is_admin',
+                      'request_id'):
             self.assertEqual(getattr(ctxt, field), getattr(seen, field), field)
+
+    def test_a_context_of_a_consumers_own_will_do(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        ctxt = oslo_context.RequestContext(user_id='u', project_id='p', roles=['member'],
+                                           service_roles=['service'], overwrite=False)
+        self.client('one').echo(ctxt, 1)
+        seen = endpoint.contexts[0]
+        self.assertEqual(('u', 'p', ['member'], ['service'], ctxt.request_id),
+                         (seen.user_id, seen.project_id, seen.roles, seen.service_roles,
+                          seen.request_id))
+
+    def test_arguments_in_the_wrong_form_are_refused_clearly(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        invoke = self.bus.client(probe.ProbeInterface, server='one')
+        for arguments in ({}, {'value': 1, 'more': 2}):
+            with self.subTest(arguments), self.assertRaises(errors.InvalidInput) as caught:
+                invoke(self.ctxt, 'echo', **arguments)
+            self.assertIn('echo', str(caught.exception))
+        self.assertEqual([], endpoint.contexts)
 
     def test_many_threads_get_each_its_own_answer(self) -> None:
         self.serve(probe.ProbeEndpoint())
@@ -238,6 +281,47 @@ class BusContract(Base):
             endpoint.gate.set()
             self.assertTrue(call.result(probe.PATIENCE))
             stop.result(probe.PATIENCE)
+
+    def test_what_comes_while_a_server_ends_is_kept_for_the_next(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        server = self.serve(endpoint)
+        client = self.client('one')
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            pool.submit(client.meet, self.ctxt)
+            self.assertTrue(endpoint.entered.acquire(timeout=probe.PATIENCE))
+            stop = pool.submit(server.stop)
+            sent = 0
+            with self.assertRaises(queue.Empty):
+                while sent < MANY:
+                    sent += 1
+                    client.note(self.ctxt, sent)
+                    self.assertEqual(sent, endpoint.heard.get(timeout=PROMPT))
+            assert isinstance(endpoint.gate, threading.Event)
+            endpoint.gate.set()
+            stop.result(probe.PATIENCE)
+        following = probe.ProbeEndpoint()
+        self.serve(following)
+        self.assertEqual(sent, self.heard(following))
+
+    def test_a_call_outlives_the_server_that_it_was_lost_with(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        endpoint.gate.set()
+        log = self.logged()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(self.client('one').insist, self.ctxt)
+            self.assertIn('sent again', log.records.get(timeout=probe.PATIENCE).getMessage())
+            self.serve(endpoint)
+            self.assertTrue(call.result(probe.PATIENCE))
+
+    def test_a_call_that_is_worked_on_is_not_sent_again(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(self.client('one').insist, self.ctxt)
+            self.assertTrue(endpoint.entered.acquire(timeout=probe.PATIENCE))
+            self.assertFalse(endpoint.entered.acquire(timeout=2 * SETTINGS.repeat_interval))
+            endpoint.gate.set()
+            self.assertTrue(call.result(probe.PATIENCE))
 
     def test_a_stopped_server_hears_nothing_until_it_is_started_again(self) -> None:
         endpoint = probe.ProbeEndpoint()

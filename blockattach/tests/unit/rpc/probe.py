@@ -32,6 +32,11 @@ class ProbeInterface(contract.Interface):
     def meet(self, ctxt: context.RequestContext) -> bool:
         """Answer once the gate is open."""
 
+    @contract.call(since='1.0', repeated=True)
+    @abc.abstractmethod
+    def insist(self, ctxt: context.RequestContext) -> bool:
+        """The same, however often it must be asked."""
+
     @contract.call(since='1.0', patience=contract.Patience.SHORT)
     @abc.abstractmethod
     def hurry(self, ctxt: context.RequestContext) -> None:
@@ -41,6 +46,11 @@ class ProbeInterface(contract.Interface):
     @abc.abstractmethod
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         """Remembered by one."""
+
+    @contract.cast(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
+        """Remembered by one, if it comes soon."""
 
     @contract.fanout(since='1.0')
     @abc.abstractmethod
@@ -89,12 +99,18 @@ class ProbeEndpoint(ProbeInterface):
         self.gate.wait(PATIENCE)
         return True
 
+    def insist(self, ctxt: context.RequestContext) -> bool:
+        return self.meet(ctxt)
+
     def hurry(self, ctxt: context.RequestContext) -> None:
         self.heard.put('hurry')
 
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         if value == 'fail':
             raise Unforeseen(value)
+        self.heard.put(value)
+
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
         self.heard.put(value)
 
     def tell(self, ctxt: context.RequestContext, value: Any) -> None:
@@ -120,11 +136,17 @@ class ProbeClient(ProbeInterface):
     def meet(self, ctxt: context.RequestContext) -> bool:
         return bool(self._invoke(ctxt, 'meet'))
 
+    def insist(self, ctxt: context.RequestContext) -> bool:
+        return bool(self._invoke(ctxt, 'insist'))
+
     def hurry(self, ctxt: context.RequestContext) -> None:
         self._invoke(ctxt, 'hurry')
 
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         self._invoke(ctxt, 'note', value=value)
+
+    def offer(self, ctxt: context.RequestContext, value: Any) -> None:
+        self._invoke(ctxt, 'offer', value=value)
 
     def tell(self, ctxt: context.RequestContext, value: Any) -> None:
         self._invoke(ctxt, 'tell', value=value)

@@ -1,39 +1,57 @@
 """How interfaces are written down, and that what was released never changes."""
-import abc
+import importlib
 import itertools
+import pkgutil
 import unittest
 from typing import Any
 
 from blockattach import context
-from blockattach import errors
-from blockattach.conf import rpc as rpc_conf
+from blockattach import objects
+from blockattach import rpc
 from blockattach.objects import base
-from blockattach.objects import notifications
-from blockattach.objects import placement
+from blockattach.rpc import attachments
 from blockattach.rpc import contract
 from blockattach.rpc import history
+from blockattach.rpc import processes
 from blockattach.rpc import scheduler
-from blockattach.rpc import transport
 from blockattach.rpc import volume
-from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-INTERFACES = (scheduler.SchedulerInterface, volume.VolumeInterface)
-# Their objects are known once they are imported.
-MODULES = (notifications, placement)
+CLIENTS = {
+    attachments.AttachmentsInterface: attachments.AttachmentsClient,
+    processes.ProcessInterface: processes.ProcessClient,
+    scheduler.SchedulerInterface: scheduler.SchedulerClient,
+    volume.VolumeInterface: volume.VolumeClient,
+}
+INTERFACES = tuple(CLIENTS)
 
 # One line per version that was ever made; a line is added, never changed. A red test here means
 # that a released method has changed: leave it as it was, add another with a new ``since``, and add
 # a row to blockattach/rpc/history.py.
 FINGERPRINTS = {
+    ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
+    ('process', '1.0'): 'fa9e15303938f4ee',
     ('scheduler', '1.0'): 'cc758e9ccbe03f30',
     ('volume', '1.0'): 'c2a5f368927ba0f6',
     ('volume', '1.1'): '316919d3b117bb1f',
+    ('volume', '1.2'): '64fbc0785b5ae708',
 }
+
+
+def imported(package: Any) -> list[Any]:
+    """Every module of a package: what it declares is known from then on."""
+    return [importlib.import_module(f'{package.__name__}.{module.name}')
+            for module in pkgutil.iter_modules(package.__path__)]
 
 
 class ReleasedInterfacesTest(unittest.TestCase):
     """The interfaces of the service against their history."""
+
+    def test_no_interface_is_left_out(self) -> None:
+        found = {member for module in imported(rpc) for member in vars(module).values()
+                 if isinstance(member, type) and issubclass(member, contract.Interface)
+                 and 'TOPIC' in vars(member)}
+        self.assertEqual(set(INTERFACES), found)
 
     def test_no_released_method_has_changed(self) -> None:
         self.assertEqual(FINGERPRINTS, {
@@ -44,10 +62,9 @@ class ReleasedInterfacesTest(unittest.TestCase):
         newest = history.RELEASES[-1]
         self.assertEqual(newest.interfaces, {
             interface.TOPIC: contract.version(interface) for interface in INTERFACES})
+        imported(objects)
         self.assertEqual(newest.objects, {
             name: cls.VERSION for name, cls in base.registered().items()})
-        self.assertEqual({module.__name__ for module in MODULES},
-                         {cls.__module__ for cls in base.registered().values()})
 
     def test_versions_only_grow(self) -> None:
         for older, newer in itertools.pairwise(history.RELEASES):
@@ -59,8 +76,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
                                              contract.parsed(after[name]))
 
     def test_clients_and_interfaces_have_the_same_methods(self) -> None:
-        for client, interface in ((scheduler.SchedulerClient, scheduler.SchedulerInterface),
-                                  (volume.VolumeClient, volume.VolumeInterface)):
+        for interface, client in CLIENTS.items():
             for name in contract.methods(interface):
                 with self.subTest(interface=interface.TOPIC, name=name):
                     self.assertIn(name, vars(client))
@@ -71,7 +87,8 @@ class ContractTest(unittest.TestCase):
 
     def test_methods_are_found_with_what_was_said_of_them(self) -> None:
         methods = contract.methods(probe.ProbeInterface)
-        self.assertEqual({'echo', 'fail', 'meet', 'hurry', 'note', 'tell'}, set(methods))
+        self.assertEqual({'echo', 'fail', 'meet', 'insist', 'hurry', 'note', 'offer', 'tell'},
+                         set(methods))
         self.assertIs(contract.Kind.CALL, methods['echo'].kind)
         self.assertIs(contract.Kind.CAST, methods['note'].kind)
         self.assertIs(contract.Kind.FANOUT, methods['tell'].kind)
@@ -131,43 +148,3 @@ class ContractTest(unittest.TestCase):
 
         with self.assertRaises(TypeError):
             Half()  # type: ignore[abstract]
-
-
-class PinTest(unittest.TestCase):
-    """What ``[rpc] release_pin`` does."""
-
-    RELEASES = (history.Release('1', {'volume': '1.0'}, {'Thing': '1.0'}),
-                history.Release('2', {'volume': '1.1'}, {'Thing': '1.1'}))
-
-    def test_without_a_pin_the_newest_is_spoken(self) -> None:
-        self.assertEqual('2', history.pinned('', self.RELEASES).name)
-
-    def test_a_pin_names_a_release(self) -> None:
-        self.assertEqual('1', history.pinned('1', self.RELEASES).name)
-
-    def test_an_unknown_pin_names_the_known(self) -> None:
-        with self.assertRaises(errors.ConfigurationError) as caught:
-            history.pinned('3', self.RELEASES)
-        self.assertIn('1, 2', str(caught.exception))
-
-    def test_a_bus_refuses_an_unknown_pin(self) -> None:
-        channel = transport.build_transport(bus_contract.private_conf(), 'inproc://pin/')
-        self.addCleanup(channel.cleanup)
-        with self.assertRaises(errors.ConfigurationError):
-            transport.Bus(channel, rpc_conf.RpcSettings(release_pin='never'))
-
-    def test_a_pinned_client_sends_nothing_newer(self) -> None:
-        class Newer(contract.Interface):
-            TOPIC = 'volume'
-
-            @contract.cast(since='1.99')
-            @abc.abstractmethod
-            def later(self, ctxt: context.RequestContext) -> None:
-                """Of a release to come."""
-
-        channel = transport.build_transport(bus_contract.private_conf(), 'inproc://pin/')
-        self.addCleanup(channel.cleanup)
-        bus = transport.Bus(channel, rpc_conf.RpcSettings(release_pin='0.1'))
-        with self.assertRaises(errors.ConfigurationError) as caught:
-            bus.client(Newer)(context.admin_context(), 'later')
-        self.assertIn('release_pin', str(caught.exception))

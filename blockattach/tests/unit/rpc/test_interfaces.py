@@ -1,6 +1,11 @@
 """The clients of the service's interfaces, against endpoints that keep what they get."""
+import contextlib
+import threading
 import unittest
 import uuid
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import oslo_messaging
@@ -15,6 +20,8 @@ from blockattach.rpc import transport
 from blockattach.rpc import volume
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
+
+SECONDS = 10
 
 
 class VolumeEndpoint(volume.VolumeInterface):
@@ -39,6 +46,15 @@ class VolumeEndpoint(volume.VolumeInterface):
     def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
                    generation: int) -> None:
         self.asked.append(('disconnect', attachment_id, generation))
+
+    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+               attachment_id: str, generation: int) -> Mapping[str, Any]:
+        self.asked.append(('let_in', volume_id, initiator, attachment_id, generation))
+        return {'connection': {}, 'at': '2026-01-01T00:00:00'}
+
+    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                 attachment_id: str, generation: int) -> None:
+        self.asked.append(('shut_out', volume_id, initiators, attachment_id, generation))
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
@@ -73,6 +89,19 @@ class ForeignEndpoint:
         raise UnknownError('hunter2')
 
 
+class HeldEndpoint(VolumeEndpoint):
+    """Its backend lets nobody in until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.go_on = threading.Event(), threading.Event()
+
+    def connect(self, ctxt: context.RequestContext, attachment_id: str,
+                generation: int) -> None:
+        self.entered.set()
+        self.go_on.wait(SECONDS)
+
+
 class InterfacesTest(unittest.TestCase):
     """Each method arrives as it was sent."""
 
@@ -89,6 +118,37 @@ class InterfacesTest(unittest.TestCase):
         server.start()
         self.addCleanup(server.stop)
 
+    def test_what_is_only_written_down_is_not_held_up_by_a_slow_backend(self) -> None:
+        endpoint = HeldEndpoint()
+        server = self.bus.server(endpoint, 'host@one', threads=1)
+        server.start()
+        self.addCleanup(server.stop)
+        self.addCleanup(endpoint.go_on.set)
+        client = volume.VolumeClients(self.bus).on('host@one')
+        asking = threading.Thread(target=client.connect, args=(self.ctxt, 'a', 1))
+        asking.start()
+        self.addCleanup(asking.join)
+        self.addCleanup(endpoint.go_on.set)
+        self.assertTrue(endpoint.entered.wait(SECONDS))
+        self.assertTrue(client.ping(self.ctxt))
+        self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
+
+    def test_each_waits_for_its_turn_and_hears_of_a_refusal(self) -> None:
+        told: list[float | None] = []
+
+        @contextlib.contextmanager
+        def admit(caller: context.RequestContext) -> Iterator[None]:
+            told.append(caller.deadline)
+            raise errors.TurnTooLate
+            yield
+
+        server = self.bus.server(VolumeEndpoint(), 'host@one', admit=admit)
+        server.start()
+        self.addCleanup(server.stop)
+        with self.assertRaises(errors.TurnTooLate):
+            volume.VolumeClients(self.bus).on('host@one').ping(self.ctxt)
+        self.assertIsNotNone(told[0])
+
     def test_a_volume_manager_is_asked_by_name(self) -> None:
         one, other = VolumeEndpoint(), VolumeEndpoint()
         self.serve(one, 'host@one')
@@ -100,11 +160,16 @@ class InterfacesTest(unittest.TestCase):
         self.assertFalse(client.create_volume(self.ctxt, 'v', 2))
         client.connect(self.ctxt, 'a', 3)
         client.disconnect(self.ctxt, 'a', 4)
+        told = client.let_in(self.ctxt, 'v', 'iqn', 'a', 3)
+        self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, told)
+        client.shut_out(self.ctxt, 'v', ('iqn',), 'a', 4)
         client.delete_volume(self.ctxt, 'v', 5)
         client.ping(self.ctxt)
         self.bus.close()
         self.assertEqual([('create_volume', 'v', 1), ('create_volume', 'v', 2),
-                          ('connect', 'a', 3), ('disconnect', 'a', 4)], one.asked[:4])
+                          ('connect', 'a', 3), ('disconnect', 'a', 4),
+                          ('let_in', 'v', 'iqn', 'a', 3),
+                          ('shut_out', 'v', ['iqn'], 'a', 4)], one.asked[:6])
         self.assertEqual([], other.asked)
 
     def test_what_a_host_has_reserved_is_told_however_often_it_is_asked(self) -> None:

@@ -2,42 +2,37 @@
 import logging
 import os
 import sys
+import tempfile
 import unittest
-import uuid
+from typing import TYPE_CHECKING
 
 import kombu
 from oslo_config import cfg
 
+from blockattach.rpc import rabbit as rabbit_defaults
+from blockattach.rpc import serving
 from blockattach.rpc import transport
-from blockattach.testing import servers
+from blockattach.testing import rabbit
 from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import bus_deadlines
+from blockattach.tests.unit.rpc import probe
 
-URL = servers.url(servers.RABBITMQ)
+if TYPE_CHECKING:
+    Base = bus_contract.BusTestCase
+else:
+    Base = object
 
 # Warnings about pool sizes and the like, which say nothing of us.
 CHATTER = ('oslo_messaging', 'oslo.messaging', 'amqp')
 
 
-def why_absent() -> str | None:
-    """Why the broker cannot be used; None if it can."""
-    connection = kombu.Connection(URL.replace('rabbit://', 'amqp://', 1), connect_timeout=5)
-    try:
-        with connection:
-            connection.connect()
-    except (OSError, *connection.connection_errors, *connection.channel_errors) as error:
-        return f'cannot use RabbitMQ: {type(error).__name__}: {error}'
-    return None
-
-
-class RabbitBusTest(bus_contract.BusContract, unittest.TestCase):
-    """Production's transport does what the contract says, so the one in process must too."""
-
-    url = URL
+class Rabbit(Base):
+    """Names of its own on the broker."""
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        reason = why_absent()
+        reason = rabbit.why_missing()
         if reason is None:
             return
         if os.environ.get('CI') == 'true':
@@ -50,11 +45,67 @@ class RabbitBusTest(bus_contract.BusContract, unittest.TestCase):
             logger = logging.getLogger(name)
             self.addCleanup(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
-        self.exchange = f'test-{uuid.uuid4().hex}'
+        self.rabbit = rabbit.RabbitFixture()
+        self.addCleanup(self.rabbit.close)
+        self.url = self.rabbit.url
         super().setUp()
 
+    def make_prefix(self) -> str:
+        return self.rabbit.prefix
+
     def adapt(self, conf: cfg.ConfigOpts) -> None:
-        """Leave nothing behind in the broker, and nobody else's exchange in the way."""
         transport.register_options(conf)
-        conf.set_override('amqp_auto_delete', True, group='oslo_messaging_rabbit')
-        conf.set_override('control_exchange', self.exchange)
+        for (group, name), value in self.rabbit.options().items():
+            if group != 'rpc':
+                conf.set_override(name, value, None if group == 'DEFAULT' else group)
+
+    def serve(self, endpoint: probe.ProbeEndpoint, host: str = 'one',
+              bus: transport.Bus | None = None) -> serving.Server:
+        self.rabbit.serves('probe', host)
+        return super().serve(endpoint, host, bus)
+
+
+class RabbitBusTest(Rabbit, bus_contract.BusContract, unittest.TestCase):
+    """Production's transport does what the contract says, so the one in process must too."""
+
+
+class RabbitDeadlinesTest(Rabbit, bus_deadlines.DeadlinesContract, unittest.TestCase):
+    """The same for deadlines."""
+
+
+class RabbitQueuesTest(Rabbit, bus_contract.BusTestCase, unittest.TestCase):
+    """What our defaults make on the broker."""
+
+    def declared_anew(self, name: str, **arguments: object) -> None:
+        """Ask for a queue as it is; the broker refuses if it is anything else."""
+        with rabbit.connect(self.rabbit.url) as broker:
+            kombu.Queue(name, channel=broker.default_channel, durable=True, auto_delete=False,
+                        queue_arguments={'x-queue-type': 'quorum', **arguments}).queue_declare()
+
+    def test_requests_and_answers_are_in_quorum_queues(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        self.client('one').echo(self.ctxt, 1)
+        self.declared_anew(f'{self.rabbit.prefix}-probe.one')
+        self.declared_anew(f'{self.rabbit.prefix}-probe')
+        self.declared_anew(self.bus._transport._driver._reply_q, **{'x-expires': 60_000})
+
+
+class DefaultsTest(unittest.TestCase):
+    """The table of what we set differently, without a broker."""
+
+    def test_an_operator_may_override_each(self) -> None:
+        conf = cfg.ConfigOpts()
+        transport.register_options(conf)
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+            file.write(f'[{rabbit_defaults.GROUP}]\n')
+            for option in rabbit_defaults.DEFAULTS:
+                self.assertEqual(option.value, conf[rabbit_defaults.GROUP][option.name])
+                file.write(f'{option.name} = {int(option.value is not True)}\n')
+            file.flush()
+            conf([], default_config_files=[file.name], default_config_dirs=[])
+            # As every process does, once its files have been read.
+            transport.register_options(conf)
+        for option in rabbit_defaults.DEFAULTS:
+            with self.subTest(option.name):
+                self.assertEqual(int(option.value is not True),
+                                 conf[rabbit_defaults.GROUP][option.name])

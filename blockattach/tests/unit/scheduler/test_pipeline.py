@@ -24,7 +24,7 @@ class ChooseTest(unittest.TestCase):
         self.assertEqual([('h@b#three', None), ('h@b#one', 'availability'), ('h@b#two', 'alive')],
                          [(verdict.pool.name, verdict.refused_by) for verdict in choice.verdicts])
         self.assertEqual({'h@b#one': 'it is in zone nova, not north',
-                          'h@b#two': 'its service is down or disabled'}, choice.reasons)
+                          'h@b#two': 'its service is down, disabled or frozen'}, choice.reasons)
 
     def test_filters_are_asked_in_order_until_one_refuses(self):
         asked = []

@@ -11,14 +11,15 @@ from oslo_config import cfg
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import options
-from blockattach.db import attachments
+from blockattach.db import attachments as attachment_verbs
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.policy import enforcer
+from blockattach.http import keystone
+from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
 from blockattach.testing import make
 from blockattach.testing import nova
-from blockattach.wiring import api
+from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
 PATIENCE = 10
@@ -36,7 +37,7 @@ class WiringTestCase(unittest.TestCase):
         self.conf = cfg.ConfigOpts()
         options.register(self.conf)
         transport.register_options(self.conf)
-        enforcer.register(self.conf)
+        policy_options.register(self.conf)
         self.conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -67,12 +68,12 @@ class DetachRuleTest(WiringTestCase):
 
     def test_without_a_nova_the_rule_rests(self):
         base = self.base()
-        api.build_detach_rule(base).check(self.caller(), self.attached(base))
+        attachments.build_detach_rule(base).check(self.caller(), self.attached(base))
 
     def test_with_a_nova_it_holds(self):
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
-        rule, attachment = api.build_detach_rule(base), self.attached(base)
+        rule, attachment = attachments.build_detach_rule(base), self.attached(base)
         rule.check(self.caller('service'), attachment)
         with self.assertRaises(errors.AttachmentInUseByServer):
             rule.check(self.caller(), attachment)
@@ -82,13 +83,11 @@ class DetachRuleTest(WiringTestCase):
 
     def test_with_keystone_it_holds_and_says_what_is_missing(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
+        keystone.register(self.conf)
+        self.conf.set_override('service_token_roles', ['services'], group='keystone_authtoken')
         base = self.base()
-        with self.assertRaisesRegex(errors.ConfigurationError, 'keystone_authtoken'):
-            api.build_detach_rule(base)
-        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['services'])],
-                                group='keystone_authtoken')
-        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
-            rule = api.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
+            rule = attachments.build_detach_rule(base)
         attachment = self.attached(base)
         rule.check(self.caller('services'), attachment)
         with self.assertRaises(errors.NovaUnavailable):
@@ -98,11 +97,9 @@ class DetachRuleTest(WiringTestCase):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
         self.conf.set_override('detach_rule', 'off', group='nova')
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
-        self.conf.register_opts([cfg.ListOpt('service_token_roles', default=['service'])],
-                                group='keystone_authtoken')
         base = self.base()
-        with self.assertLogs('blockattach.wiring.api', 'WARNING'):
-            rule = api.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
+            rule = attachments.build_detach_rule(base)
         rule.check(self.caller(), self.attached(base))
         self.assertEqual([], self.nova.requests)
 
@@ -129,7 +126,7 @@ class NotificationsTest(WiringTestCase):
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         base = self.base()
         leaving = make.attachment(base.database, state=lifecycle.State.DISCONNECTING)
-        moved = attachments.move(base.database, leaving.volume_id, leaving.id,
+        moved = attachment_verbs.move(base.database, leaving.volume_id, leaving.id,
                                  lifecycle.Event.DISCONNECTED)
         told = volumes.start_delete(base.database, leaving.volume_id, PATIENCE)
         volumes.deleted(base.database, leaving.volume_id, told.generation)

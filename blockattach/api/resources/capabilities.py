@@ -1,0 +1,75 @@
+"""What a backend can do, as it last reported."""
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import services as api_services
+from blockattach.db import pools
+from blockattach.db import services as db_services
+from blockattach.domain import binaries
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.policy import capabilities as policies
+
+# What a type may ask of any backend, as clients show it.
+_PROPERTIES = {
+    name: {'title': title, 'description': description, 'type': 'boolean'}
+    for name, title, description in (
+        ('thin_provisioning', 'Thin Provisioning', 'Sets thin provisioning.'),
+        ('compression', 'Compression', 'Enables compression.'),
+        ('qos', 'QoS', 'Enables QoS.'),
+        ('replication_enabled', 'Replication', 'Enables replication.'))}
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show a backend by the report of its first pool: no backend is kept waiting for.
+
+    :raises ServiceNotFound: there is no such backend
+    :raises ServiceSilent: it gives no sign of life
+    """
+    host, down_after = call.path['host'], services.service_down_time
+    keeping = db_services.keeping(services.database, binaries.VOLUME, host, down_after)
+    if not keeping:
+        raise errors.ServiceNotFound(binary=binaries.VOLUME, host=host)
+    if not keeping[0].up:
+        raise errors.ServiceSilent(binary=binaries.VOLUME, host=host, seconds=down_after)
+    found = [pool for pool in pools.list_all(services.database, down_after) if pool.host == host]
+    told = found[0].capabilities if found else {}
+    return {
+        'namespace': f'OS::Storage::Capabilities::{host}',
+        'vendor_name': told.get('vendor_name'),
+        'volume_backend_name': told.get('volume_backend_name'),
+        'pool_name': found[0].name.partition('#')[2] if found else None,
+        'driver_version': told.get('driver_version'),
+        'storage_protocol': told.get('storage_protocol'),
+        'display_name': told.get('display_name'),
+        'description': told.get('description'),
+        'visibility': told.get('visibility'),
+        'replication_targets': [],
+        'properties': _PROPERTIES,
+    }
+
+
+_PROPERTY = answers.whole({'title': answers.TEXT, 'description': answers.TEXT,
+                           'type': answers.TEXT})
+_ANSWER = answers.whole({
+    'namespace': answers.TEXT,
+    'vendor_name': answers.NULLABLE_TEXT,
+    'volume_backend_name': answers.NULLABLE_TEXT,
+    'pool_name': answers.NULLABLE_TEXT,
+    'driver_version': answers.NULLABLE_TEXT,
+    'storage_protocol': answers.NULLABLE_TEXT,
+    'display_name': answers.NULLABLE_TEXT,
+    'description': answers.NULLABLE_TEXT,
+    'visibility': answers.NULLABLE_TEXT,
+    'replication_targets': schema.array(answers.TEXT),
+    'properties': schema.obj(patternProperties={'.+': _PROPERTY}),
+})
+
+OPERATIONS = (
+    operation.Operation(
+        'GET', '/capabilities/{host}', show, policy=policies.GET,
+        answer={operation.BASE: _ANSWER},
+        faults=(errors.ServiceNotFound, errors.ServiceSilent),
+        summary='Show what a backend can do.'),
+)

@@ -1,0 +1,65 @@
+"""``blockattach-manage attachments``: what is wrong with them, and what mends it."""
+import dataclasses
+import json
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.cmd import manage_db
+from blockattach.db import derived
+from blockattach.domain import invariants
+from blockattach.wiring import checking
+
+SOME_VIOLATED = 3
+
+
+def check(conf: cfg.ConfigOpts) -> int:
+    """Compare the rows with each other and with the targets, and print what is wrong.
+
+    :raises ConfigurationError: a target does not answer
+    """
+    told = conf.noun
+    built = checking.build_checker(conf, manage_db.open_database(conf))
+    try:
+        found = built.checker.lasting()
+    except errors.BackendError as exc:
+        raise errors.ConfigurationError(reason=f'cannot ask a target: {exc}') from exc
+    if told.volume_id is not None:
+        found = [one for one in found if one.volume_id == told.volume_id]
+    if told.format == 'json':
+        print(json.dumps({'targets': built.seen, 'targets_not_asked': built.unseen,
+                          'violations': [dataclasses.asdict(one) for one in found]}, indent=2))
+    else:
+        _print(built, found)
+    return SOME_VIOLATED if found else 0
+
+
+def derive(conf: cfg.ConfigOpts) -> None:
+    """Write anew what follows from the rows of a volume, or the counts.
+
+    :raises ConfigurationError: neither is named, or there is no such volume
+    """
+    told = conf.noun
+    if (told.volume_id is None) != told.counts:
+        raise errors.ConfigurationError(reason='name a volume, or say --counts')
+    database = manage_db.open_database(conf)
+    if told.counts:
+        derived.counts(database)
+        return
+    try:
+        derived.volume_words(database, told.volume_id)
+    except errors.VolumeNotFound as exc:
+        raise errors.ConfigurationError(reason=str(exc)) from exc
+
+
+def _print(built: checking.Checking, found: list[invariants.Violation]) -> None:
+    for host in built.unseen:
+        print(f'The target of {host} is in the memory of its service: it is not asked.')
+    if not built.seen and not built.unseen:
+        print('No backend is configured here: the rows are compared with each other only.')
+    for one in found:
+        of = one.attachment_id or one.volume_id
+        print(f'{one.promise} {one.invariant} ({one.severity}): '
+              f'{f"{of} " if of else ""}{one.said}')
+        print(f'    mend with: {one.mend}')
+    print(f'{len(found)} violations' if found else 'No violation.')

@@ -1,0 +1,127 @@
+"""``blockattach-manage db``."""
+import datetime
+import sys
+from typing import Any
+
+from oslo_config import cfg
+
+from blockattach import clock
+from blockattach import errors
+from blockattach.conf import core
+from blockattach.conf import locations
+from blockattach.db import engine
+from blockattach.db import migrate
+from blockattach.db import online_migrations
+from blockattach.db import purging
+from blockattach.wiring import foundation
+
+MAY_BE_MORE = 1
+FAILED = 2
+WRONG_NUMBER = 127
+
+
+def sync(conf: cfg.ConfigOpts) -> None:
+    """Expand, and contract unless an older release is at work; or one of both.
+
+    :raises ConfigurationError: told to contract, and it cannot be yet
+    """
+    if conf.noun.contract:
+        database = open_database(conf)
+        hindrances = foundation.contract_hindrances(conf, database)
+        if hindrances:
+            raise errors.ConfigurationError(
+                reason=f'cannot contract the database: {"; ".join(hindrances)}')
+        migrate.contract(database.engine)
+        return
+    opened = _open_engine(conf)
+    if conf.noun.expand:
+        migrate.expand(opened)
+        return
+    migrate.upgrade(opened)
+    if migrate.version(opened) != migrate.expected():
+        for hindrance in foundation.finish_upgrade(conf, open_database(conf)):
+            print(f'The schema is expanded, and not contracted: {hindrance}.')
+
+
+def version(conf: cfg.ConfigOpts) -> None:
+    """Print it."""
+    print(migrate.version(_open_engine(conf)))
+
+
+def online_data_migrations(conf: cfg.ConfigOpts) -> int:
+    """Do them, and print what was done; an exit status as Nova and Cinder have it."""
+    try:
+        most = _positive(conf, 'max_count')
+    except errors.ConfigurationError as exc:
+        return _failed(exc, WRONG_NUMBER)
+    try:
+        results = online_migrations.run(open_database(conf), most)
+    except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
+        # Status 1 would say that it goes on by itself.
+        return _failed(exc, FAILED)
+    print_table(('MIGRATION', 'FOUND', 'DONE', 'LEFT'),
+                [(one.name, one.found, one.done, one.left) for one in results])
+    for one in results:
+        if one.failure is not None:
+            _failed(f'cannot go on with {one.name}: see the log', FAILED)
+    done = sum(one.done for one in results)
+    if any(one.failure for one in results) and (most is None or not done):
+        return FAILED
+    # Also where another one is at it at the same time: only 0 says that nothing is left.
+    more = any(one.left for one in results) or most is not None and done
+    return MAY_BE_MORE if more else 0
+
+
+def purge(conf: cfg.ConfigOpts) -> None:
+    """Remove history, and print what was removed."""
+    most = _positive(conf, 'max_rows')
+    batch = _positive(conf, 'batch') or purging.BATCH
+    database = open_database(conf)
+    days = conf.noun.age_in_days
+    epoch = database.clock.utcnow() - datetime.datetime(1970, 1, 1)
+    if not 0 <= days < epoch.days:
+        raise errors.ConfigurationError(
+            reason=f'age_in_days must be at least 0, and less than {epoch.days}')
+    found = purging.purge(database, datetime.timedelta(days=days), most, conf.noun.dry_run, batch)
+    print_table(('TABLE', 'WOULD GO' if conf.noun.dry_run else 'GONE'), found)
+
+
+def open_database(conf: cfg.ConfigOpts, check_sealed: bool = True) -> engine.Database:
+    """As processes do."""
+    return foundation.open_database(conf, core.settings(conf), clock.Clock(),
+                                    check_sealed=check_sealed)
+
+
+def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
+    """Columns of text, aligned."""
+    lines = [head, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print('  '.join(text.ljust(width)
+                        for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _open_engine(conf: cfg.ConfigOpts) -> Any:
+    settings = core.settings(conf)
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        foundation.make_state_path(settings)
+    return foundation.open_engine(conf, settings)
+
+
+def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:
+    """:raises ConfigurationError: it is no number, or zero or less"""
+    told = getattr(conf.noun, name)
+    if told is None:
+        return None
+    try:
+        value = int(told)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise errors.ConfigurationError(reason=f'--{name.replace("_", "-")} must be at least 1')
+    return value
+
+
+def _failed(why: object, status: int) -> int:
+    print(f'blockattach-manage: {why}', file=sys.stderr)
+    return status

@@ -1,0 +1,46 @@
+"""``blockattach-manage reconcile``: finish what was interrupted, hold targets to the rows."""
+import dataclasses
+import json
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.volume import visiting
+from blockattach.wiring import visiting as wiring
+
+SOME_LEFT = 3
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Put right what differs, or say what would be, and print each.
+
+    :raises ConfigurationError: a backend is not configured rightly, or a target does not answer
+    """
+    told = conf.noun
+    found: list[visiting.Finding] = []
+    with wiring.open_visits(conf, 'blockattach-manage', told.backend) as opened:
+        for host, visit in opened.visits.items():
+            try:
+                found += visit.look() if told.dry_run else visit.mend()
+            except errors.BackendError as exc:
+                raise errors.ConfigurationError(
+                    reason=f'cannot ask the target of {host}: {exc}') from exc
+    if told.format == 'json':
+        print(json.dumps({'dry_run': told.dry_run, 'backends': list(opened.visits),
+                          'backends_not_asked': opened.unseen,
+                          'findings': [dataclasses.asdict(one) for one in found]}, indent=2))
+    else:
+        _print(opened, found)
+    return SOME_LEFT if any(one.left for one in found) else 0
+
+
+def _print(opened: wiring.Visits, found: list[visiting.Finding]) -> None:
+    for host in opened.unseen:
+        print(f'The target of {host} is in the memory of its service: it is not asked.')
+    if not opened.visits and not opened.unseen:
+        print('No backend is configured here.')
+    for one in found:
+        of = ' '.join(filter(None, (one.volume_id, one.attachment_id, one.initiator)))
+        print(f'{one.host} {one.drift} {of}: {one.said}')
+        print(f'    {one.remedy}: {one.outcome}')
+    print(f'{len(found)} differences' if found else 'No difference.')

@@ -1,0 +1,72 @@
+"""``blockattach-manage secrets``: replace the keys that seal credentials, and mend what a lost key
+has left."""
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.cmd import manage_db
+from blockattach.conf import service
+from blockattach.db import engine
+from blockattach.db import key_rotation
+from blockattach.db import sealed_grants
+from blockattach.db import services
+
+SOME_LOST = 3
+
+
+def check(conf: cfg.ConfigOpts) -> int:
+    """Print how many credentials each key has sealed, and those that cannot be opened."""
+    database = manage_db.open_database(conf, check_sealed=False)
+    lost = list(sealed_grants.lost(database))
+    _print_keys(database)
+    if lost:
+        print()
+        manage_db.print_table(
+            ('VOLUME', 'INITIATOR', 'ATTACHMENTS TO RENEW'),
+            [(one.volume_id, one.initiator, ' '.join(one.attachment_ids)) for one in lost])
+    if conf.noun.forget:
+        for one in lost:
+            sealed_grants.renew(database, one)
+        return 0
+    return SOME_LOST if lost else 0
+
+
+def rotate(conf: cfg.ConfigOpts) -> None:
+    """One step, or all of them where no other host takes part.
+
+    :raises ConfigurationError: not before the other steps
+    """
+    database = manage_db.open_database(conf)
+    told = conf.noun
+    step = (key_rotation.prepare if told.prepare else key_rotation.promote if told.promote else
+            key_rotation.reseal if told.reseal else key_rotation.finish if told.finish else None)
+    with database.sealer.alone():
+        if step is not None:
+            print(step(database))
+            return
+        _refuse_other_hosts(conf, database)
+        for line in key_rotation.rotate(database):
+            print(line)
+
+
+def _refuse_other_hosts(conf: cfg.ConfigOpts, database: engine.Database) -> None:
+    """They may have key files of their own, and would not find the new key there."""
+    settings = service.settings(conf)
+    others = {one.host.partition('@')[0]
+              for one in services.list_all(database, settings.service_down_time) if one.up}
+    others.discard(settings.host)
+    if others:
+        raise errors.ConfigurationError(
+            reason='cannot rotate in one step: services of other hosts are up '
+                   f'({", ".join(sorted(others))}): go by --prepare, --promote, --reseal and '
+                   '--finish, and bring the key file to each host after each step')
+
+
+def _print_keys(database: engine.Database) -> None:
+    counts = sealed_grants.counts(database)
+    ours = [key.id for key in database.sealer.ring()]
+    others = sorted(str(key_id or 'not noted') for key_id in counts.keys() - set(ours))
+    named = {key_id or 'not noted': number for key_id, number in counts.items()}
+    manage_db.print_table(
+        ('KEY', 'USE', 'CREDENTIALS'),
+        [(key_id, 'seals' if key_id == ours[0] else 'opens' if key_id in ours else '',
+          named.get(key_id, 0)) for key_id in (*ours, *others)])

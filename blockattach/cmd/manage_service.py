@@ -1,0 +1,33 @@
+"""``blockattach-manage service``."""
+from oslo_config import cfg
+
+from blockattach.cmd import manage_db
+from blockattach.conf import service
+from blockattach.db import pools
+from blockattach.db import services
+
+
+def print_all(conf: cfg.ConfigOpts) -> None:
+    """Print every service that has reported itself."""
+    found = services.list_all(manage_db.open_database(conf),
+                              service.settings(conf).service_down_time)
+    manage_db.print_table(
+        ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'LAST SIGN OF LIFE', 'REASON'),
+        [(one.binary, one.host, one.cluster or '', one.availability_zone,
+          'disabled' if one.disabled else 'frozen' if one.frozen else 'enabled',
+          'up' if one.up else 'down',
+          f'{one.updated_at:%Y-%m-%d %H:%M:%S}', one.disabled_reason or '') for one in found])
+
+
+def remove(conf: cfg.ConfigOpts) -> None:
+    """Forget a service, and its pools unless others keep them too.
+
+    The pools first: whoever repeats what was cut off finds the service, and the rest with it.
+    """
+    database = manage_db.open_database(conf)
+    binary, down_after = conf.noun.binary, service.settings(conf).service_down_time
+    known = services.get_by_host(database, binary, conf.noun.host, down_after)
+    keeping = services.keeping(database, binary, known.backend, down_after)
+    if not known.up and not [one for one in keeping if one.id != known.id]:
+        pools.forget(database, known.backend)
+    services.remove(database, binary, conf.noun.host, down_after)

@@ -1,0 +1,63 @@
+"""``blockattach-status``: what a supervisor or an operator asks a process, or an installation.
+
+``health`` reads the file that ``[health] file`` names. It runs every few seconds, so it imports
+hardly anything, and reads no configuration. ``upgrade check`` looks at all of it.
+"""
+import argparse
+import sys
+from typing import Any
+
+from blockattach import clock
+from blockattach.cmd import process
+from blockattach.health import report
+
+NAME = 'blockattach-status'
+HEALTH = 'health'
+_HEALTH_TEXT = 'Say how a process is.'
+
+
+def main() -> int:
+    """Ask one question; 0 if all is well."""
+    with process.command(NAME):
+        if sys.argv[1:2] == [HEALTH]:
+            parser = argparse.ArgumentParser(prog=f'{NAME} {HEALTH}', description=_HEALTH_TEXT)
+            _health_arguments(parser)
+            return _health(parser.parse_args(sys.argv[2:]))
+        from blockattach.cmd import status_upgrade
+
+        return status_upgrade.main(NAME, sys.argv[1:], _add_health)
+
+
+def _add_health(subparsers: Any) -> None:
+    _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT))
+
+
+def _health_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--file', required=True, metavar='FILE',
+                        help='What [health] file names, with the name of the process.')
+    parser.add_argument('--max-age', type=float, metavar='SECONDS',
+                        help='How old it may be. Default: three intervals of its writer.')
+    parser.add_argument('--live', action='store_true',
+                        help='Ask only whether the process lives, not whether it can work.')
+    parser.set_defaults(ask=_health)
+
+
+def _health(told: argparse.Namespace) -> int:
+    try:
+        found = report.read(told.file)
+    except (OSError, ValueError) as exc:
+        print(f'cannot read {told.file}: {exc}')
+        return 1
+    age = found.age(clock.Clock().utcnow())
+    oldest = found.interval * report.PATIENCE if told.max_age is None else told.max_age
+    if age > oldest:
+        print(f'{found.process} is silent: {told.file} is {age:.0f} seconds old')
+        return 1
+    for name, wrong in found.wrong.items():
+        print(f'{name}: {wrong}')
+    print(f'{found.process} is {found.state}')
+    return 0 if told.live or found.state is report.State.READY else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""What ``blockattach-status upgrade check`` looks at in the database."""
+import os
+
+import sqlalchemy as sa
+from oslo_upgradecheck import upgradecheck
+
+from blockattach import clock
+from blockattach import errors
+from blockattach.cmd import upgrade_installation
+from blockattach.db import engine
+from blockattach.db import migrate
+from blockattach.db import online_migrations
+from blockattach.db import sealed_grants
+from blockattach.wiring import sealing
+
+Code = upgradecheck.Code
+Result = upgradecheck.Result
+
+_TEXT = 'utf8mb4'
+
+
+def ok() -> Result:
+    """There is nothing to do."""
+    return Result(Code.SUCCESS)
+
+
+def _later() -> Result:
+    return Result(Code.WARNING, 'This can be said once the schema is expanded.')
+
+
+def schema(at: upgrade_installation.Installation) -> Result:
+    """Whether processes of this release can work with the tables."""
+    if at.expanded:
+        return ok()
+    known = {step.revision for step in migrate.scripts().walk_revisions()}
+    if at.found.expand is not None and at.found.expand not in known:
+        return Result(Code.FAILURE, f'The database is of a newer release: it is at revision '
+                                    f'{at.found.expand}, this release ends at '
+                                    f'{at.expected.expand}.')
+    return Result(Code.FAILURE, f'The database is at revision {at.found.expand} and not at '
+                                f'{at.expected.expand}: run blockattach-manage db sync --expand '
+                                'before the first process of this release starts.')
+
+
+def text(at: upgrade_installation.Installation) -> Result:
+    """Whether the database keeps every character that names may have."""
+    kind = at.engine.dialect.name
+    with at.engine.connect() as connection:
+        if kind == 'postgresql':
+            found = str(connection.scalar(sa.text('SHOW server_encoding')))
+            return ok() if found == 'UTF8' else Result(
+                Code.WARNING, f'The database is encoded in {found}: make one in UTF8.')
+        if kind != 'mysql':
+            return ok()
+        others = connection.execute(sa.text(
+            'SELECT table_name, table_collation FROM information_schema.tables '
+            "WHERE table_schema = DATABASE() AND table_name <> 'alembic_version' "
+            'ORDER BY table_name')).all()
+    wrong = [name for name, collation in others if not str(collation).startswith(_TEXT)]
+    return Result(Code.WARNING, f'Tables are not in {_TEXT}: {", ".join(wrong)}. Convert them '
+                                'with ALTER TABLE ... CONVERT TO.') if wrong else ok()
+
+
+def rows(at: upgrade_installation.Installation) -> Result:
+    """Whether every row is as this release writes it."""
+    if not at.expanded:
+        return _later()
+    left = online_migrations.left(at.database)
+    told = ', '.join(f'{number} for {name}' for name, number in left.items())
+    return Result(Code.WARNING, f'Rows are left to be migrated: {told}. Run blockattach-manage db '
+                                'online_data_migrations.') if left else ok()
+
+
+def services(at: upgrade_installation.Installation) -> Result:
+    """Whether the last process of an older release has ended."""
+    behind = at.behind() if at.expanded else []
+    return Result(Code.WARNING, f'Of an older release: {", ".join(behind)}. Replace them; look at '
+                                'the APIs too, which are not in the list of services.'
+                  ) if behind else ok()
+
+
+def contraction(at: upgrade_installation.Installation) -> Result:
+    """Whether what only older releases need has gone."""
+    if not at.expanded or at.found.contract == at.expected.contract:
+        return ok() if at.expanded else _later()
+    return Result(Code.WARNING, 'The schema still holds what only older releases need: run '
+                                'blockattach-manage db sync --contract when the last of their '
+                                'processes has ended.')
+
+
+def keys(at: upgrade_installation.Installation) -> Result:
+    """Whether every sealed credential can be opened."""
+    if not at.expanded:
+        return _later()
+    if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
+        return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
+                                    'that has it.') if sealed_grants.counts(at.database) else ok()
+    sealer = sealing.open_sealer(at.conf, at.core)
+    try:
+        sealed_grants.check(engine.Database(at.engine, sealer, clock.Clock()))
+    except errors.ConfigurationError as exc:
+        return Result(Code.FAILURE, f'{exc}. See blockattach-manage secrets check.')
+    return ok()

@@ -1,0 +1,34 @@
+"""``[failpoints]``: where a process is made to fail, for tests of whole installations."""
+from oslo_config import cfg
+
+from blockattach import failpoints
+from blockattach.conf import locations
+
+GROUP = 'failpoints'
+
+OPTS = [
+    cfg.ListOpt('armed', default=[],
+                help='Points at which this process fails on purpose, as NAME=ACTION. Actions are '
+                     'raise, kill (the process, as kill -9 does), delay:SECONDS, and on the bus '
+                     'drop and duplicate; *TIMES may follow. The names are in the documentation '
+                     'for contributors. For tests only.'),
+]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the options known."""
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For the generator of the sample."""
+    return [(GROUP, list(OPTS))]
+
+
+def arm(conf: cfg.ConfigOpts) -> None:
+    """Arm what is configured.
+
+    :raises ConfigurationError: one cannot be understood
+    """
+    with locations.named(conf, GROUP, 'armed'):
+        failpoints.configure(conf[GROUP].armed)

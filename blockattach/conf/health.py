@@ -1,0 +1,69 @@
+"""[health]: how a process finds out whether it can work, and whom it tells."""
+import dataclasses
+import ipaddress
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.conf import locations
+
+GROUP = 'health'
+_PROCESS = '{process}'
+
+HEALTH_OPTS = (
+    cfg.IntOpt('interval', default=5, min=1, mutable=True,
+               help='Seconds between two looks at what the process depends on: database, bus, '
+                    'backends. What has not answered for three of them counts as failed.'),
+    cfg.StrOpt('file',
+               help='File that says how the process is, for "blockattach-status health": written '
+                    'anew after each interval. {process} stands for the name of the process, for '
+                    'instance /run/blockattach/{process}.health: two processes need two files. '
+                    'Empty: none is written.'),
+    cfg.ListOpt('detailed_source_ranges', default=['127.0.0.0/8', '::1/128'],
+                help='Networks whose hosts get the details of /healthcheck, if [healthcheck] '
+                     'detailed is set: stacks of threads, versions. Never who comes through a '
+                     'proxy.'),
+)
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """``interval`` in seconds; ``file`` is this process's own."""
+
+    interval: int = 5
+    file: str | None = None
+    detailed_source_ranges: tuple[Network, ...] = ()
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the group known."""
+    conf.register_opts(HEALTH_OPTS, group=GROUP)
+
+
+def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
+    """Read the group.
+
+    :param process: whose settings
+    :raises ConfigurationError: what should be a network is none
+    """
+    group = conf[GROUP]
+    with locations.named(conf, GROUP, 'detailed_source_ranges'):
+        ranges = tuple(_network(text) for text in group.detailed_source_ranges)
+    return HealthSettings(
+        interval=group.interval,
+        file=group.file.replace(_PROCESS, process) if group.file else None,
+        detailed_source_ranges=ranges)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as exc:
+        raise errors.ConfigurationError(reason=f'cannot read a network: {exc}') from exc
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [(GROUP, list(HEALTH_OPTS))]

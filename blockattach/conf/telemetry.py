@@ -1,0 +1,77 @@
+"""[metrics] and [tracing]: what a process tells of itself, and to whom."""
+import dataclasses
+import socket
+
+from oslo_config import cfg
+
+METRICS_GROUP = 'metrics'
+TRACING_GROUP = 'tracing'
+
+METRICS_OPTS = (
+    cfg.PortOpt('port', default=0,
+                help='First port to serve metrics for Prometheus on, without authentication. 0: '
+                     'off, and nothing is measured.'),
+    cfg.IntOpt('port_range', default=16, min=1,
+               help='How many ports there are: each process of a host takes the first of them '
+                    'that is free, and logs which.'),
+    cfg.HostAddressOpt('host', default='127.0.0.1',
+                       help='Address to serve metrics on: one that only the monitoring reaches.'),
+)
+
+TRACING_OPTS = (
+    cfg.URIOpt('endpoint', schemes=['http', 'https'],
+               help='Collector of OpenTelemetry (OTLP over HTTP) that traces are sent to, with '
+                    'its path: http://127.0.0.1:4318/v1/traces. Empty: none are made. Needs the '
+                    'optional extra blockattach[otel].'),
+    cfg.FloatOpt('sample_ratio', default=1.0, min=0.0, max=1.0,
+                 help='Which part of all traces is sent. Who goes on with a trace keeps to what '
+                      'its beginning has chosen.'),
+    cfg.BoolOpt('trust_clients', default=False,
+                help='Go on with the trace that a request names (header traceparent), and with '
+                     'its choice whether it is sent. Only where all clients are your own.'),
+)
+
+_LAST_PORT = 65535
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """``ports``: those that may be served on; empty: off."""
+
+    host: str
+    ports: range
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """``endpoint``: a URL; None: off. ``instance`` tells processes of one program apart."""
+
+    endpoint: str | None
+    sample_ratio: float
+    trust_clients: bool
+    instance: str
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the groups known."""
+    conf.register_opts(METRICS_OPTS, group=METRICS_GROUP)
+    conf.register_opts(TRACING_OPTS, group=TRACING_GROUP)
+
+
+def metrics_settings(conf: cfg.ConfigOpts) -> MetricsSettings:
+    """Read [metrics]."""
+    group = conf[METRICS_GROUP]
+    end = min(group.port + group.port_range, _LAST_PORT + 1) if group.port else 0
+    return MetricsSettings(group.host, range(group.port, end))
+
+
+def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:
+    """Read [tracing]."""
+    group = conf[TRACING_GROUP]
+    return TracingSettings(group.endpoint or None, group.sample_ratio, group.trust_clients,
+                           socket.gethostname())
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [(METRICS_GROUP, list(METRICS_OPTS)), (TRACING_GROUP, list(TRACING_OPTS))]

@@ -1,0 +1,97 @@
+"""The part of the kit for targets that sends SCSI commands: discard, block sizes, reservations.
+
+Each is tried on every target: one that can and does not say so fails like one that says so and
+cannot.
+"""
+from blockattach import units
+from blockattach.conformance import target_base
+from blockattach.domain import connection
+from blockattach.drivers import capabilities
+
+_RO = connection.AccessMode.RO
+_GOOD = 0
+_USUAL_BLOCK = 512
+_PIECE = units.MIB
+_PIECES = 16
+_KEY = 0xa
+
+
+class ScsiContract(target_base.TargetBase):
+    """What hosts get to hear: needs a `commander`."""
+
+    provable = frozenset({'native_blocks', 'unmap'})
+
+    def setUp(self) -> None:
+        super().setUp()
+        found = self.commander()
+        if found is None:
+            self.leaves_out('commands', 'no host that sends commands to this target')
+        self.real: target_base.Commander = found
+
+    def logged_in(self, export: connection.Export,
+                  grant: connection.Grant) -> target_base.Commands:
+        """Let in and log in."""
+        session = self.real.log_in(self.target.grant(export, grant), grant.initiator,
+                                   grant.credential)
+        self.addCleanup(session.close)
+        # The first command of a session may be answered by the news that it is one.
+        session.flush()
+        return session
+
+    def test_a_host_sees_the_size_that_the_volume_has(self) -> None:
+        export = self.an_export()
+        said = self.logged_in(export, self.a_grant(export)).capacity()
+        self.assertEqual(units.GIB, said.blocks * said.block_size)
+
+    def test_a_host_sees_the_block_sizes_of_the_device_if_declared_else_usual_ones(self) -> None:
+        export = self.an_export()
+        said = self.logged_in(export, self.a_grant(export)).capacity()
+        if isinstance(self.target, capabilities.NativeBlocks):
+            told = self.target.block_sizes(export.device)
+            self.assertEqual((told.logical, told.physical),
+                             (said.block_size, said.physical_block_size))
+            self.proves('native_blocks')
+        else:
+            self.assertEqual(_USUAL_BLOCK, said.block_size)
+
+    def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self) -> None:
+        export, session = self._filled()
+        before = self.allocated_bytes(export.device)
+        self.assertGreater(before, _PIECES * _PIECE // 2)
+        session.unmap(0, _PIECES * _PIECE // session.capacity().block_size)
+        freed = before - self.allocated_bytes(export.device) >= _PIECES * _PIECE // 2
+        declared = (isinstance(self.target, capabilities.Unmap)
+                    and self.target.unmaps(export.device))
+        self.assertEqual(declared, freed)
+        if freed:
+            self.proves('unmap')
+
+    def test_a_reader_can_unmap_nothing(self) -> None:
+        export, _ = self._filled()
+        before = self.allocated_bytes(export.device)
+        reader = self.logged_in(export, self.a_grant(export, 1, _RO))
+        answer = reader.unmap(0, _PIECES * _PIECE // reader.capacity().block_size)
+        self.assertNotEqual(_GOOD, answer.status)
+        self.assertEqual(before, self.allocated_bytes(export.device))
+
+    def test_hosts_see_the_reservations_of_each_other_if_declared_and_only_then(self) -> None:
+        export = self.an_export()
+        one, two = (self.logged_in(export, self.a_grant(export, number)) for number in range(2))
+        block = max(host.capacity().block_size for host in (one, two))
+        self.assertEqual(_GOOD, one.register(_KEY).status)
+        self.assertEqual(_GOOD, one.reserve(_KEY).status)
+        # The first command after a change of reservations is answered by the news of it.
+        two.write(0, bytes(block))
+        refused = two.write(0, bytes(block)).status != _GOOD
+        self.assertEqual('host_reservations' in self.report.declared, refused)
+
+    def _filled(self) -> tuple[connection.Export, target_base.Commands]:
+        """A volume that takes room, and the host that has written to it."""
+        export = self.an_export()
+        session = self.logged_in(export, self.a_grant(export))
+        block = session.capacity().block_size
+        for number in range(_PIECES):
+            self.assertEqual(_GOOD, session.write(
+                number * _PIECE // block, b'\x5a' * _PIECE).status)
+        self.assertEqual(_GOOD, session.flush().status)
+        return export, session

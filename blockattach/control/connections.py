@@ -1,0 +1,66 @@
+"""How a host reaches its volume, for whoever asks: whose credential he may see is decided here."""
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach import context
+from blockattach.db import engine
+from blockattach.db import grants
+from blockattach.domain import connection
+from blockattach.domain import records
+from blockattach.policy import attachments as policies
+from blockattach.policy import enforcer
+
+_AUTH_METHOD = 'CHAP'
+
+
+def shown(database: engine.Database, policy: enforcer.Enforcer, caller: context.RequestContext,
+          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
+    """By the attachments' ids, with the credentials that the caller may see: one query for all of
+    which nobody has looked yet.
+    """
+    pairs = {one.id: (one.volume_id, initiator) for one in attachments
+             if (initiator := _connected_initiator(one)) is not None
+             and policy.allowed(caller, policies.SECRETS, one.project_id)}
+    known = {one.id: grants.opened(database, one.sealed) for one in attachments
+             if one.id in pairs and one.sealed is not None}
+    found = grants.credentials(database, [
+        pair for name, pair in pairs.items() if name not in known])
+    return {one.id: _composed(one, known.get(one.id) or found.get(pairs[one.id])
+                              if one.id in pairs else None) for one in attachments}
+
+
+def _connected_initiator(attachment: records.Attachment) -> str | None:
+    """Whom the stored connection belongs to; None if there is no connection.
+
+    While another connector is being let in, that is still the one before.
+    """
+    if attachment.connection is None:
+        return None
+    return attachment.previous_initiator or attachment.initiator
+
+
+def _composed(attachment: records.Attachment,
+              credential: connection.Credential | None) -> dict[str, Any] | None:
+    """:param credential: what the initiator must prove; None: none, or not for this caller"""
+    if attachment.connection is None:
+        # Only os-attach tells of a mountpoint without an initiator.
+        told = attachment.mountpoint is not None and attachment.initiator is None
+        return None if told else {}
+    connector = attachment.previous_connector or attachment.connector or {}
+    info = {
+        'qos_specs': None,
+        **attachment.connection,
+        'volume_id': attachment.volume_id,
+        'attachment_id': attachment.id,
+        'encrypted': False,
+        'access_mode': attachment.mode or connection.AccessMode.RW,
+        'cacheable': False,
+        'enforce_multipath': bool(connector.get('enforce_multipath')),
+    }
+    if connector.get('multipath') is True and 'target_portals' not in info:
+        # A host that joins several paths reads lists, however many there are.
+        info |= {f'{key}s': [info[key]] for key in ('target_portal', 'target_iqn', 'target_lun')}
+    if credential is not None:
+        info |= {'auth_method': _AUTH_METHOD, 'auth_username': credential.username,
+                 'auth_password': credential.password}
+    return info

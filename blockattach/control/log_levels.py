@@ -1,0 +1,95 @@
+"""The levels of the logs of running processes: asked for, and set until the process ends."""
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TypeVar
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.rpc import processes
+
+LOG = oslo_log.getLogger(__name__)
+
+_Told = TypeVar('_Told')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """Which loggers of which processes; what is empty means all.
+
+    :ivar server: a host, with all that is on it, or a ``host@backend``
+    :ivar prefix: what the names of loggers begin with
+    """
+
+    binary: str = ''
+    server: str = ''
+    prefix: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Levels:
+    """What the loggers of a process let through, by name."""
+
+    binary: str
+    host: str
+    levels: dict[str, str]
+
+
+class LogControl:
+    """Asks this process, and over the bus those that give signs of life.
+
+    Another API has no server on the bus: it is asked by a request to itself.
+    """
+
+    def __init__(self, database: engine.Database, others: processes.ProcessClients, host: str,
+                 down_after: float) -> None:
+        """
+        :param host: of this process
+        :param down_after: seconds without a sign of life after which a process is not asked
+        """
+        self._database = database
+        self._others = others
+        self._host = host
+        self._down_after = down_after
+        self._own = processes.ProcessEndpoint()
+
+    def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
+        """What they are; a process that does not answer is left out."""
+        return [Levels(binary, host, told) for binary, host, told in self._each(
+            choice, lambda process: process.get_log_levels(caller, choice.prefix))]
+
+    def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
+        """Set them; a process that does not answer may or may not have heard it.
+
+        :param level: one of `log.LEVELS`
+        """
+        for binary, host, _ in self._each(
+                choice, lambda process: process.set_log_levels(caller, choice.prefix, level)):
+            LOG.info('Levels of a log are set%s', log.fields(
+                binary=binary, host=host, prefix=choice.prefix, level=level))
+
+    def _each(self, choice: Choice, ask: Callable[[processes.ProcessInterface], _Told],
+              ) -> Iterator[tuple[str, str, _Told]]:
+        """Binary and host of each process that is meant, and what it says."""
+        told: dict[tuple[str, str], _Told] = {}
+        if choice.binary in ('', binaries.API) and choice.server in ('', self._host):
+            yield binaries.API, self._host, ask(self._own)
+        for service in services.list_all(self._database, self._down_after,
+                                         choice.server or None, choice.binary or None):
+            if not service.up:
+                continue
+            name = service.binary, service.host.partition('@')[0]
+            try:
+                # One process may keep several backends.
+                if name not in told:
+                    told[name] = ask(self._others.on(*name))
+                yield service.binary, service.host, told[name]
+            except errors.BlockattachError as exc:
+                LOG.warning('Cannot ask a process about its log: %s%s', exc, log.fields(
+                    binary=service.binary, host=service.host))

@@ -1,0 +1,126 @@
+"""What a new attachment is judged by, in one statement: the volume, who holds it, its grants."""
+import dataclasses
+import functools
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import engine
+from blockattach.db import pairs
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import volume
+from blockattach.domain import connection as connections
+from blockattach.domain import multiattach
+from blockattach.domain import records
+
+_rows = attachment.attachments
+_grants = attachment.grants
+_volumes = volume.volumes
+_types = volume.volume_types
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read; whether it still holds is asked when something is written.
+
+    :ivar initiator: the one whose grant was looked for; None: nobody's
+    :ivar credential: of that grant; None: there is none
+    :ivar granted: whether the volume has any grant
+    """
+
+    volume: records.Volume
+    facts: records.VolumeFacts
+    instance_uuid: str | None
+    holders: tuple[multiattach.Holder, ...]
+    another_writes: bool
+    initiator: str | None
+    credential: records.SealedCredential | None
+    granted: bool
+
+    @property
+    def held(self) -> multiattach.Held:
+        """The same as the rule takes it."""
+        seen = self.facts
+        return multiattach.Held(
+            seen.id, seen.own_status, seen.status, seen.multiattach, bootable=seen.bootable,
+            taken=seen.lowest_rank is not None, readonly=bool(seen.readonly),
+            single_writer=seen.single_writer, holders=self.holders,
+            another_writes=self.another_writes)
+
+    @property
+    def by_others(self) -> bool:
+        """Whether other rows are judged by, besides what the volume says of them."""
+        return (not self.facts.multiattach or self.facts.single_writer
+                or self.credential is not None)
+
+
+def get(database: engine.Database, volume_id: str, instance_uuid: str | None,
+        initiator: str | None) -> Seen:
+    """What an attachment of this instance and this initiator is judged by.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.reader() as connection:
+        return read(connection, volume_id, instance_uuid, initiator)
+
+
+def read(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+         initiator: str | None) -> Seen:
+    """The same inside a transaction; raises as `get`."""
+    found = _query(instance_uuid is not None, initiator is not None).rows(
+        connection, volume_id=volume_id, **_told(instance_uuid=instance_uuid, initiator=initiator))
+    if not found:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    first = found[0]
+    return Seen(
+        rows.volume(first, {}, ()), pairs.facts(first, prefix=''), instance_uuid,
+        tuple(multiattach.Holder(row.held_for, row.held_mode and connections.AccessMode(
+            row.held_mode), row.held_slot) for row in found if row.held_slot is not None),
+        bool(first.another_writes), initiator, rows.sealed(first), bool(first.granted))
+
+
+def _told(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@functools.cache
+def _query(for_instance: bool, for_initiator: bool) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: _with_grant(sa.select(
+        _volumes, _types.c.name.label('volume_type_name'), pairs.ATTACHED,
+        _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
+        _rows.c.slot.label('held_slot'), _another_writes(for_instance).label('another_writes'),
+    ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
+        # Only rows of plain volumes have a slot, so there are two at most.
+        _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS))),
+        for_initiator).where(
+            _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE,
+    ).order_by(_rows.c.created_at))
+
+
+def _with_grant(query: sa.Select, for_initiator: bool) -> sa.Select:
+    if not for_initiator:
+        return query.add_columns(
+            sa.null().label('username'), sa.null().label('sealed_password'),
+            sa.false().label('granted'))
+    any_grant = _grants.alias('any_grant')
+    return query.add_columns(
+        _grants.c.username, _grants.c.sealed_password,
+        sa.exists().where(any_grant.c.volume_id == _volumes.c.id).label('granted'),
+    ).outerjoin(_grants, sa.and_(_grants.c.volume_id == _volumes.c.id,
+                                 _grants.c.initiator == prepared.value('initiator')))
+
+
+def _another_writes(for_instance: bool) -> sa.ColumnElement[bool]:
+    """Asked only where a single host may write."""
+    writers = _rows.alias('writers')
+    query = sa.exists().where(
+        writers.c.volume_id == _volumes.c.id, writers.c.rank.is_not(None),
+        writers.c.mode == connections.AccessMode.RW.value)
+    if for_instance:
+        query = query.where(sa.or_(
+            writers.c.instance_uuid.is_(None),
+            writers.c.instance_uuid != prepared.value('instance_uuid')))
+    return sa.case((_volumes.c.single_writer == sa.true(), query), else_=sa.false())

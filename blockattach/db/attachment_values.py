@@ -1,0 +1,318 @@
+"""Which columns an attachment and its volume get when something happens: values in, values out."""
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.db import admissions
+from blockattach.db import clock
+from blockattach.db import rows
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection as connections
+from blockattach.domain import multiattach
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+_State = attachment_lifecycle.State
+_Event = attachment_lifecycle.Event
+_NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """Who is at work on a row, and for how many seconds of database time at most.
+
+    ``owner`` None: whoever keeps the volume.
+    """
+
+    owner: str | None
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """What a new attachment shall be. With a connector it is born connecting, under a lease.
+
+    ``hidden``: held by a legacy action for nobody yet. ``attached``: the legacy os-attach, which
+    tells when all is done. ``forbidden_by``: as `blockattach.domain.multiattach.admit` takes it.
+    ``seen``: what was read for it already.
+    """
+
+    volume_id: str
+    project_id: str
+    instance_uuid: str | None = None
+    mode: connections.AccessMode | None = None
+    connector: Mapping[str, Any] | None = None
+    hidden: bool = False
+    attached: 'Attached | None' = None
+    forbidden_by: str | None = None
+    seen: admissions.Seen | None = dataclasses.field(default=None, compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attached:
+    """What os-attach tells of the consumer."""
+
+    instance_uuid: str | None
+    host: str | None
+    mountpoint: str
+    mode: connections.AccessMode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """What a move brings with it; which of them a move needs follows from its event."""
+
+    connector: Mapping[str, Any] | None = None
+    lease: Lease | None = None
+    connection: Mapping[str, Any] | None = None
+    error: str | None = None
+    attached: Attached | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """What an event writes: columns of the row, columns of its volume (only what differs).
+
+    :ivar by_others: whether other rows of the volume were judged by
+    """
+
+    values: dict[str, Any]
+    of_volume: dict[str, Any]
+    derived: volume_lifecycle.Derived
+    by_others: bool
+
+
+def birth(seen: admissions.Seen, wish: Wish, lease_seconds: float,
+          now: datetime.datetime, new_id: str) -> Change:
+    """A new row.
+
+    :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses
+    :raises NotAuthorized: the same
+    :raises ConnectorUnusable: a connector without an initiator
+    """
+    state = _birth_state(wish)
+    volume, asked = seen.facts, wish.attached.mode if wish.attached else wish.mode
+    admission = multiattach.admit(seen.held, seen.instance_uuid, asked, wish.forbidden_by)
+    rank = attachment_lifecycle.rank_of(state, wish.hidden)
+    values: dict[str, Any] = {
+        'id': new_id, 'created_at': now,
+        'volume_id': wish.volume_id, 'project_id': wish.project_id,
+        'instance_uuid': seen.instance_uuid, 'state': state.value, 'generation': 1,
+        'rank': rank, 'slot': admission.slot, 'mode': admission.mode, 'hidden': wish.hidden}
+    if wish.attached is not None:
+        values |= _attached_values(volume, wish.attached, now)
+    if wish.connector is not None:
+        values |= _connector_values(volume, wish.connector, admission.mode)
+        values |= _lease_values(volume, Lease(None, lease_seconds))
+    of_volume, derived, by_others = _of_volume(
+        volume, None, rank, volume.detach_announced, now,
+        _metadata_of_attach(volume, wish.attached))
+    return Change(values, of_volume, derived, by_others or seen.by_others)
+
+
+def step(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
+         now: datetime.datetime) -> Change:
+    """A move of a row that was read with its volume.
+
+    :raises InvalidTransition: not from where it is
+    :raises InvalidVolume: os-attach cannot use it in this mode
+    """
+    volume = old.volume
+    assert volume is not None
+    target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
+    if event is _Event.RELEASE and old.initiator is not None:
+        raise errors.InvalidTransition(state=old.state.value, event=event.value,
+                                       allowed=_Event.DISCONNECT.value)
+    values = _values(volume, old, event, target, facts, now)
+    # A detach that begins was announced, if any was.
+    leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
+    of_volume, derived, by_others = _of_volume(
+        volume, attachment_lifecycle.rank_of(old.state, old.hidden), values['rank'],
+        max(volume.detach_announced - leaves, 0), now,
+        _metadata_of_move(volume, old, event, facts))
+    return Change(values, of_volume, derived, by_others or event is _Event.ATTACH)
+
+
+def connected(row: records.Attachment, connection: Mapping[str, Any],
+              at: datetime.datetime) -> records.Attachment:
+    """What a row that was connecting is once its host was let in.
+
+    :param at: when that was written
+    """
+    return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _let_in(
+        connection, at))
+
+
+def _of_volume(seen: records.VolumeFacts, before: int | None, after: int | None, announced: int,
+               now: datetime.datetime, metadata: Mapping[str, Any],
+               ) -> tuple[dict[str, Any], volume_lifecycle.Derived, bool]:
+    """What a volume gets of a row whose rank changes; and whether its other rows were judged by.
+
+    :param before: None: the row is new
+    """
+    above = seen.lowest_rank is not None and before is not None and before > seen.lowest_rank
+    sinks = before is None or (after is not None and after <= before)
+    others = seen.lowest_rank if above or sinks else seen.others_lowest
+    lowest = min(filter(None, (others, after)), default=None)
+    attached = (seen.attached - (before == volume_lifecycle.ATTACHED_RANK)
+                + (after == volume_lifecycle.ATTACHED_RANK))
+    derived = volume_lifecycle.derive_status(seen.own_status, lowest, 0 < announced >= attached)
+    values = {'lowest_rank': lowest, 'detach_announced': announced, 'status': derived.status,
+              'attach_status': derived.attach_status}
+    written: dict[str, Any] = {name: value for name, value in values.items()
+                               if getattr(seen, name) != value}
+    written |= metadata
+    if written:
+        written['updated_at'] = now
+    return written, derived, not (above or sinks) or seen.detach_announced > 0
+
+
+def _birth_state(wish: Wish) -> _State:
+    if wish.attached is not None:
+        return _State.ATTACHED
+    return _State.RESERVED if wish.connector is None else _State.CONNECTING
+
+
+def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) -> dict[str, Any]:
+    """os-attach leaves its mode; a volume whose read-only flag was never set gets one, unset."""
+    if attached is None:
+        return {}
+    return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
+
+
+def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
+                      facts: Facts) -> dict[str, Any]:
+    """The mode that os-attach left goes with the next attachment that ends, as in Cinder.
+
+    What was only held, or was refused at its birth, has never been one.
+    """
+    if event is _Event.ATTACH:
+        return _metadata_of_attach(volume, facts.attached)
+    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.hidden
+    return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
+
+
+def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | None,
+           now: datetime.datetime) -> dict[str, Any]:
+    """What every move writes."""
+    return {
+        'state': target.value, 'generation': old.generation + 1,
+        'rank': attachment_lifecycle.rank_of(target, old.hidden),
+        'previous_state': attachment_lifecycle.remembered(old.state, target, old.previous_state),
+        'updated_at': now, **(lease or {'owner': None, 'deadline': None})}
+
+
+def _let_in(connection: Mapping[str, Any] | None, now: datetime.datetime) -> dict[str, Any]:
+    return {'connection': rows.to_json(connection), 'last_error': None, 'attached_at': now,
+            **_NOTHING_BEFORE}
+
+
+def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event, target: _State,
+            facts: Facts, now: datetime.datetime) -> dict[str, Any]:
+    """The columns that a move writes."""
+    lease = None
+    if target in attachment_lifecycle.TRANSITIONAL and facts.lease is not None:
+        lease = _lease_values(volume, facts.lease)
+    values = _moved(old, target, lease, now)
+    if event is _Event.CONNECT:
+        assert facts.connector is not None
+        values |= _connector_values(volume, facts.connector, old.mode)
+        if old.state is not _State.CONNECTING:
+            values |= {'previous_connector': rows.to_json(old.connector or _place(old)),
+                       'previous_initiator': old.initiator, 'previous_mode': old.mode}
+    elif event is _Event.CONNECTED:
+        values |= _let_in(facts.connection, now)
+    elif event is _Event.ATTACH:
+        assert facts.attached is not None
+        values |= _attached_values(volume, facts.attached, now, old)
+    elif event is _Event.REFUSED:
+        values['last_error'] = facts.error
+        if old.state is _State.CONNECTING:
+            values |= _restored(old)
+    elif event is _Event.FAILED:
+        values['last_error'] = facts.error
+    elif event is _Event.DISCONNECT and facts.error is not None:
+        # Withdrawn: nobody knows it, so it must not come back as one that is used.
+        values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
+    if target is _State.GONE:
+        values |= {'slot': None, 'deleted': True, 'deleted_at': now, 'detached_at': now}
+    return values
+
+
+def _restored(old: records.Attachment) -> dict[str, Any]:
+    """The connector, or the place that os-attach told, as it was before the refused one came."""
+    before = old.previous_connector
+    return {
+        'connector': rows.to_json(before) if old.previous_initiator else None,
+        'initiator': old.previous_initiator, 'mode': old.previous_mode,
+        **_place_values(before), **_NOTHING_BEFORE}
+
+
+def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datetime.datetime,
+                     old: records.Attachment | None = None) -> dict[str, Any]:
+    """os-attach tells everything at once; what was held hidden is seen from now on.
+
+    :param old: the row that was held for it
+    :raises InvalidVolume: it cannot be used in this mode
+    """
+    narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
+    if attached.mode is connections.AccessMode.RW and (volume.readonly or narrow):
+        raise errors.InvalidVolume(
+            f"Invalid attaching mode '{attached.mode}' for volume {volume.id}.")
+    if old is not None and volume.attached_mode not in (None, attached.mode):
+        raise errors.InvalidVolume(reason='being attached by different mode')
+    values: dict[str, Any] = {'hidden': False, 'mode': attached.mode.value, 'attached_at': now,
+                              'mountpoint': attached.mountpoint}
+    if attached.instance_uuid is not None:
+        values['instance_uuid'] = attached.instance_uuid
+    if attached.host is not None:
+        values['host'] = attached.host
+    if old is not None and old.connector is not None:
+        values['connector'] = rows.to_json({**old.connector, 'mountpoint': attached.mountpoint,
+                                            'host': attached.host or old.host})
+    return values
+
+
+def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
+                      stored: connections.AccessMode | None) -> dict[str, Any]:
+    """A stored mode wins over the connector's; a read-only volume over both; else it is rw."""
+    mode = stored or _mode_of(connector)
+    if volume.readonly:
+        mode = connections.AccessMode.RO
+    return {
+        'connector': rows.to_json(connections.masked({**connector, 'mode': mode.value})),
+        'mode': mode.value,
+        'initiator': connections.initiator_of(connector), **_place_values(connector)}
+
+
+def _place(row: records.Attachment) -> dict[str, Any] | None:
+    """What os-attach told of a consumer whose connector nobody knows; None: it told nothing."""
+    if row.mountpoint is None:
+        return None
+    return {'host': row.host, 'mountpoint': row.mountpoint}
+
+
+def _place_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Where the consumer uses it. A connector holds whatever its host sent; columns hold text."""
+    if connector is None:
+        return {'host': None, 'mountpoint': None}
+    host, mountpoint = (
+        value.replace('\0', '')[:rows.TEXT_LENGTH] if isinstance(value, str) else None
+        for value in (connector.get('host'), connector.get('mountpoint')))
+    return {'host': host or None, 'mountpoint': mountpoint or 'na'}
+
+
+def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
+    try:
+        return connections.AccessMode(connector.get('mode') or connections.AccessMode.RW)
+    except ValueError:
+        raise errors.InvalidInput(
+            reason='Invalid input received: the mode of the connector must be rw or '
+                   'ro.') from None
+
+
+def _lease_values(volume: records.VolumeFacts, lease: Lease) -> dict[str, Any]:
+    return {'owner': lease.owner or volume.host,
+            'deadline': clock.Later(lease.seconds)}

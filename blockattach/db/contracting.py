@@ -1,0 +1,43 @@
+"""Whether what only older releases need may be taken away."""
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import online_migrations
+from blockattach.db.models import service
+
+_services = service.services
+
+
+def hindrances(database: engine.Database, down_after: float,
+               older: Collection[str]) -> list[str]:
+    """What stands against it, a sentence each.
+
+    :param down_after: seconds without a sign of life after which a service is not counted
+    :param older: the names of the releases before this one
+    """
+    found = [f'{number} rows wait for the online migration {name}: run blockattach-manage db '
+             'online_data_migrations'
+             for name, number in online_migrations.left(database).items()]
+    return found + behind(database, down_after, older)
+
+
+def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
+    """The same, of services alone: one sentence, or none."""
+    names = services_behind(database, down_after, older)
+    return ([f'services of an older release give signs of life: {", ".join(names)}'] if names
+            else [])
+
+
+def services_behind(database: engine.Database, down_after: float,
+                    older: Collection[str]) -> list[str]:
+    """The services of older releases that give signs of life; arguments as `hindrances`."""
+    query = sa.select(_services).where(
+        _services.c.reported_at >= clock.now(-down_after),
+        sa.or_(_services.c.release.is_(None), _services.c.release.in_(older)),
+    ).order_by(_services.c.id)
+    with database.reader() as connection:
+        return [f'{row.binary} on {row.host} (release {row.release or "not told"})'
+                for row in connection.execute(query)]

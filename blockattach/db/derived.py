@@ -1,0 +1,93 @@
+"""Write anew what follows from something else, where it has come to differ: an operator's repair.
+
+No process calls this: each writes what follows in the transaction of what it follows from.
+"""
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import log
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import grants
+from blockattach.db import quotas
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import pool
+from blockattach.db.models import quota
+from blockattach.db.models import volume
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import volume_lifecycle
+
+LOG = oslo_log.getLogger(__name__)
+
+_rows = attachment.attachments
+_grants = attachment.grants
+_volumes = volume.volumes
+_pools = pool.pools
+_usages = quota.usages
+_Own = volume_lifecycle.OwnStatus
+
+
+@engine.retried
+def volume_words(database: engine.Database, volume_id: str) -> None:
+    """Under the volume's lock: ranks and places of its rows, their credentials, its words.
+
+    What is worked on and has no deadline is overdue from now on, so that somebody goes on with it.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock(connection, volume_id)
+        _derive_rows(connection, volume_id)
+        initiators = set()
+        for one in connection.execute(
+                sa.select(_rows.c.initiator, _rows.c.previous_initiator).where(
+                    _rows.c.volume_id == volume_id, _rows.c.deleted == sa.false())):
+            initiators |= set(filter(None, one))
+        for initiator in sorted(initiators):
+            grants.ensure(connection, database, volume_id, initiator)
+        grants.drop_unused(connection, volume_id, connection.execute(
+            sa.select(_grants.c.initiator).where(_grants.c.volume_id == volume_id)).scalars())
+        # What an administrator calls so is not made once more: nobody could say what of.
+        at_work = row.own_status == _Own.DELETING or (
+            row.own_status == _Own.CREATING and row.shared_targets)
+        if at_work != (row.deadline is not None):
+            connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+                deadline=clock.now() if at_work else None))
+        lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
+            _rows.c.volume_id == volume_id)).scalar_one()
+        volume_rows.store_rank(connection, database, row, lowest)
+    LOG.warning('What follows from the rows of a volume is written anew%s',
+                log.fields(volume_id=volume_id))
+
+
+def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
+    found = connection.execute(sa.select(
+        _rows.c.id, _rows.c.state, _rows.c.hidden, _rows.c.rank, _rows.c.slot, _rows.c.deadline,
+        _rows.c.deleted).where(_rows.c.volume_id == volume_id)).all()
+    for one in found:
+        state = attachment_lifecycle.State(one.state)
+        values = {'rank': attachment_lifecycle.rank_of(state, one.hidden),
+                  'deleted': state is attachment_lifecycle.State.GONE,
+                  'slot': None if state is attachment_lifecycle.State.GONE else one.slot}
+        differs = any(getattr(one, name) != value for name, value in values.items())
+        at_work = state in attachment_lifecycle.TRANSITIONAL
+        if at_work != (one.deadline is not None):
+            values['deadline'], differs = clock.now() if at_work else None, True
+        if differs:
+            connection.execute(_rows.update().where(_rows.c.id == one.id).values(**values))
+
+
+@engine.retried
+def counts(database: engine.Database) -> None:
+    """Count anew what pools have given away, and what projects have where that is counted."""
+    placed = (sa.select(sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0))
+              .where(_volumes.c.pool == _pools.c.name, volume_rows.LIVE).scalar_subquery())
+    live = (sa.select(sa.func.count()).select_from(_rows)
+            .where(_rows.c.project_id == _usages.c.project_id, _rows.c.deleted == sa.false())
+            .scalar_subquery())
+    with database.writer() as connection:
+        connection.execute(_pools.update().values(allocated_gb=placed))
+        connection.execute(_usages.update().where(
+            _usages.c.resource == quotas.ATTACHMENTS).values(in_use=live))
+    LOG.warning('Given room and attachments are counted anew')

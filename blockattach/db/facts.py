@@ -1,0 +1,101 @@
+"""The rows as `blockattach.domain.invariants` judges them. Only read, in one transaction."""
+import datetime
+import functools
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import lease
+from blockattach.db.models import pool
+from blockattach.db.models import quota
+from blockattach.db.models import volume
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import invariants
+
+_volumes = volume.volumes
+_rows = attachment.attachments
+_grants = attachment.grants
+_leases = lease.leases
+_pools = pool.pools
+_usages = quota.usages
+
+
+class _Queries(NamedTuple):
+    volumes: sa.Select
+    attachments: sa.Select
+    grants: sa.Select
+    pools: sa.Select
+    usages: sa.Select
+    leased: sa.Select
+    now: sa.Select
+
+
+@functools.cache
+def _queries() -> _Queries:
+    """Put together once: the simulation asks after every operation."""
+    return _Queries(
+        volumes=sa.select(
+            _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
+            _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
+            _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
+            _volumes.c.deadline, _volumes.c.shared_targets).where(base.live(_volumes)),
+        attachments=sa.select(
+            _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid,
+            _rows.c.state, _rows.c.hidden, _rows.c.rank, _rows.c.slot, _rows.c.mode,
+            _rows.c.initiator, _rows.c.previous_initiator, _rows.c.connection.is_not(None),
+            _rows.c.deleted, _rows.c.deadline).where(sa.or_(
+                # What is gone is history, as long as it holds nothing.
+                base.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
+                _rows.c.deadline.is_not(None),
+                _rows.c.state != attachment_lifecycle.State.GONE.value)),
+        grants=sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias,
+                         _grants.c.username),
+        pools=sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb),
+        usages=sa.select(_usages.c.project_id, _usages.c.in_use),
+        leased=sa.select(_leases.c.volume_id, _leases.c.initiator).where(
+            _leases.c.deadline >= clock.now()),
+        now=sa.select(clock.now()))
+
+
+def read(database: engine.Database) -> invariants.Facts:
+    """All that the rows say now; nothing of the targets."""
+    ask = _queries()
+    with database.reader() as connection:
+        now = connection.execute(ask.now).scalar_one()
+        attachments = tuple(_attachment(row, now) for row in connection.execute(ask.attachments))
+        return invariants.Facts(
+            volumes=tuple(_volume(row, now) for row in connection.execute(ask.volumes)),
+            attachments=attachments,
+            grants=tuple(invariants.GrantFact(*row) for row in connection.execute(ask.grants)),
+            pools=tuple(invariants.PoolFact(*row) for row in connection.execute(ask.pools)),
+            usages=tuple((project_id, in_use)
+                         for project_id, in_use in connection.execute(ask.usages)),
+            busy=frozenset((volume_id, initiator) for volume_id, initiator
+                           in connection.execute(ask.leased)) | _at_work(attachments))
+
+
+def _volume(row: Any, now: datetime.datetime) -> invariants.VolumeFact:
+    values: list[Any] = list(row)
+    values[-2:] = _overdue(values[-2], now), not values[-1]
+    return invariants.VolumeFact(*values)
+
+
+def _attachment(row: Any, now: datetime.datetime) -> invariants.AttachmentFact:
+    values: list[Any] = list(row)
+    values[-1] = _overdue(values[-1], now)
+    return invariants.AttachmentFact(*values)
+
+
+def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> float | None:
+    return None if deadline is None else (now - deadline).total_seconds()
+
+
+def _at_work(attachments: tuple[invariants.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
+    """The pairs that somebody works on by his row, as long as his time is not over."""
+    return frozenset((row.volume_id, name) for row in attachments
+                     if row.overdue is not None and row.overdue < 0 for name in row.initiators)

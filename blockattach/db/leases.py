@@ -1,0 +1,214 @@
+"""Leases: which process acts on a backend now, where several serve it. Judged in database time.
+
+There are two kinds, of which a process has one before it acts and until it has recorded the act:
+
+* of a pair: one initiator of a volume is let in or shut out; pairs go on side by side;
+* of a volume: it is acted on as a whole, while no pair of it is.
+
+A process writes its own lease first and looks for the other kind then, each in a transaction of
+its own: of two that begin at the same moment at least one sees the other. A lease is lost when its
+deadline has passed and somebody else has taken it. What an earlier life of a service holds is its
+next life's at once.
+"""
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import lease
+from blockattach.db.models import volume
+
+_attachments = attachment.attachments
+_leases = lease.leases
+_volumes = volume.volumes
+
+_FORGOTTEN_SECONDS = 86400
+_PASSED = -0.001
+_SWEPT = 1000
+
+
+def owner_of(service: str, incarnation: str) -> str:
+    """The name of one life of a service (``host@backend``)."""
+    return f'{service}{volume_rows.LIFE}{incarnation}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """Of a pair, and whose; see `owner_of`."""
+
+    volume_id: str
+    initiator: str
+    owner: str
+
+
+@engine.retried
+def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
+    """Have the pair from now on, for so many seconds at most; False: somebody else has it.
+
+    The usual case, a pair that nobody has, is one statement.
+    """
+    try:
+        _insert(database, wanted, seconds)
+    except db_exception.DBDuplicateEntry:
+        return _take_over(database, wanted, seconds)
+    return True
+
+
+def _insert(database: engine.Database, wanted: Lease, seconds: float) -> None:
+    with database.writer() as connection:
+        connection.execute(_leases.insert().values(
+            volume_id=wanted.volume_id, initiator=wanted.initiator, owner=wanted.owner,
+            deadline=clock.now(seconds)))
+
+
+def _take_over(database: engine.Database, wanted: Lease, seconds: float) -> bool:
+    with database.writer() as connection:
+        done = connection.execute(_leases.update().where(
+            _of(wanted), sa.or_(volume_rows.of_service(_leases.c.owner, wanted.owner),
+                                _leases.c.deadline < clock.now()))
+            .values(owner=wanted.owner, deadline=clock.now(seconds)))
+        return done.rowcount == 1
+
+
+@engine.retried
+def give_back(database: engine.Database, held: Lease) -> None:
+    """Let others have the pair; one that is lost already is left to whoever has it."""
+    with database.writer() as connection:
+        connection.execute(_own(held))
+
+
+def giving_back(held: Iterable[Lease]) -> Callable[[sa.Connection], None]:
+    """The same for several, within the transaction that records the act.
+
+    What is returned raises BackendUncertain if one was lost before.
+    """
+    def within(connection: sa.Connection) -> None:
+        for one in held:
+            if connection.execute(_own(one)).rowcount != 1:
+                raise errors.BackendUncertain(
+                    reason=f'the turn at volume {one.volume_id} was lost: it took too long')
+    return within
+
+
+@engine.retried
+def take_volume(database: engine.Database, volume_id: str, owner: str, seconds: float) -> bool:
+    """Have the volume as a whole; whether pairs of it are acted on must be asked afterwards."""
+    with database.writer() as connection:
+        done = connection.execute(_volumes.update().where(
+            _volumes.c.id == volume_id,
+            sa.or_(_volumes.c.lease_owner.is_(None),
+                   volume_rows.of_service(_volumes.c.lease_owner, owner),
+                   _volumes.c.lease_deadline < clock.now()))
+            .values(lease_owner=owner, lease_deadline=clock.now(seconds)))
+        return done.rowcount == 1
+
+
+@engine.retried
+def give_back_volume(database: engine.Database, volume_id: str, owner: str) -> None:
+    """Let others act on the volume; a lease that is lost already is left to whoever has it."""
+    with database.writer() as connection:
+        connection.execute(_volumes.update().where(
+            _volumes.c.id == volume_id, _volumes.c.lease_owner == owner)
+            .values(lease_owner=None, lease_deadline=None))
+
+
+def pairs_taken(database: engine.Database, volume_id: str, owner: str) -> bool:
+    """Whether another service acts on a pair of the volume."""
+    return _any(database, sa.select(_leases.c.volume_id).where(
+        _leases.c.volume_id == volume_id, ~volume_rows.of_service(_leases.c.owner, owner),
+        _leases.c.deadline >= clock.now()))
+
+
+def volume_taken(database: engine.Database, volume_id: str, owner: str) -> bool:
+    """Whether another service acts on the volume as a whole."""
+    return _any(database, sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id, _volumes.c.lease_owner.is_not(None),
+        ~volume_rows.of_service(_volumes.c.lease_owner, owner),
+        _volumes.c.lease_deadline >= clock.now()))
+
+
+@engine.retried
+def forget(database: engine.Database) -> int:
+    """Remove what dead processes left long ago; returns how many leases."""
+    old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
+    with database.reader() as connection:
+        found = connection.execute(
+            sa.select(_leases.c.volume_id, _leases.c.initiator).where(old).limit(_SWEPT)).all()
+    for row in found:
+        with database.writer() as connection:
+            connection.execute(_leases.delete().where(
+                _leases.c.volume_id == row.volume_id, _leases.c.initiator == row.initiator, old))
+    return len(found)
+
+
+def of_earlier_life(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],
+                    owner: str) -> sa.ColumnElement[bool]:
+    """Whether a pair is held by an earlier life of the owner's service."""
+    return sa.exists().where(
+        _leases.c.volume_id == volume_id, _leases.c.initiator.in_(initiators),
+        volume_rows.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
+
+
+def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:
+    """In a query for volumes: who has the lease of the pair or of the volume; NULL: nobody."""
+    pair = sa.select(_leases.c.owner).where(
+        _leases.c.volume_id == _volumes.c.id, _leases.c.initiator == initiator,
+        _leases.c.deadline >= clock.now()).correlate(_volumes).scalar_subquery()
+    return sa.func.coalesce(pair, sa.case(
+        (_volumes.c.lease_deadline >= clock.now(), _volumes.c.lease_owner)))
+
+
+def taken(database: engine.Database, volume_id: str, initiator: str) -> bool:
+    """Whether anybody has the lease of the pair or of the volume."""
+    return _any(database, sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id, holder(initiator).is_not(None)))
+
+
+@engine.retried
+def leave(database: engine.Database, host: str, owner: str) -> int:
+    """End the turns of a life that ends: what it was at is overdue, whoever looks next goes on.
+
+    :param host: the ``host@backend`` that it serves
+    :returns: how many volumes and attachments others may take on now
+    """
+    mine = _leases.c.owner == owner
+    with database.writer() as connection:
+        pairs = connection.execute(
+            sa.select(_leases.c.volume_id, _leases.c.initiator).where(mine)).all()
+        left = connection.execute(_volumes.update().where(
+            volume_rows.LIVE, volume_rows.on_host(host), _volumes.c.owner == owner,
+            _volumes.c.deadline >= clock.now()).values(deadline=clock.now(_PASSED))).rowcount
+        connection.execute(_volumes.update().where(
+            volume_rows.LIVE, volume_rows.on_host(host), _volumes.c.lease_owner == owner)
+            .values(lease_owner=None, lease_deadline=None))
+        for pair in pairs:
+            left += connection.execute(_attachments.update().where(
+                _attachments.c.volume_id == pair.volume_id, base.live(_attachments),
+                sa.or_(_attachments.c.initiator == pair.initiator,
+                       _attachments.c.previous_initiator == pair.initiator),
+                _attachments.c.deadline >= clock.now()).values(
+                deadline=clock.now(_PASSED))).rowcount
+        connection.execute(_leases.delete().where(mine))
+    return left
+
+
+def _own(held: Lease) -> sa.Delete:
+    return _leases.delete().where(_of(held), _leases.c.owner == held.owner)
+
+
+def _of(one: Lease) -> sa.ColumnElement[bool]:
+    return sa.and_(_leases.c.volume_id == one.volume_id,
+                   _leases.c.initiator == one.initiator)
+
+
+def _any(database: engine.Database, query: sa.Select) -> bool:
+    with database.reader() as connection:
+        return connection.execute(query.limit(1)).first() is not None

@@ -1,0 +1,102 @@
+"""What a volume manager must know to let one initiator in or to shut it out, in one statement."""
+import dataclasses
+import types
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.db import engine
+from blockattach.db import leases
+from blockattach.db import pairs
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import volume
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection as connections
+from blockattach.domain import records
+
+_rows = attachment.attachments
+_grants = attachment.grants
+_volumes = volume.volumes
+_types = volume.volume_types
+_OF_ROW = 'of_row_'
+_INITIATOR = prepared.value('initiator')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wishes:
+    """Of one (volume, initiator).
+
+    :ivar volume: None: it is gone
+    :ivar grant: with the widest mode of its rows; None: it shall be shut out
+    :ivar rows: all that have the initiator, or had it before the connector that is worked on
+    :ivar leased_by: the owner of a lease of the pair or of the volume; None: nobody has one
+    """
+
+    volume: records.Volume | None
+    grant: connections.Grant | None
+    rows: tuple[records.Attachment, ...]
+    leased_by: str | None = None
+
+
+def get(database: engine.Database, volume_id: str, initiator: str,
+        also: str | None = None) -> Wishes:
+    """What the live rows of the pair want now.
+
+    :param also: a row that shall be let in whatever its state says
+    """
+    with database.reader() as connection:
+        found = _WISHES.rows(connection, volume_id=volume_id, initiator=initiator)
+    if not found:
+        return Wishes(None, None, ())
+    first = found[0]
+    live = {row.of_row_id: _row(row) for row in found
+            if row.of_row_id is not None and not row.of_row_deleted}
+    wanting = [row for row in live.values()
+               if row.state in attachment_lifecycle.GRANTED or row.id == also]
+    if first.deleted:
+        # Whoever is left behind is to be shut out.
+        return Wishes(None, None, tuple(live.values()), first.leased_by)
+    return Wishes(rows.volume(first, {}, (), rows.limits(first)),
+                  _grant(database, first, initiator, wanting), tuple(live.values()),
+                  first.leased_by)
+
+
+def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
+    return volume_rows.with_limits(sa.select(
+        _volumes, _types.c.name.label('volume_type_name'), *pairs.FACTS, *pairs.OTHERS,
+        *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
+        _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
+        leases.holder(_INITIATOR).label('leased_by'),
+    ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(
+        _grants, sa.and_(_grants.c.volume_id == _volumes.c.id, _grants.c.initiator == _INITIATOR),
+    ).join(_rows, sa.and_(_rows.c.volume_id == _volumes.c.id, which), isouter=outer).where(
+        _volumes.c.id == prepared.value('volume_id'))
+
+
+_WISHES = prepared.Statement(lambda dialect: sa.union_all(
+    # The volume itself is there even if no row is.
+    _query(sa.and_(base.live(_rows), _rows.c.initiator == _INITIATOR), True),
+    # Few have it, live or gone: asked for live ones SQLite would go through all of them.
+    _query(_rows.c.previous_initiator == _INITIATOR, False)))
+
+
+def _row(row: sa.Row[Any]) -> records.Attachment:
+    columns = {column.name: getattr(row, f'{_OF_ROW}{column.name}') for column in _rows.c}
+    return rows.attachment(
+        types.SimpleNamespace(**columns),
+        pairs.facts(row, row.others_lowest, bool(row.others_connected)))
+
+
+def _grant(database: engine.Database, row: sa.Row[Any], initiator: str,
+           wanting: list[records.Attachment]) -> connections.Grant | None:
+    if not wanting or row.sealed_password is None:
+        return None
+    return connections.Grant(
+        volume_id=row.id, initiator=initiator, alias=row.alias,
+        mode=connections.widest(one.mode or connections.AccessMode.RW for one in wanting),
+        credential=connections.Credential(
+            row.username, database.sealer.unseal(row.sealed_password)))

@@ -1,0 +1,231 @@
+"""An attachment with its volume: read together in one statement, changed together in one.
+
+What a change was judged by is said with it (`Unchanged`); where that holds no longer, nothing is
+written. So nobody needs the volume's lock while he judges, and those who change rows of one volume
+wait for each other only from this statement to the end of their transaction.
+"""
+import functools
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.sql import operators
+
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db.models import attachment
+from blockattach.db.models import base
+from blockattach.db.models import volume
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import multiattach
+from blockattach.domain import records
+
+_rows = attachment.attachments
+_grants = attachment.grants
+_volumes = volume.volumes
+_others = sa.alias(_rows, 'others')
+
+LIVE = base.live(_rows)
+"""Attachments that are not gone."""
+PREFIX = 'of_volume_'
+_ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
+_NAMES = ('id', 'project_id', 'pool', 'own_status', 'status', 'attach_status', 'lowest_rank',
+          'multiattach', 'bootable', 'single_writer', 'readonly', 'attached_mode',
+          'detach_announced', 'attachment_moves')
+
+# Where nothing is announced nobody counts: it would cost more on a crowded volume.
+_ATTACHED_COUNT = sa.case(
+    (_volumes.c.detach_announced > 0,
+     sa.select(sa.func.count()).select_from(_others).where(
+         _others.c.volume_id == _volumes.c.id, _others.c.rank == _ATTACHED)
+     .correlate(_volumes).scalar_subquery()),
+    else_=0)
+ATTACHED = _ATTACHED_COUNT.label('of_volume_attached')
+FACTS: tuple[sa.ColumnElement[Any], ...] = (
+    *(_volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES), ATTACHED)
+"""What `facts` reads of a volume."""
+
+# Where a join found none, every other row is another one: nobody goes through all of them.
+_THIS = sa.func.coalesce(_rows.c.id, '')
+OTHERS: tuple[sa.ColumnElement[Any], ...] = (
+    # Two looks into an index at most, not a minimum over all of them.
+    sa.select(_others.c.rank).where(
+        _others.c.volume_id == _volumes.c.id, operators.is_not(_others.c.rank, sa.null()),
+        _others.c.id != _THIS).order_by(_others.c.rank).limit(1)
+    .correlate(_volumes, _rows).scalar_subquery().label('others_lowest'),
+    # Only rows of plain volumes have a slot.
+    sa.exists().where(
+        _others.c.volume_id == _volumes.c.id, operators.in_op(_others.c.slot, multiattach.SLOTS),
+        _others.c.id != _THIS, operators.is_not(_others.c.connection, sa.null()))
+    .correlate(_volumes, _rows).label('others_connected'))
+"""What `facts` reads of a volume's rows besides the one that it was joined with."""
+
+# While another connector is being let in, the stored connection is the former one's.
+_FOR = sa.func.coalesce(_rows.c.previous_initiator, _rows.c.initiator)
+
+
+def with_grant(query: sa.Select) -> sa.Select:
+    """A query for attachments that brings the credential of their connection along."""
+    return query.add_columns(_grants.c.username, _grants.c.sealed_password).outerjoin(
+        _grants, sa.and_(_grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _FOR))
+
+
+_PAIR = prepared.Statement(lambda dialect: with_grant(
+    sa.select(_rows, *FACTS, *OTHERS).join(_volumes, _volumes.c.id == _rows.c.volume_id),
+).where(LIVE, _rows.c.id == prepared.value('attachment_id')))
+
+
+def read(connection: sa.Connection, attachment_id: str) -> records.Attachment | None:
+    """A live attachment with what it is judged by, and with the credential of its connection."""
+    row = _PAIR.first(connection, attachment_id=attachment_id)
+    return None if row is None else _record(row)
+
+
+def _of_volume(hidden: bool) -> sa.Select:
+    query = _rows.select().where(LIVE, _rows.c.volume_id == prepared.value('volume_id'))
+    if not hidden:
+        query = query.where(_rows.c.hidden == sa.false())
+    return query.order_by(_rows.c.created_at, _rows.c.id)
+
+
+_OF_VOLUME = prepared.Statement(lambda dialect: _of_volume(hidden=False))
+_ALL_OF_VOLUME = prepared.Statement(lambda dialect: _of_volume(hidden=True))
+
+
+def of_volume(connection: sa.Connection, volume_id: str,
+              hidden: bool = False) -> list[records.Attachment]:
+    """All live attachments of a volume, oldest first.
+
+    :param hidden: also those that a legacy action holds for nobody yet
+    """
+    query = _ALL_OF_VOLUME if hidden else _OF_VOLUME
+    return [rows.attachment(row) for row in query.rows(connection, volume_id=volume_id)]
+
+
+def _record(row: sa.Row[Any]) -> records.Attachment:
+    """One row of `read`."""
+    return rows.attachment(row, facts(row, row.others_lowest, bool(row.others_connected)),
+                           rows.sealed(row))
+
+
+def facts(row: Any, others_lowest: int | None = None, others_connected: bool = False,
+          prefix: str = PREFIX) -> records.VolumeFacts:
+    """A row with the columns `FACTS`, or with the volume's own and `ATTACHED`.
+
+    :param prefix: of the names of the volume's columns
+    """
+    return records.VolumeFacts(
+        **{name: getattr(row, f'{prefix}{name}') for name in _NAMES},
+        attached=row.of_volume_attached, others_lowest=others_lowest,
+        others_connected=others_connected)
+
+
+class Unchanged(NamedTuple):
+    """Whether what was judged by still holds.
+
+    :ivar by_others: it was judged by other rows too, not only by what the volume says of them
+    """
+
+    seen: records.VolumeFacts
+    by_others: bool
+
+
+def write_volume(connection: sa.Connection, where: Unchanged, values: Mapping[str, Any]) -> bool:
+    """Count a move of the volume's attachments, and what follows from it; False: not where it is.
+
+    The transaction's first statement: it locks the volume.
+    """
+    return _volume_update(where.by_others, prepared.shape(values)).change(
+        connection, **prepared.told(values, _VOLUME), **_seen(where)) == 1
+
+
+def write_row(connection: sa.Connection, old: records.Attachment,
+              values: Mapping[str, Any]) -> bool:
+    """Change a row alone; False: it has moved since it was read."""
+    return _row_update(prepared.shape(values)).change(
+        connection, **prepared.told(values, _ROW), **_as_read(old)) == 1
+
+
+def write(connection: sa.Connection, old: records.Attachment, values: Mapping[str, Any],
+          where: Unchanged, of_volume: Mapping[str, Any]) -> bool:
+    """Change both, the volume first; False: one of the two is not as it was, so roll back."""
+    if connection.dialect.name == 'sqlite':
+        return write_volume(connection, where, of_volume) and write_row(connection, old, values)
+    # MariaDB counts the rows of both tables.
+    return _pair_update(
+        where.by_others, prepared.shape(of_volume), prepared.shape(values)).change(
+            connection, **prepared.told(of_volume, _VOLUME), **prepared.told(values, _ROW),
+            **_seen(where), **_as_read(old)) > 0
+
+
+def insert(connection: sa.Connection, values: Mapping[str, Any]) -> None:
+    """Write a new row; its volume is written already."""
+    prepared.insert(connection, _rows, values)
+
+
+_ROW, _VOLUME, _SEEN, _SEEN_ROW = 'row_', 'volume_', 'seen_', 'seen_row_'
+
+
+def _seen(where: Unchanged) -> dict[str, Any]:
+    seen = where.seen
+    found = {'seen_id': seen.id, 'seen_own_status': seen.own_status,
+             'seen_lowest_rank': seen.lowest_rank, 'seen_readonly': seen.readonly,
+             'seen_detach_announced': seen.detach_announced}
+    if where.by_others:
+        found['seen_attachment_moves'] = seen.attachment_moves
+    return found
+
+
+def _as_read(old: records.Attachment) -> dict[str, Any]:
+    return {'seen_row_id': old.id, 'seen_row_generation': old.generation}
+
+
+def _volume_values(shape: prepared.Shape) -> dict[Any, Any]:
+    return {**prepared.values(_volumes, shape, _VOLUME),
+            _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1}
+
+
+def _row_values(shape: prepared.Shape) -> dict[Any, Any]:
+    return prepared.values(_rows, shape, _ROW)
+
+
+def _still(by_others: bool) -> list[sa.ColumnElement[bool]]:
+    # By the key alone: with another indexed column MariaDB may lock that index first. A volume
+    # that is gone has another own status.
+    same = ['id', 'own_status', 'detach_announced'] + by_others * ['attachment_moves']
+    return [*(_volumes.c[name] == prepared.column_value(_volumes.c[name], _SEEN) for name in same),
+            *(_volumes.c[name].is_not_distinct_from(prepared.column_value(_volumes.c[name], _SEEN))
+              for name in ('lowest_rank', 'readonly'))]
+
+
+def _row_still() -> tuple[sa.ColumnElement[bool], ...]:
+    return (_rows.c.id == prepared.column_value(_rows.c.id, _SEEN_ROW),
+            _rows.c.generation == prepared.column_value(_rows.c.generation, _SEEN_ROW))
+
+
+@functools.cache
+def _volume_update(by_others: bool, shape: prepared.Shape) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: _volumes.update().where(
+        *_still(by_others)).values(_volume_values(shape)))
+
+
+@functools.cache
+def _row_update(shape: prepared.Shape) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: _rows.update().where(
+        *_row_still()).values(_row_values(shape)))
+
+
+@functools.cache
+def _pair_update(by_others: bool, of_volume: prepared.Shape,
+                 of_row: prepared.Shape) -> prepared.Statement:
+    def build(dialect: sa.Dialect) -> sa.Update:
+        if dialect.name == 'mysql':
+            return _volumes.update().where(
+                *_still(by_others), *_row_still(), _rows.c.volume_id == _volumes.c.id,
+            ).values({**_volume_values(of_volume), **_row_values(of_row)})
+        counted = (_volumes.update().where(*_still(by_others)).values(_volume_values(of_volume))
+                   .returning(_volumes.c.id).cte('counted'))
+        return _rows.update().where(
+            *_row_still(), _rows.c.volume_id == counted.c.id).values(_row_values(of_row))
+    return prepared.Statement(build)

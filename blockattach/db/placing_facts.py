@@ -1,0 +1,100 @@
+"""What the scheduler looks at besides a request and the pools, in one transaction."""
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db import volume_queries
+from blockattach.db import volume_rows
+from blockattach.db.models import qos
+from blockattach.db.models import volume
+from blockattach.domain import hint_filters
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import pools
+
+_volumes = volume.volumes
+_types = volume.volume_types
+_specs = qos.qos_specs
+
+_NAMES = {
+    'status': _volumes.c.status, 'attach_status': _volumes.c.attach_status,
+    'display_name': _volumes.c.name, 'display_description': _volumes.c.description,
+    'project_id': _volumes.c.project_id, 'user_id': _volumes.c.user_id,
+    'volume_type_id': _volumes.c.volume_type_id,
+}
+"""What expressions of backends know of a volume (``volume.``), besides what the request says."""
+
+
+_FACTS = prepared.Statement(lambda dialect: sa.select(
+    _volumes.c.scheduler_hints, _volumes.c.attempts, _specs.c.specs,
+    messages.is_there(prepared.value('refusal')).label('refusal_told'),
+    *(column.label(f'of_{name}') for name, column in _NAMES.items()),
+).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
+    _specs, _specs.c.id == _types.c.qos_specs_id,
+).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+
+
+def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
+    """The facts on one volume; the host of a server is not among them.
+
+    :param count: how many volumes each pool has is wanted too
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.reader() as connection:
+        row = _FACTS.first(connection, volume_id=volume_id,
+                           refusal=messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
+        if row is None:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        hints = rows.from_json(row.scheduler_hints) or {}
+        return pools.Facts(
+            hints=hints, volume={name: getattr(row, f'of_{name}') for name in _NAMES},
+            qos=rows.from_json(row.specs) or {}, attempts=row.attempts,
+            refusal_told=bool(row.refusal_told),
+            placed=_placed(connection, row.of_project_id, _named(hints)),
+            volumes=_counts(connection) if count else {})
+
+
+def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
+    """What a volume asks of a pool, as its row and its type are now.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
+    specs = volume.volume_type_extra_specs
+    found = volume_queries.get_bare(database, volume_id)
+    with database.reader() as connection:
+        rows_of_type = connection.execute(
+            sa.select(specs.c.key, specs.c.value)
+            .where(specs.c.volume_type_id == found.volume_type_id)).all()
+    return pools.request_of(found, {row.key: row.value for row in rows_of_type})
+
+
+def forget_refusal(database: engine.Database, volume_id: str) -> None:
+    """What was told too early, that no pool will do, is not so."""
+    messages.withdraw(database, domain_messages.NO_VALID_POOL, volume_id)
+
+
+def _named(hints: dict[str, Any]) -> set[str]:
+    return {one for name in (hint_filters.SAME, hint_filters.DIFFERENT)
+            for one in hint_filters.volume_ids(hints, name) or ()}
+
+
+def _placed(connection: sa.Connection, project_id: str, ids: Iterable[str]) -> dict[str, str]:
+    """Of one project only: where those of others are is nobody's business."""
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    return {row.id: row.pool for row in connection.execute(
+        sa.select(_volumes.c.id, _volumes.c.pool).where(
+            _volumes.c.id.in_(wanted), volume_rows.LIVE,
+            _volumes.c.project_id == project_id, _volumes.c.pool.is_not(None)))}
+
+
+def _counts(connection: sa.Connection) -> dict[str, int]:
+    return {row.pool: row.number for row in connection.execute(
+        sa.select(_volumes.c.pool, sa.func.count().label('number'))
+        .where(volume_rows.LIVE, _volumes.c.pool.is_not(None)).group_by(_volumes.c.pool))}

@@ -1,0 +1,218 @@
+"""Statements of the hot paths: put together and compiled once, then sent as text.
+
+SQLAlchemy puts a statement together anew for each request, finds its text by a key that it makes
+of all its parts, and describes the columns of each result; for a statement of fifty columns that
+takes several times as long as the server does. What is asked again and again is a `Statement`
+instead: one text for each kind of database, values by name, rows as named tuples.
+"""
+import collections
+import contextlib
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.db import clock
+
+# Where SQLAlchemy shows its statements.
+_ECHO = logging.getLogger('sqlalchemy.engine.Engine')
+Shape = tuple[tuple[str, bool], ...]
+_Process = Callable[[Any], Any]
+_WHERE = 'where_'
+
+
+@dataclasses.dataclass(slots=True)
+class _Compiled:
+    """What one kind of database is sent.
+
+    :ivar order: names of the values by place; None: the driver takes them by name
+    :ivar fixed: values that are part of the statement
+    :ivar stored: how values are stored, by name
+    :ivar kinds: of the columns that it returns
+    :ivar row: None: it returns no rows
+    :ivar read: how columns are read, by place; None: not known before the first answer
+    """
+
+    text: str
+    order: tuple[str, ...] | None
+    fixed: dict[str, Any]
+    stored: tuple[tuple[str, _Process], ...]
+    kinds: tuple[sa.types.TypeEngine[Any], ...]
+    row: _Process | None
+    read: tuple[tuple[int, _Process], ...] | None = None
+
+
+def value(name: str, kind: sa.types.TypeEngine[Any] | None = None) -> sa.BindParameter[Any]:
+    """A value of a `Statement`, told when it is sent.
+
+    :param kind: None: that of whatever it is compared with
+    """
+    return sa.bindparam(name, None, type_=kind, required=False)
+
+
+def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[Any]:
+    """The value of a column, by the column's name behind a prefix."""
+    return value(prefix + column.name, column.type)
+
+
+def shape(row: Mapping[str, Any]) -> Shape:
+    """What tells one statement that writes these columns from another: their names, and which of
+    them are set to a time from now.
+    """
+    return tuple([(name, type(one) is clock.Later) for name, one in row.items()])
+
+
+def told(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+    """The columns of a row as a `Statement` is told them."""
+    return {prefix + name: one.seconds if type(one) is clock.Later else one
+            for name, one in row.items()}
+
+
+def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]:
+    """What a statement writes into a table."""
+    return {table.c[name]: clock.now(value(prefix + name, sa.Float())) if later
+            else column_value(table.c[name], prefix) for name, later in of_shape}
+
+
+def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
+    """Write a new row."""
+    _insert(table, shape(row)).change(connection, **told(row))
+
+
+def update(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any],
+           row: Mapping[str, Any]) -> int:
+    """Change the rows that have these values, none of which is None; how many have them."""
+    return _update(table, tuple(where), shape(row)).change(
+        connection, **told(row), **told(where, _WHERE))
+
+
+@functools.cache
+def _insert(table: sa.Table, of_shape: Shape) -> 'Statement':
+    return Statement(lambda dialect: table.insert().values(values(table, of_shape)))
+
+
+@functools.cache
+def _update(table: sa.Table, where: tuple[str, ...], of_shape: Shape) -> 'Statement':
+    return Statement(lambda dialect: table.update().where(
+        *(table.c[name] == column_value(table.c[name], _WHERE) for name in where),
+    ).values(values(table, of_shape)))
+
+
+class Statement:
+    """One statement; what is told with it are the names of each `value` in it."""
+
+    def __init__(self, build: Callable[[sa.Dialect], Any]) -> None:
+        """
+        :param build: puts it together; called once for each kind of database
+        """
+        self._build = build
+        self._compiled: dict[tuple[str, str], _Compiled] = {}
+
+    def rows(self, connection: sa.Connection, **values: Any) -> list[Any]:
+        """What it selects: named tuples."""
+        compiled = self._for(connection.dialect)
+        assert compiled.row is not None
+        with _sent(connection, compiled, values) as cursor:
+            found = cursor.fetchall()
+            if compiled.read is None:
+                compiled.read = _processes(compiled.kinds, connection.dialect, cursor)
+        if not compiled.read:
+            return list(map(compiled.row, found))
+        rows = []
+        for one in found:
+            changed = list(one)
+            for place, process in compiled.read:
+                changed[place] = process(changed[place])
+            rows.append(compiled.row(changed))
+        return rows
+
+    def first(self, connection: sa.Connection, **values: Any) -> Any:
+        """The first row that it selects; None: there is none."""
+        found = self.rows(connection, **values)
+        return found[0] if found else None
+
+    def change(self, connection: sa.Connection, **values: Any) -> int:
+        """How many rows it found to change."""
+        with _sent(connection, self._for(connection.dialect), values) as cursor:
+            return int(cursor.rowcount)
+
+    def _for(self, dialect: sa.Dialect) -> _Compiled:
+        kind = dialect.name, dialect.driver
+        found = self._compiled.get(kind)
+        if found is None:
+            found = self._compiled[kind] = _compile(self._build(dialect), dialect)
+        return found
+
+
+def _compile(statement: Any, dialect: sa.Dialect) -> _Compiled:
+    compiled = statement.compile(dialect=dialect, compile_kwargs={'render_postcompile': True})
+    parameters = {name: one for one, name in compiled.bind_names.items()}
+    stored = {
+        name: process for name, one in parameters.items()
+        if (process := one.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
+    # Those without a name of ours have a name of their own making, and are unique.
+    fixed = {name: stored[name](given) if name in stored else given
+             for name, given in compiled.params.items()
+             if name not in parameters or parameters[name].unique}
+    for column in getattr(compiled, 'insert_prefetch', ()):
+        fixed[column.key] = column.default.arg
+    selected = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
+    return _Compiled(
+        str(compiled), tuple(compiled.positiontup) if compiled.positional else None, fixed,
+        tuple((name, process) for name, process in stored.items() if name not in fixed),
+        tuple(column.type for column in selected),
+        _row([str(column.key) for column in selected]) if selected else None)
+
+
+def _processes(kinds: Iterable[sa.types.TypeEngine[Any]], dialect: sa.Dialect,
+               cursor: Any) -> tuple[tuple[int, _Process], ...]:
+    """How values are read. Some drivers have several types for one of ours."""
+    found = [(place, kind.dialect_impl(dialect).result_processor(
+        dialect, cursor.description[place][1])) for place, kind in enumerate(kinds)]
+    return tuple((place, process) for place, process in found if process is not None)
+
+
+def _row(names: list[str]) -> _Process:
+    # The type checker wants the names written out.
+    made: Any = collections.namedtuple
+    found: _Process = made('Row', names)._make
+    return found
+
+
+@contextlib.contextmanager
+def _sent(connection: sa.Connection, compiled: _Compiled,
+          values: dict[str, Any]) -> Iterator[Any]:
+    """The cursor of a statement that has been executed, until what it tells is read."""
+    told = {**compiled.fixed, **values}
+    for name, process in compiled.stored:
+        told[name] = process(told[name])
+    parameters: Any = told
+    if compiled.order is not None:
+        parameters = tuple([told[name] for name in compiled.order])
+    if not connection.in_transaction():
+        # As SQLAlchemy does it: so the transaction ends when the connection is given back.
+        connection.begin()
+    cursor = connection.connection.cursor()
+    if _ECHO.isEnabledFor(logging.INFO):
+        # Whoever wants to see statements sees these as well; their values, never.
+        _ECHO.info('%s', compiled.text)
+    for look in connection.dispatch.before_cursor_execute:
+        look(connection, cursor, compiled.text, parameters, None, False)
+    try:
+        connection.dialect.do_execute(cursor, compiled.text, parameters)
+        yield cursor
+    except connection.dialect.loaded_dbapi.Error as exc:
+        # The one place where SQLAlchemy finds out whether the connection is lost, and lets
+        # listeners give the error its name.
+        connection._handle_dbapi_exception(exc, compiled.text, parameters, cursor, None)
+    finally:
+        with contextlib.suppress(connection.dialect.loaded_dbapi.Error):
+            cursor.close()
+    for look in connection.dispatch.after_cursor_execute:
+        look(connection, cursor, compiled.text, parameters, None, False)

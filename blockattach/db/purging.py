@@ -1,0 +1,146 @@
+"""Removes for good what has been gone for long: rows that are kept as history only.
+
+Which tables, and in which order, follows from the tables themselves: whatever has ``deleted``, a
+table after all that refer to it. A row that another one refers to stays until that one is purged;
+what cannot be without it (its metadata, its extra specs) goes with it.
+
+A table is walked once, by its key, a part at a time: what a run costs follows from how many rows
+there are, also where hardly any may go. Each batch is a transaction of its own, so that nobody
+waits long.
+"""
+import datetime
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import log
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import models
+
+LOG = oslo_log.getLogger(__name__)
+
+BATCH = 200
+PART = 1000
+_CASCADE = 'CASCADE'
+
+
+class Purged(NamedTuple):
+    """How many rows of a table, in the order in which they were removed."""
+
+    table: str
+    rows: int
+
+
+def tables() -> list[sa.Table]:
+    """Those with history or an end, children before what they refer to."""
+    return [table for table in reversed(models.metadata.sorted_tables)
+            if 'deleted' in table.c or 'expires_at' in table.c]
+
+
+def purge(database: engine.Database, older_than: datetime.timedelta, most: int | None = None,
+          dry_run: bool = False, batch: int = BATCH) -> list[Purged]:
+    """Remove rows that have been gone for longer than this.
+
+    :param most: how many rows at most, in all
+    :param dry_run: only count them
+    :param batch: how many rows a transaction removes at most
+    """
+    left = most
+    found = []
+    for table in tables():
+        which = _past(database, table, older_than, dry_run)
+        if dry_run:
+            number = _count(database, table, which)
+            number = number if left is None else min(number, left)
+        else:
+            number = sum(_batches(database, table, which, left, batch))
+        left = None if left is None else left - number
+        if number:
+            found.append(Purged(table.name, number))
+    if not dry_run:
+        for one in found:
+            LOG.info('History is purged%s', log.fields(table=one.table, rows=one.rows))
+    return found
+
+
+def _past(database: engine.Database, table: sa.Table, older_than: datetime.timedelta,
+          counting: bool) -> sa.ColumnElement[bool]:
+    """Rows that have been gone for so long, and to which no row of another table refers.
+
+    :param counting: rows that would have been removed before do not refer to anything
+    """
+    if 'deleted' in table.c:
+        gone = sa.and_(table.c.deleted == sa.true(),
+                       table.c.deleted_at < database.clock.utcnow() - older_than)
+    else:
+        gone = table.c.expires_at < clock.now(-older_than.total_seconds())
+    for other, key in _references(table):
+        refers = sa.exists().where(key.parent == key.column)
+        if counting and other in tables():
+            refers = refers.where(~_past(database, other, older_than, counting))
+        gone = sa.and_(gone, ~refers)
+    return gone
+
+
+def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
+    """The tables that refer to this one, and their keys; not those whose rows go with its own."""
+    for other in models.metadata.sorted_tables:
+        for key in other.foreign_keys:
+            if key.column.table is table and key.ondelete != _CASCADE:
+                yield other, key
+
+
+def _count(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
+    with database.reader() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(table).where(which)).scalar_one()
+
+
+def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
+             most: int | None, batch: int) -> Iterator[int]:
+    """The number of rows that each transaction has removed."""
+    left = most
+    if left == 0:
+        return
+    for part in _parts(database, table):
+        # Looked for without a lock, and looked at once more under it.
+        chosen = _keys(database, table, sa.and_(part, which))[:left]
+        for start in range(0, len(chosen), batch):
+            yield _remove(database, table, which, chosen[start:start + batch])
+        left = None if left is None else left - len(chosen)
+        if left == 0:
+            return
+
+
+def _parts(database: engine.Database, table: sa.Table) -> Iterator[sa.ColumnElement[bool]]:
+    """Conditions that cut a table into pieces of about so many rows, by its key."""
+    [key] = table.primary_key.columns
+    after: sa.ColumnElement[bool] = sa.true()
+    while True:
+        query = sa.select(key).where(after).order_by(key).offset(PART - 1).limit(1)
+        with database.reader() as connection:
+            last = connection.execute(query).scalar_one_or_none()
+        if last is None:
+            yield after
+            return
+        yield sa.and_(after, key <= last)
+        after = key > last
+
+
+def _keys(database: engine.Database, table: sa.Table,
+          which: sa.ColumnElement[bool]) -> list[Any]:
+    [key] = table.primary_key.columns
+    with database.reader() as connection:
+        return list(connection.execute(sa.select(key).where(which)).scalars())
+
+
+@engine.retried
+def _remove(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
+            chosen: list[Any]) -> int:
+    [key] = table.primary_key.columns
+    with database.writer() as connection:
+        return connection.execute(table.delete().where(key.in_(chosen), which)).rowcount

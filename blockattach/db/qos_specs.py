@@ -1,0 +1,221 @@
+"""QoS specs, and which volume types have them. A type has one at most; many may have the same.
+
+Whoever changes specs, or gives them to a type, locks their row first and the types' after it.
+"""
+import uuid
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import paging
+from blockattach.db import rows
+from blockattach.db import volume_type_rows
+from blockattach.db.models import base
+from blockattach.db.models import qos
+from blockattach.db.models import volume
+from blockattach.domain import records
+
+LOG = oslo_log.getLogger(__name__)
+
+_specs = qos.qos_specs
+_types = volume.volume_types
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
+    'id': _specs.c.id, 'name': _specs.c.name, 'consumer': _specs.c.consumer,
+    'created_at': _specs.c.created_at, 'updated_at': _specs.c.updated_at,
+}
+"""Sort keys of a list; it may be filtered by the first three."""
+
+
+@engine.retried
+def create(database: engine.Database, name: str, consumer: str,
+           specs: Mapping[str, str | None]) -> records.QosSpecs:
+    """Write new specs down.
+
+    :raises QosSpecsExist: live ones have that name
+    """
+    specs_id = str(uuid.uuid4())
+    try:
+        with database.writer(lambda again: _find(again, specs_id) is not None) as connection:
+            connection.execute(_specs.insert().values(
+                id=specs_id, name=name, live_name=name, consumer=consumer,
+                specs=rows.to_json(dict(specs)), created_at=database.clock.utcnow()))
+            made = _read(connection, specs_id)
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.QosSpecsExist(name=name) from error
+    LOG.info('QoS specs are made%s', log.fields(qos_specs_id=specs_id, name=name))
+    return made
+
+
+def get(database: engine.Database, specs_id: str) -> records.QosSpecs:
+    """Live specs.
+
+    :raises QosSpecsNotFound: there are none
+    """
+    with database.reader() as connection:
+        return _read(connection, specs_id)
+
+
+def list_page(database: engine.Database, filters: Mapping[str, str],
+              page: paging.Page) -> list[records.QosSpecs]:
+    """One page of live specs in one query.
+
+    :param filters: values by keys of `SORT_COLUMNS`
+    :raises QosSpecsNotFound: the marker is none
+    """
+    query = _specs.select().where(base.live(_specs), *(
+        SORT_COLUMNS[key] == value for key, value in filters.items()))
+    with database.reader() as connection:
+        marker = None
+        if page.marker is not None:
+            marker = _find(connection, page.marker)
+            if marker is None:
+                raise errors.QosSpecsNotFound(qos_specs_id=page.marker)
+        found = connection.execute(paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+    return [rows.qos_specs(row) for row in found]
+
+
+@engine.retried
+def update(database: engine.Database, specs_id: str, consumer: str | None,
+           changes: Mapping[str, str | None]) -> None:
+    """Write specs over those of the same keys, all or none; other keys stay.
+
+    What is attached keeps what it was told; the next connect tells the new.
+
+    :param consumer: who keeps them from now on; None: who does already
+    :raises QosSpecsNotFound: there are none
+    """
+    with database.writer() as connection:
+        found = _lock(connection, specs_id)
+        _store(connection, database, specs_id, consumer=consumer or found.consumer,
+               specs=rows.to_json({**found.specs, **changes}))
+    LOG.info('QoS specs are changed%s',
+             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(changes))))
+
+
+@engine.retried
+def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -> None:
+    """Remove some, all or none.
+
+    :raises QosSpecsNotFound: there are no such specs
+    :raises QosSpecsKeyNotFound: they lack one of the keys; nothing was changed
+    """
+    gone = list(keys)
+    with database.writer() as connection:
+        found = _lock(connection, specs_id)
+        for key in gone:
+            if key not in found.specs:
+                raise errors.QosSpecsKeyNotFound(qos_specs_id=specs_id, key=key)
+        _store(connection, database, specs_id, specs=rows.to_json(
+            {key: value for key, value in found.specs.items() if key not in gone}))
+    LOG.info('Keys of QoS specs are removed%s',
+             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(gone))))
+
+
+@engine.retried
+def delete(database: engine.Database, specs_id: str, force: bool = False) -> None:
+    """Remove specs; the row stays as history.
+
+    :param force: also from the types that have them, which have none then
+    :raises QosSpecsNotFound: there are none
+    :raises QosSpecsInUse: types have them
+    """
+    with database.writer() as connection:
+        _lock(connection, specs_id)
+        if not force and _types_of(connection, specs_id):
+            raise errors.QosSpecsInUse
+        _take(connection, database, specs_id)
+        _store(connection, database, specs_id, live_name=None, deleted=True,
+               deleted_at=database.clock.utcnow())
+    LOG.info('QoS specs are gone%s', log.fields(qos_specs_id=specs_id))
+
+
+def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
+    """The live types that have these specs.
+
+    :raises QosSpecsNotFound: there are none
+    """
+    with database.reader() as connection:
+        _read(connection, specs_id)
+        return _types_of(connection, specs_id)
+
+
+@engine.retried
+def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
+    """Give specs to a type; one that has them already keeps them.
+
+    :raises QosSpecsNotFound: there are none
+    :raises VolumeTypeNotFound: there is no such type
+    :raises QosSpecsTaken: the type has other ones
+    """
+    with database.writer() as connection:
+        _lock(connection, specs_id)
+        volume_type_rows.lock(connection, type_id)
+        present = connection.execute(
+            sa.select(_types.c.qos_specs_id).where(_types.c.id == type_id)).scalar_one()
+        if present not in (None, specs_id):
+            raise errors.QosSpecsTaken(volume_type_id=type_id, qos_specs_id=present)
+        if present is None:
+            connection.execute(_types.update().where(_types.c.id == type_id).values(
+                qos_specs_id=specs_id, updated_at=database.clock.utcnow()))
+    LOG.info('QoS specs are given to a volume type%s',
+             log.fields(qos_specs_id=specs_id, volume_type_id=type_id))
+
+
+@engine.retried
+def disassociate(database: engine.Database, specs_id: str, type_id: str | None = None) -> None:
+    """Take specs from a type; one that does not have them is left as it is.
+
+    :param type_id: None: from every type that has them
+    :raises QosSpecsNotFound: there are none
+    """
+    with database.writer() as connection:
+        _lock(connection, specs_id)
+        _take(connection, database, specs_id, type_id)
+    LOG.info('QoS specs are taken from volume types%s',
+             log.fields(qos_specs_id=specs_id, volume_type_id=type_id or 'all'))
+
+
+def _take(connection: sa.Connection, database: engine.Database, specs_id: str,
+          type_id: str | None = None) -> None:
+    had = _types.update().where(_types.c.qos_specs_id == specs_id)
+    if type_id is not None:
+        had = had.where(_types.c.id == type_id)
+    connection.execute(had.values(qos_specs_id=None, updated_at=database.clock.utcnow()))
+
+
+def _types_of(connection: sa.Connection, specs_id: str) -> list[records.Limited]:
+    return [records.Limited(row.id, row.name) for row in connection.execute(
+        sa.select(_types.c.id, _types.c.name)
+        .where(_types.c.qos_specs_id == specs_id, base.live(_types))
+        .order_by(_types.c.created_at, _types.c.id))]
+
+
+def _find(connection: sa.Connection, specs_id: str, lock: bool = False) -> sa.Row[Any] | None:
+    query = _specs.select().where(_specs.c.id == specs_id, base.live(_specs))
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _read(connection: sa.Connection, specs_id: str, lock: bool = False) -> records.QosSpecs:
+    row = _find(connection, specs_id, lock)
+    if row is None:
+        raise errors.QosSpecsNotFound(qos_specs_id=specs_id)
+    return rows.qos_specs(row)
+
+
+def _lock(connection: sa.Connection, specs_id: str) -> records.QosSpecs:
+    """Lock live specs until the transaction ends; the transaction's first statement."""
+    return _read(connection, specs_id, lock=True)
+
+
+def _store(connection: sa.Connection, database: engine.Database, specs_id: str,
+           **values: Any) -> None:
+    connection.execute(_specs.update().where(_specs.c.id == specs_id).values(
+        updated_at=database.clock.utcnow(), **values))

@@ -1,0 +1,57 @@
+"""The steps of a volume's life that every volume takes: one statement each."""
+import sqlalchemy as sa
+
+from blockattach.db import clock
+from blockattach.db import prepared
+from blockattach.db.models import pool
+from blockattach.db.models import volume
+from blockattach.domain import volume_lifecycle
+
+_volumes = volume.volumes
+_pools = pool.pools
+_Own = volume_lifecycle.OwnStatus
+
+
+def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
+    """A volume at one step of its life; by the key alone, as `blockattach.db.pairs.Unchanged`."""
+    return (_volumes.c.id == prepared.value('volume_id'),
+            _volumes.c.generation == prepared.value('generation'),
+            _volumes.c.own_status == own_status.value)
+
+
+def _lease() -> dict[str, clock.DatabaseTime]:
+    return {'deadline': clock.now(prepared.value('seconds', sa.Float()))}
+
+
+def _created() -> sa.Update:
+    available = volume_lifecycle.derive_status(_Own.AVAILABLE, None)
+    return _volumes.update().where(
+        *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
+    ).values(own_status=_Own.AVAILABLE.value, status=available.status,
+             attach_status=available.attach_status, owner=None, deadline=None,
+             shared_targets=prepared.value('shared_targets'), **_NEXT)
+
+
+_NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': prepared.value('now')}
+# Its words stay as they are: it is being made, now as before.
+CLAIM = prepared.Statement(lambda dialect: _volumes.update().where(
+    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
+        pool=prepared.value('pool'), service_uuid=prepared.value('service_uuid'), owner=None,
+        attempts=_volumes.c.attempts + 1, **_NEXT, **_lease()))
+_SIZE = sa.select(_volumes.c.size_gb).where(
+    _volumes.c.id == prepared.value('volume_id')).scalar_subquery()
+TAKE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool'),
+    sa.or_(_pools.c.limit_gb.is_(None), _pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb),
+).values(allocated_gb=_pools.c.allocated_gb + _SIZE))
+GIVE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool')).values(
+        allocated_gb=_pools.c.allocated_gb - prepared.value('size_gb', sa.Integer())))
+OWN = prepared.Statement(lambda dialect: _volumes.update().where(
+    _volumes.c.id == prepared.value('volume_id'),
+    _volumes.c.own_status != _Own.GONE.value,
+    sa.or_(_volumes.c.owner.is_(None), _volumes.c.owner == prepared.value('owner'),
+           _volumes.c.owner == prepared.value('address')),
+    _volumes.c.generation == prepared.value('generation'),
+).values(owner=prepared.value('owner'), **_lease()))
+CREATED = prepared.Statement(lambda dialect: _created())

@@ -1,0 +1,136 @@
+"""Attachments that wait for their consumers, and for how long they have: in database time.
+
+An attachment's own times are told by the clock of whoever wrote them. So whoever looks for those
+that wait notes when he saw each first, by the database's clock; that costs requests nothing. A
+note is of one generation: whatever moves an attachment ends its wait.
+"""
+import dataclasses
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import pairs
+from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.db.models import attachment
+from blockattach.db.models import volume
+from blockattach.db.models import wait
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+
+_rows = attachment.attachments
+_volumes = volume.volumes
+_waits = wait.waits
+_SAME = sa.and_(_rows.c.id == _waits.c.attachment_id, _rows.c.generation == _waits.c.generation)
+
+Limits = Mapping[attachment_lifecycle.State, float]
+"""How many seconds an attachment may wait in a state; one that is not named has no limit."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Waiting:
+    """One that has waited for longer than ``limit`` seconds."""
+
+    row: records.Attachment
+    limit: float
+
+
+def note(database: engine.Database, host: str, limits: Limits, most: int) -> int:
+    """Note those of one ``host@backend`` that wait and are not noted yet; returns how many.
+
+    :param most: how many at one time
+    """
+    query = (
+        sa.select(_rows.c.id, _rows.c.generation)
+        .join(_volumes, _volumes.c.id == _rows.c.volume_id).outerjoin(_waits, _SAME)
+        .where(pairs.LIVE, _rows.c.state.in_(_states(limits)), volume_rows.on_host(host),
+               _waits.c.attachment_id.is_(None)).limit(most))
+    with database.reader() as connection:
+        found = connection.execute(query).all()
+    return sum(_begin(database, one.id, one.generation) for one in found)
+
+
+def overdue(database: engine.Database, host: str, limits: Limits, most: int) -> list[Waiting]:
+    """Those of one ``host@backend`` that have waited for too long, the longest first."""
+    query = (
+        sa.select(_rows).select_from(_waits).join(_rows, _SAME)
+        .join(_volumes, _volumes.c.id == _rows.c.volume_id)
+        .where(pairs.LIVE, volume_rows.on_host(host),
+               _shortest(limits),
+               sa.or_(*(sa.and_(_rows.c.state == state.value, _waits.c.since <= clock.now(-limit))
+                        for state, limit in limits.items())))
+        .order_by(_waits.c.since).limit(most))
+    with database.reader() as connection:
+        found = [rows.attachment(row) for row in connection.execute(query)]
+    return [Waiting(row, limits[row.state]) for row in found]
+
+
+@engine.retried
+def take(database: engine.Database, waiting: Waiting) -> bool:
+    """Look into one now: its wait begins anew. False: somebody else does, or it has moved."""
+    with database.writer() as connection:
+        return connection.execute(_waits.update().where(
+            *_of(waiting), _waits.c.since <= clock.now(-waiting.limit)).values(
+            since=clock.now())).rowcount == 1
+
+
+@engine.retried
+def put_off(database: engine.Database, waiting: Waiting, seconds: float) -> None:
+    """Nothing was found out: let somebody look again after so many seconds."""
+    with database.writer() as connection:
+        connection.execute(_waits.update().where(*_of(waiting)).values(
+            since=clock.now(min(seconds - waiting.limit, 0))))
+
+
+def _of(waiting: Waiting) -> tuple[sa.ColumnElement[bool], ...]:
+    return (_waits.c.attachment_id == waiting.row.id,
+            _waits.c.generation == waiting.row.generation)
+
+
+def forget(database: engine.Database, limits: Limits, most: int) -> int:
+    """Forget waits that have ended; returns how many. They are found when they would be too long.
+
+    :param most: how many at one time
+    """
+    query = sa.select(_waits.c.attachment_id).outerjoin(
+        _rows, sa.and_(_SAME, pairs.LIVE, _rows.c.state.in_(_states(limits)))).where(
+        _shortest(limits), _rows.c.id.is_(None)).limit(most)
+    with database.reader() as connection:
+        over = list(connection.execute(query).scalars())
+    return _remove(database, over, limits) if over else 0
+
+
+@engine.retried
+def _remove(database: engine.Database, attachment_ids: list[str], limits: Limits) -> int:
+    """Unless they have begun anew."""
+    with database.writer() as connection:
+        return connection.execute(_waits.delete().where(
+            _waits.c.attachment_id.in_(attachment_ids), _shortest(limits))).rowcount
+
+
+@engine.retried
+def _begin(database: engine.Database, attachment_id: str, generation: int) -> bool:
+    """False: another process was faster, or an earlier try was."""
+    # Not an update first: one that finds nothing would lock the gap that others insert into.
+    try:
+        with database.writer() as connection:
+            connection.execute(_waits.insert().values(
+                attachment_id=attachment_id, generation=generation, since=clock.now()))
+        return True
+    except db_exception.DBDuplicateEntry:
+        with database.writer() as connection:
+            return connection.execute(_waits.update().where(
+                _waits.c.attachment_id == attachment_id, _waits.c.generation < generation).values(
+                generation=generation, since=clock.now())).rowcount == 1
+
+
+def _states(limits: Limits) -> list[str]:
+    return [state.value for state in limits]
+
+
+def _shortest(limits: Limits) -> sa.ColumnElement[bool]:
+    """What an index is good for, beside what each state is allowed."""
+    return _waits.c.since <= clock.now(-min(limits.values()))

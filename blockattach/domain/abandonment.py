@@ -1,0 +1,96 @@
+"""Whose attachments wait in vain: the rule by which one is ended that nobody comes back for.
+
+Two states wait for a consumer, not for the service: reserved (for a connector) and connected (for
+word that he is done). One that has waited for longer than the operator allows is judged here. A
+server of Nova's may take its time for good reasons: it is being built or moved, or it is shelved
+and holds its volumes by reservations for months. So Nova is asked first, where there is one.
+"""
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import NamedTuple
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import messages
+
+_State = attachment_lifecycle.State
+_Event = attachment_lifecycle.Event
+
+
+class Ending(NamedTuple):
+    """How one that waits in vain ends: by which verb, and what its project is told."""
+
+    event: attachment_lifecycle.Event
+    text: messages.Text
+
+
+ENDINGS = {
+    _State.RESERVED: Ending(_Event.RELEASE, messages.RESERVATION_ABANDONED),
+    _State.CONNECTED: Ending(_Event.DISCONNECT, messages.CONNECTION_ABANDONED),
+}
+"""The states that wait for a consumer. Both verbs are those of a delete."""
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of an attachment that has waited for too long."""
+
+    ASK_NOVA = 'ask Nova'
+    """Decide again with its answer."""
+    STAYS = 'stays'
+    ABANDONED = 'abandoned'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """What Nova says of a server and a volume.
+
+    :ivar busy: the server is being built, moved, shelved, deleted: what it uses may change
+    :ivar attachment_id: by which attachment it uses the volume; None: it does not
+    """
+
+    exists: bool
+    busy: bool = False
+    attachment_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the rule looks at.
+
+    :ivar has_nova: there is a Nova that knows servers
+    :ivar server: what it said, if it was asked
+    """
+
+    attachment_id: str
+    server_id: str | None
+    has_nova: bool
+    server: Server | None = None
+
+
+class Row(NamedTuple):
+    """One row: the first whose condition holds decides."""
+
+    number: int
+    condition: Callable[[Facts], bool]
+    outcome: Outcome
+
+
+def _seen(facts: Facts) -> Server:
+    assert facts.server is not None
+    return facts.server
+
+
+TABLE = (
+    Row(1, lambda facts: not facts.server_id, Outcome.ABANDONED),
+    Row(2, lambda facts: not facts.has_nova, Outcome.ABANDONED),
+    Row(3, lambda facts: facts.server is None, Outcome.ASK_NOVA),
+    Row(4, lambda facts: not _seen(facts).exists, Outcome.ABANDONED),
+    Row(5, lambda facts: _seen(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
+    Row(6, lambda facts: _seen(facts).busy, Outcome.STAYS),
+    Row(7, lambda facts: True, Outcome.ABANDONED),
+)
+
+
+def decide(facts: Facts) -> Row:
+    """The row that decides."""
+    return next(row for row in TABLE if row.condition(facts))

@@ -1,0 +1,57 @@
+"""QoS specs: limits under a name, which volume types refer to, and who keeps them."""
+from collections.abc import Mapping
+
+from blockattach import errors
+
+FRONT_END = 'front-end'
+BACK_END = 'back-end'
+BOTH = 'both'
+CONSUMERS = (FRONT_END, BACK_END, BOTH)
+"""Who keeps the limits: the consumer (a hypervisor), the storage, or each of them."""
+
+_TUNED = tuple(f'{kind}_{what}_sec' for what in ('iops', 'bytes')
+               for kind in ('read', 'write', 'total'))
+_PER_GB, _LEAST, _MOST = '_per_gb', '_per_gb_min', '_max'
+_DIGITS = 18
+
+
+def check(specs: Mapping[str, str | None]) -> None:
+    """Judge what is to be written: what cannot be multiplied would be found out at an attach.
+
+    :raises InvalidInput: a value that its key cannot have
+    """
+    for limit in _TUNED:
+        for part in (_PER_GB, _LEAST, _MOST):
+            value = specs.get(f'{limit}{part}')
+            if f'{limit}{part}' in specs and _number(value) is None:
+                raise errors.InvalidInput(
+                    f'Invalid qos specs: {limit}{part} must be a whole number that is not '
+                    f'negative, not {value}.')
+
+
+def for_consumer(consumer: str, specs: Mapping[str, str | None],
+                 size_gb: int) -> dict[str, str | int | None] | None:
+    """What the consumer of a volume shall keep to; None: nothing is his.
+
+    Where a limit is told per GiB, it is multiplied by the size; it is not less than
+    ``<limit>_per_gb_min`` then, and not more than ``<limit>_max``, which wins.
+    """
+    if consumer not in (FRONT_END, BOTH):
+        return None
+    told: dict[str, str | int | None] = dict(specs)
+    for limit in _TUNED:
+        per_gb = _number(specs.get(f'{limit}{_PER_GB}'))
+        if per_gb is None:
+            continue
+        value = max(per_gb * size_gb, _number(specs.get(f'{limit}{_LEAST}')) or 0)
+        most = _number(specs.get(f'{limit}{_MOST}'))
+        told[limit] = value if most is None else min(value, most)
+        for part in (_PER_GB, _LEAST, _MOST):
+            told.pop(f'{limit}{part}', None)
+    return told
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        return None
+    return int(text)

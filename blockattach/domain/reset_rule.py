@@ -1,0 +1,132 @@
+"""What an administrator may say of a volume by os-reset_status: the rule as one table.
+
+What he says must not make an orphan: an attachment that nobody sees, a volume without bytes that
+others may attach, a volume that somebody goes on removing while another one uses it. Whatever is
+at work on a volume ends by itself (owner, deadline), so nobody needs to be freed of it.
+"""
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import NamedTuple
+
+from blockattach.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+
+OWN_STATUSES = {
+    'available': _Own.AVAILABLE, 'error': _Own.ERROR, 'creating': _Own.CREATING,
+    'downloading': _Own.DOWNLOADING, 'error_deleting': _Own.ERROR_DELETING,
+    'maintenance': _Own.MAINTENANCE,
+}
+"""Words that an administrator may set, and what they mean for the volume's own life."""
+
+DERIVED_STATUSES = frozenset({'in-use', 'attaching', 'detaching', 'reserved'})
+"""Words that follow from the attachments: they may be said only where they are true."""
+
+ATTACHED = 'attached'
+DETACHED = 'detached'
+
+_NEED_BYTES = frozenset({_Own.AVAILABLE, _Own.DOWNLOADING, _Own.MAINTENANCE})
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of it."""
+
+    ALLOWED = 'allowed'
+    UNKNOWN = 'unknown'
+    """The word cannot be set at all."""
+    NOT_ATTACHED = 'not attached'
+    CONTRADICTS_ITSELF = 'contradicts itself'
+    """Without attachments no word is true that follows from them."""
+    AT_WORK = 'at work'
+    """Somebody makes or removes the volume; he ends that, or another one in his place."""
+    NEVER_MADE = 'never made'
+    """No backend has it whole."""
+    UNTRUE = 'untrue'
+    """The attachments say something else."""
+    IN_USE = 'in use'
+    """Live attachments contradict it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Said:
+    """What the administrator says; None: nothing of that kind."""
+
+    status: str | None
+    attach_status: str | None
+
+    @property
+    def own_status(self) -> volume_lifecycle.OwnStatus:
+        """What the volume's own life is then; a derived word shows where nothing is in its way."""
+        assert self.status is not None
+        return OWN_STATUSES.get(self.status, _Own.AVAILABLE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """What of a volume the rule looks at, all of it read at one moment.
+
+    :ivar at_work: it is being made or removed: there is a deadline
+    :ivar made: a backend has had it whole
+    :ivar shown: its status as the API shows it now
+    """
+
+    said: Said
+    own_status: str
+    at_work: bool
+    made: bool
+    lowest_rank: int | None
+    shown: str
+
+    @property
+    def from_attachments(self) -> str:
+        """What its attachments say, whatever its own life is and whatever was announced."""
+        return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
+
+    @property
+    def is_known(self) -> bool:
+        """The word can be set at all."""
+        return (self.said.status is None or self.said.status in OWN_STATUSES
+                or self.said.status in DERIVED_STATUSES)
+
+    @property
+    def is_derived(self) -> bool:
+        """The word follows from attachments."""
+        return self.said.status in DERIVED_STATUSES
+
+    @property
+    def empties(self) -> bool:
+        """The attachments are to go."""
+        return self.said.attach_status == DETACHED
+
+
+class Row(NamedTuple):
+    """One row: the first whose condition holds decides."""
+
+    number: int
+    condition: Callable[[Facts], bool]
+    outcome: Outcome
+
+
+TABLE = (
+    Row(1, lambda facts: facts.said.attach_status == ATTACHED
+        and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
+    Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
+    Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
+    Row(4, lambda facts: facts.said.status is None, Outcome.ALLOWED),
+    Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
+        and facts.said.status == _Own.ERROR, Outcome.ALLOWED),
+    Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
+    Row(7, lambda facts: not facts.made and facts.said.own_status in _NEED_BYTES,
+        Outcome.NEVER_MADE),
+    Row(8, lambda facts: facts.is_derived
+        and facts.said.status not in (facts.from_attachments, facts.shown), Outcome.UNTRUE),
+    Row(9, lambda facts: facts.said.status == _Own.AVAILABLE and facts.lowest_rank is not None
+        and not facts.empties, Outcome.IN_USE),
+    Row(10, lambda facts: True, Outcome.ALLOWED),
+)
+
+
+def decide(facts: Facts) -> Row:
+    """The row that decides."""
+    return next(row for row in TABLE if row.condition(facts))

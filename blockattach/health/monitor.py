@@ -1,0 +1,144 @@
+"""The checks of one process.
+
+Each has a thread of its own, so whoever asks is answered at once, even while what is checked
+hangs; and one check that hangs does not keep another from finding something out.
+"""
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable
+
+from oslo_log import log as oslo_log
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import log
+from blockattach import periodic
+from blockattach.conf import health as health_conf
+from blockattach.health import report
+
+LOG = oslo_log.getLogger(__name__)
+
+Check = Callable[[], str | None]
+"""Returns what is wrong, in a line that anybody may read; None: nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. ``wrong`` is None where nothing is."""
+
+    name: str
+    wrong: str | None
+
+
+class _Watch:
+    """One check, and what it found last."""
+
+    def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
+                 changed: Callable[[], None]) -> None:
+        self._name = name
+        self._check = check
+        self._changed = changed
+        self._interval = interval
+        self._clock = clock
+        self._wrong: str | None = 'has not been looked at yet'
+        self._looked_at = clock.monotonic()
+        self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock)
+
+    def look(self) -> None:
+        """Check now."""
+        try:
+            wrong = self._check()
+        except Exception as error:
+            wrong = f'cannot be checked: {type(error).__name__}'
+        before = self._wrong
+        self._wrong, self._looked_at = wrong, self._clock.monotonic()
+        if wrong == before:
+            return
+        self._changed()
+        if wrong is not None:
+            LOG.warning('Cannot work as it should: %s%s', wrong, log.fields(check=self._name))
+
+    def every(self, interval: float) -> None:
+        """Check in these intervals from now on."""
+        self._interval = interval
+        self.task.every(interval)
+
+    def finding(self) -> Finding:
+        """What was found last; a check that hangs has found something wrong."""
+        silent = self._clock.monotonic() - self._looked_at
+        if silent > report.PATIENCE * self._interval:
+            return Finding(self._name, f'has not answered for {silent:.0f} seconds')
+        return Finding(self._name, self._wrong)
+
+
+class Monitor:
+    """May be asked from any thread."""
+
+    def __init__(self, process: str, settings: health_conf.HealthSettings,
+                 clock: clocks.Clock) -> None:
+        self._process = process
+        self._clock = clock
+        self._path = settings.file
+        self._interval: float = settings.interval
+        self._stopping = False
+        self._watches: list[_Watch] = []
+        self._writing = periodic.Periodic('health', self._write, settings.interval, clock)
+
+    def add(self, name: str, check: Check) -> None:
+        """Look at this too; before the start."""
+        self._watches.append(_Watch(name, check, self._interval, self._clock,
+                                    self._writing.poke))
+
+    def start(self) -> None:
+        """Look from now on.
+
+        :raises ConfigurationError: the file cannot be written
+        """
+        try:
+            self._write()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot write {self._path}: {exc.strerror}') from exc
+        for watch in self._watches:
+            watch.task.start()
+        self._writing.start()
+
+    def look(self) -> None:
+        """Make every check once, one after the other."""
+        for watch in self._watches:
+            watch.look()
+
+    def stopping(self) -> None:
+        """Say from now on that the process ends."""
+        self._stopping = True
+        self._writing.poke()
+
+    def stop(self) -> None:
+        """Look no longer; a check that hangs is not waited for. A repeat does nothing."""
+        for watch in self._watches:
+            watch.task.leave()
+        self._writing.stop()
+        if self._stopping:
+            with contextlib.suppress(OSError):
+                self._write()
+
+    def every(self, interval: float) -> None:
+        """Look in these intervals, in seconds, from now on."""
+        self._interval = interval
+        for watch in self._watches:
+            watch.every(interval)
+        self._writing.every(interval)
+
+    def findings(self) -> list[Finding]:
+        """What every check found last."""
+        return [watch.finding() for watch in self._watches]
+
+    def _write(self) -> None:
+        if not self._path:
+            return
+        wrong = {found.name: found.wrong for found in self.findings() if found.wrong}
+        state = (report.State.STOPPING if self._stopping
+                 else report.State.NOT_READY if wrong else report.State.READY)
+        report.write(self._path, report.Report(
+            self._process, os.getpid(), state, self._clock.utcnow(), self._interval, wrong))

@@ -1,0 +1,153 @@
+"""Who asks, by name and password (RFC 7617): for a service that has no Keystone.
+
+The password file is Apache's, the reading and checking of it oslo.middleware's. What that leaves
+open is who has which rights: a second file says it (`blockattach.http.auth.Identity.parse`).
+"""
+import hashlib
+import logging
+import secrets
+from collections.abc import Mapping
+
+import webob
+from oslo_middleware import basic_auth
+from webob import exc as webob_exc
+
+from blockattach import context as request_context
+from blockattach import errors
+from blockattach.conf import changing
+from blockattach.http import auth
+from blockattach.http import middleware
+from blockattach.log import fields
+
+LOG = logging.getLogger(__name__)
+
+CHALLENGE = 'Basic realm="blockattach", charset="UTF-8"'
+_MOST_KEPT = 1000
+_REFUSED = (webob_exc.HTTPException,
+            # bcrypt: the password is too long, or the digest is none.
+            ValueError)
+
+Users = changing.ChangingFile[Mapping[str, str]]
+"""See `parse_users`."""
+Roles = changing.ChangingFile[Mapping[str, auth.Identity]]
+"""See `parse_roles`."""
+
+
+class Accounts:
+    """Users and their rights, as two files say. A change of either counts at the next request."""
+
+    def __init__(self, users: Users, roles: Roles | None) -> None:
+        """
+        :param roles: None: everybody may do everything
+        """
+        self._users = users
+        self._roles = roles
+        # A digest of a password takes its time, on purpose; one that was right is not made anew
+        # for each request. What is kept is worth nothing to whoever reads it without the key.
+        self._key = secrets.token_bytes(32)
+        self._right: set[bytes] = set()
+
+    def admits(self, user: str, password: bytes) -> bool:
+        """Whether it is his password."""
+        entries = self._users.said()
+        entry = entries.get(user)
+        # Whoever does not exist is refused no faster than others.
+        compared = entry or next(iter(entries.values()), None)
+        if compared is None:
+            return False
+        mark = hashlib.blake2b(compared.encode() + b'\0' + password, key=self._key).digest()
+        if mark not in self._right:
+            try:
+                basic_auth.auth_entry(compared, password)
+            except _REFUSED:
+                return False
+            if len(self._right) >= _MOST_KEPT:
+                self._right.clear()
+            self._right.add(mark)
+        return entry is not None
+
+    def identity(self, user: str, project_id: str | None) -> auth.Identity | None:
+        """What he may be here; None: nothing.
+
+        :param project_id: of the URL: where everybody may do everything, it is not asked whose
+        """
+        if self._roles is None:
+            return auth.Identity(user, project_id or auth.DEFAULT_PROJECT_ID, auth.ALL_ROLES)
+        return self._roles.said().get(user)
+
+
+class BasicAuthentication:
+    """An authenticator by the header ``Authorization``."""
+
+    def __init__(self, is_admin: auth.IsAdmin, accounts: Accounts) -> None:
+        self._is_admin = is_admin
+        self._accounts = accounts
+
+    def __call__(self, request: webob.Request,
+                 project_id: str | None) -> request_context.RequestContext | None:
+        """The context of a user with his password; None if there is none."""
+        try:
+            user, password = basic_auth.parse_token(basic_auth.parse_header(request.environ))
+        except _REFUSED:
+            return None
+        if not auth.is_id(user) or not self._accounts.admits(user, password):
+            return None
+        identity = self._accounts.identity(user, project_id)
+        if identity is None:
+            LOG.warning('User is not let in: he has a password, but no roles%s', fields(user=user))
+            return None
+        return identity.context(request, self._is_admin, user_name=user)
+
+
+def challenge(inner: middleware.Handler) -> middleware.Handler:
+    """Tell whoever is refused how to show who he is."""
+    def handle(request: webob.Request) -> webob.Response:
+        response = inner(request)
+        if response.status_code == 401:
+            response.headers['WWW-Authenticate'] = CHALLENGE
+        return response
+    return handle
+
+
+def entrance(is_admin: auth.IsAdmin, accounts: Accounts) -> auth.Entrance:
+    """The way in by name and password."""
+    return auth.Entrance(BasicAuthentication(is_admin, accounts), (challenge,))
+
+
+def parse_users(text: str) -> Mapping[str, str]:
+    """Users to their entries, ``user:digest``.
+
+    :raises ConfigurationError: an entry is none, or its digest is not bcrypt's
+    """
+    entries: dict[str, str] = {}
+    for number, line in _lines(text):
+        try:
+            user, _ = basic_auth.parse_entry(line)
+        except _REFUSED:
+            raise errors.ConfigurationError(
+                reason=f'line {number} is not user:digest with a digest of bcrypt '
+                       '(htpasswd -B)') from None
+        # Of two entries Apache takes the first.
+        entries.setdefault(user, line)
+    return entries
+
+
+def parse_roles(text: str) -> Mapping[str, auth.Identity]:
+    """Users to what they may be.
+
+    :raises ConfigurationError: a line is none of ``user:project:role,role``
+    """
+    identities: dict[str, auth.Identity] = {}
+    for number, line in _lines(text):
+        identity = auth.Identity.parse(line, ())
+        if identity is None or not identity.roles or identity.user_id in identities:
+            raise errors.ConfigurationError(
+                reason=f'line {number} is not user:project:role,role, or the user has a line '
+                       'already')
+        identities[identity.user_id] = identity
+    return identities
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)
+            if line.strip() and not line.lstrip().startswith('#')]

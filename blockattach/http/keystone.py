@@ -1,0 +1,120 @@
+"""Who asks, by Keystone's word: keystonemiddleware's ``auth_token`` in front of the dispatcher.
+
+It lets every request through (``delay_auth_decision``), so that what is public stays so, and the
+refusal is ours in form.
+"""
+import importlib.util
+from typing import Any
+
+import webob
+from keystoneauth1 import exceptions as keystone_errors
+from keystoneauth1 import loading
+from keystonemiddleware import auth_token
+from keystonemiddleware import exceptions as middleware_errors
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.conf import locations
+from blockattach.http import auth
+from blockattach.http import middleware
+
+GROUP = api_conf.KEYSTONE_GROUP
+
+_DEFAULTS = {
+    # A token that is no service's opens nothing that only services may do.
+    'service_token_roles_required': True,
+    # Whoever waits for Keystone holds a thread.
+    'http_connect_timeout': 15,
+}
+_AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
+         keystone_errors.RequestTimeout, auth_token.ServiceError)
+_UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.ConfigurationError, OSError,
+             ValueError)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make known what ``auth_token`` reads, down to the options of the plug-in that is chosen.
+
+    :raises ConfigurationError: there is no such plug-in
+    """
+    for group, options in auth_token.list_opts():
+        conf.register_opts(options, group=group)
+    for name, value in _DEFAULTS.items():
+        conf.set_default(name, value, group=GROUP)
+    section = section_of(conf)
+    loading.register_auth_conf_options(conf, section)
+    if conf[section].auth_type:
+        try:
+            conf.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),
+                               group=section)
+        except keystone_errors.NoMatchingPlugin as exc:
+            raise errors.ConfigurationError(reason=f'cannot ask Keystone: {exc}') from exc
+
+
+def section_of(conf: cfg.ConfigOpts) -> str:
+    """The group that says how we ourselves log in to Keystone."""
+    return str(conf[GROUP].auth_section or GROUP)
+
+
+def entrance(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Entrance:
+    """The way in by a token; Keystone is asked when the first one comes.
+
+    What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
+    place.
+
+    :param conf: that `register` has seen
+    """
+    return auth.Entrance(auth.KeystoneAuthentication(is_admin),
+                         (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
+
+
+class _TokenMiddleware(auth_token.AuthProtocol):
+    """Tells a token that is bad from one that nobody can judge now."""
+
+    def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
+        _check_cache(conf)
+        section = section_of(conf)
+        with locations.named(conf, section, 'auth_type'):
+            if not conf[section].auth_type:
+                raise errors.ConfigurationError(
+                    reason='cannot serve with [api] auth_strategy = keystone: auth_type is not '
+                           'set, so there is no account to ask Keystone with')
+        # Asked of Keystone's catalog, it could not be told while Keystone is away.
+        where = conf[GROUP].www_authenticate_uri or conf[section].get('auth_url')
+        try:
+            super().__init__(application, {
+                'oslo_config_config': conf, 'delay_auth_decision': True,
+                'www_authenticate_uri': where})
+        except _UNUSABLE as exc:
+            raise errors.ConfigurationError(reason=f'cannot ask Keystone: {exc}') from exc
+
+    def fetch_token(self, token: str, **options: Any) -> dict[str, Any]:
+        """What Keystone or the cache says of a token.
+
+        :raises InvalidToken: it is none
+        :raises IdentityUnavailable: nobody says
+        """
+        try:
+            said: dict[str, Any] = super().fetch_token(token, **options)
+        except auth_token.InvalidToken as exc:
+            if isinstance(exc.__context__, _AWAY):
+                raise errors.IdentityUnavailable() from exc
+            raise
+        except (keystone_errors.ClientException, webob.exc.HTTPServiceUnavailable) as exc:
+            raise errors.IdentityUnavailable() from exc
+        return said
+
+
+def _check_cache(conf: cfg.ConfigOpts) -> None:
+    """It is imported with the first request only."""
+    group = conf[GROUP]
+    if not group.memcached_servers:
+        return
+    binary = group.memcache_tls_enabled or group.memcache_sasl_enabled
+    module, package = (('bmemcached', 'python-binary-memcached') if binary
+                       else ('memcache', 'python-memcached'))
+    with locations.named(conf, GROUP, 'memcached_servers'):
+        if importlib.util.find_spec(module) is None:
+            raise errors.ConfigurationError(
+                reason=f'cannot use memcached: the Python package {package} is not installed')

@@ -1,0 +1,198 @@
+"""What a process measures: the names of all metrics, their labels, and what the labels may say.
+
+`blockattach.telemetry.counting` makes them, ``doc/source/admin/metrics.rst`` prints them, and the
+alert rules in ``etc/prometheus`` may name no other. No label ever holds an id or anything of a
+project: what labels say is bounded by the code, or by the installation (backends, pools).
+"""
+import enum
+from collections.abc import Mapping
+from typing import Literal
+from typing import NamedTuple
+
+PREFIX = 'blockattach_'
+
+
+class Kind(enum.StrEnum):
+    """Prometheus's kinds."""
+
+    COUNTER = 'counter'
+    GAUGE = 'gauge'
+    HISTOGRAM = 'histogram'
+
+
+class Outcome(enum.StrEnum):
+    """How an act ended."""
+
+    OK = 'ok'
+    REFUSED = 'refused'
+    """An error of ours that is final: nothing happened."""
+    UNCERTAIN = 'uncertain'
+    """An error of ours that is not: it may have happened."""
+    FAILED = 'failed'
+    """Any other error."""
+
+
+Step = Literal['reserve', 'intent', 'call', 'export', 'grant', 'revoke', 'record', 'complete']
+STEPS: Mapping[Step, str] = {
+    'reserve': 'The row is made, and the volume held.',
+    'intent': 'The row is told what the backend will be asked for.',
+    'call': 'The volume manager is asked over the bus until it has answered. Holds the next ones.',
+    'export': 'The store says where the volume is.',
+    'grant': 'The target lets the initiator in.',
+    'revoke': 'The target shuts the initiator out.',
+    'record': 'What came of it is written into the row.',
+    'complete': 'The consumer said that it is done.',
+}
+"""What attaching and detaching consist of, in this order."""
+
+Drift = Literal['volume', 'attachment', 'abandoned', 'grant', 'stray_export', 'unused_export']
+DRIFTS: Mapping[Drift, str] = {
+    'volume': 'A volume on which somebody began to work and did not end in time.',
+    'attachment': 'An attachment on which somebody did.',
+    'abandoned': 'An attachment whose consumer never came back.',
+    'grant': 'A target lets in whom it should not, or does not whom it should, or in another '
+             'mode.',
+    'stray_export': 'A target offers a volume that is gone.',
+    'unused_export': 'A target offers a volume to nobody.',
+}
+"""What may differ from what the rows say."""
+
+FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Buckets, in seconds, of what waits for the database at most."""
+SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Buckets, in seconds, of what waits for a backend."""
+
+
+class Metric(NamedTuple):
+    """One row. ``buckets`` only for a histogram, whose unit is in its name."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    text: str
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The name that is exported, without what its kind adds to it (``_bucket``)."""
+        return PREFIX + self.name
+
+
+HTTP = Metric('http_request_seconds', Kind.HISTOGRAM, ('operation', 'status'),
+              'Requests to the API, until they were answered.', SLOW)
+VERB = Metric('control_verb_seconds', Kind.HISTOGRAM, ('verb', 'outcome'),
+              'Verbs of volumes and attachments, asked for over HTTP or the bus.', SLOW)
+STEP = Metric('attachment_step_seconds', Kind.HISTOGRAM, ('way', 'step', 'outcome'),
+              'Steps of attaching and detaching.', SLOW)
+RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
+                    'What was sent over the bus: a call until its answer, all else until the '
+                    'broker took it.', SLOW)
+RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
+                    'What was done because somebody sent for it over the bus.', SLOW)
+WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
+              'What goes on after the answer: volumes made and removed.', SLOW)
+TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
+                     'Transactions, from waiting for a connection to the commit. One that a rule '
+                     'of ours took back counts as refused.', FAST)
+BACKEND = Metric('backend_call_seconds', Kind.HISTOGRAM, ('backend', 'part', 'verb', 'outcome'),
+                 'What stores and targets were asked for.', SLOW)
+PLACING = Metric('scheduler_placing_seconds', Kind.HISTOGRAM, ('outcome',),
+                 'Placing of a volume, until a manager has taken it on or there is no pool for '
+                 'it.', SLOW)
+QUEUE_WAIT = Metric('queue_wait_seconds', Kind.HISTOGRAM, ('queue', 'outcome'),
+                    'Waits for a place to work, or for one at a backend, by those who found none '
+                    'free.', SLOW)
+
+DATABASE_RETRIES = Metric('database_retries_total', Kind.COUNTER, ('verb',),
+                          'Transactions that the database threw out, or lost before their commit: '
+                          'a verb is done again up to five times.')
+SCHEDULER_RETRIES = Metric('scheduler_retries_total', Kind.COUNTER, ('reason',),
+                           'Pools left for another one after they were chosen.')
+SCHEDULER_REFUSALS = Metric('scheduler_refusals_total', Kind.COUNTER, ('filter',),
+                            'Pools refused by a filter.')
+DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
+                     'Differences between the rows and what is: interrupted work, and what the '
+                     'target lets in.')
+DRIFT_MENDED = Metric('drift_mended_total', Kind.COUNTER, ('drift',),
+                      'Differences that were put right.')
+QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
+                       'Requests that were not begun because it was not their turn in time.')
+BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
+                        'Times that the broker was reached again after it had not been; looked '
+                        'at every [health] interval.')
+
+ATTACHMENTS = Metric('attachments', Kind.GAUGE, ('state',),
+                     'Live attachments in the database: each process with a database says the '
+                     'same.')
+OLDEST = Metric('attachment_oldest_seconds', Kind.GAUGE, ('state',),
+                'How long the oldest attachment has been in a state in which the service is at '
+                'work on it.')
+OVERDUE = Metric('overdue_rows', Kind.GAUGE, ('noun',),
+                 'Rows on which somebody should have ended his work by now.')
+POOL_TOTAL = Metric('pool_total_bytes', Kind.GAUGE, ('pool',),
+                    'Size of a pool, as its backend measured it last.')
+POOL_FREE = Metric('pool_free_bytes', Kind.GAUGE, ('pool',),
+                   'Free bytes of a pool, as its backend measured it last.')
+POOL_PROVISIONED = Metric('pool_provisioned_bytes', Kind.GAUGE, ('pool',),
+                          'Sum of the sizes of the volumes in a pool.')
+THREADS = Metric('threads', Kind.GAUGE, ('threads',),
+                 'Threads that may work at the same time.')
+THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Threads that work.')
+WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'What waits for a thread.')
+QUEUE_PLACES = Metric('queue_places', Kind.GAUGE, ('queue',),
+                      'What may be worked on, or be at a backend, at the same time.')
+QUEUE_BUSY = Metric('queue_places_busy', Kind.GAUGE, ('queue',), 'Places that are taken.')
+QUEUE_WAITING = Metric('queue_waiting', Kind.GAUGE, ('queue',),
+                       'Requests that wait for a place.')
+CONNECTIONS = Metric('database_connections', Kind.GAUGE, ('use',),
+                     'Connections to the database that are open.')
+IN_PROGRESS = Metric('in_progress', Kind.GAUGE, ('act',),
+                     'What has begun and not ended, by the metric that its end goes to.')
+CHECK = Metric('check_failed', Kind.GAUGE, ('check',),
+               'Whether something that the process depends on is wrong (1) or not (0).')
+BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
+
+READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, POOL_TOTAL, POOL_FREE, POOL_PROVISIONED,
+        THREADS, THREADS_BUSY, WAITING, QUEUE_PLACES, QUEUE_BUSY, QUEUE_WAITING, CONNECTIONS,
+        IN_PROGRESS, CHECK, BUILD)
+"""Those that are looked at when somebody asks; the others are told of what happens."""
+
+METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
+           QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,
+           DRIFT_MENDED, QUEUE_REFUSED, *READ)
+
+LABELS = {
+    'act': 'the name of a histogram without its unit, for instance ``http_request``',
+    'backend': 'the name of a backend, from ``[volume] enabled_backends``',
+    'check': '``database``, ``bus``, ``backends`` (whether any is up), or ``backend`` and a name',
+    'drift': ', '.join(f'``{drift}``' for drift in DRIFTS),
+    'filter': 'a name from ``[scheduler] scheduler_default_filters``',
+    'kind': '``read``, ``write``',
+    'method': 'a method of an interface (:doc:`../contributor/interfaces`)',
+    'noun': '``attachment``, ``volume``',
+    'operation': 'an operation of the API (:doc:`../user/operations`), or ``none``',
+    'outcome': ', '.join(f'``{outcome}``' for outcome in Outcome)
+               + ': did it; proved that nothing happened; cannot tell; met an error that nobody '
+                 'foresaw',
+    'part': '``store``, ``target``',
+    'pool': '``host@backend#pool``',
+    'process': 'the name of the program',
+    'queue': '``work``; a backend, ``host@backend``; ``http``: connections that no thread of the '
+             'built-in server has read yet',
+    'reason': '``not_taken_on``: the manager was silent or refused; ``room_taken``: others were '
+              'faster',
+    'refusal': '``queue.timeout``, ``queue.full``, ``queue.backend_busy``, ``queue.abandoned`` '
+               '(:doc:`backpressure`)',
+    'state': 'a state of the lifecycle (:doc:`states`)',
+    'status': '``2xx``, ``3xx``, ``4xx``, ``5xx``',
+    'step': ', '.join(f'``{step}``' for step in STEPS),
+    'threads': '``http``; a server on the bus by its topic and host; ``volume-worker`` and a '
+               'backend',
+    'topic': 'an interface (:doc:`../contributor/interfaces`)',
+    'use': '``busy``, ``idle``',
+    'verb': 'a verb of the service, the database or a driver',
+    'version': 'of the package',
+    'way': '``attach``, ``detach``',
+    'work': '``create``, ``delete``',
+}
+"""What each label says, for the documentation."""

@@ -1,0 +1,50 @@
+"""Asking Nova in the service's own name: by the account of ``[nova]``.
+
+Who has nobody's token asks so; without an account, only a Nova without Keystone answers.
+"""
+from typing import Any
+
+from keystoneauth1 import plugin
+from keystoneauth1 import token_endpoint
+from keystoneauth1.identity import v3
+
+from blockattach.conf import nova as nova_conf
+from blockattach.nova import client
+
+
+class Account:
+    """One call, on connections that all threads share."""
+
+    def __init__(self, settings: nova_conf.NovaSettings) -> None:
+        """Open nothing yet.
+
+        :param settings: that say where Nova is, and who asks (`NovaSettings.knows_hosts`)
+        """
+        self._settings = settings
+        self._session = client.open_session(settings)
+        self._plugin = _plugin(settings)
+
+    def get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
+        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
+
+        :raises ClientException: nothing was learnt
+        """
+        wanted = {} if microversion is None else {
+            'microversion': microversion, 'microversion_service_type': client.SERVICE_TYPE}
+        reply = self._session.get(
+            path, auth=self._plugin, endpoint_override=self._settings.endpoint_override,
+            endpoint_filter={'service_type': client.SERVICE_TYPE,
+                             'interface': self._settings.interface,
+                             'region_name': self._settings.region_name},
+            raise_exc=False, **wanted)
+        return reply.status_code, client.body_of(reply)
+
+
+def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
+    if not settings.has_account:
+        return token_endpoint.Token(settings.endpoint_override, client.NO_TOKEN)
+    return v3.Password(
+        auth_url=f'{str(settings.auth_url).removesuffix("/v3")}/v3',
+        username=settings.username, password=settings.password,
+        user_domain_name=settings.user_domain_name, project_name=settings.project_name,
+        project_domain_name=settings.project_domain_name)

@@ -1,0 +1,165 @@
+"""What a consumer such as Nova can ask for over the bus: `AttachmentsInterface`, and its client.
+
+It is the API's ``/attachments``, with the same rules of who may, the same verbs and the same
+errors (`blockattach.errors`); a consumer needs no more of this package than this module,
+`transport` and `contract`::
+
+    bus = transport.open_bus(conf)
+    client = attachments.AttachmentsClient(bus)
+    caller = attachments.caller(project_id, user_id, roles=['member'])
+    made = client.create(caller, volume_id, instance_uuid, connector)
+    ...
+    client.complete(caller, made.id)
+
+What the caller is said to be is believed: who may connect to the bus is trusted. Each method may
+be repeated: a repeat finds what the first has done, and does the rest.
+"""
+import abc
+import uuid
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach import context
+from blockattach.objects import attachment
+from blockattach.rpc import contract
+from blockattach.rpc import transport
+
+SERVICE_ROLE = 'service'
+"""The role by which policies know a service, by default."""
+
+
+class AttachmentsInterface(contract.Interface):
+    """Any of those that serve consumers: all of them are equal.
+
+    Besides what is said, every method raises NotAuthorized (a rule of the policy says no, or the
+    caller has no service role), AttachmentNotFound (none that the caller's project may see) and
+    InvalidInput (an argument is malformed); nothing was changed then.
+    """
+
+    TOPIC = 'attachments'
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
+               connector: Mapping[str, Any] | None, mode: str | None,
+               idempotency_key: str | None) -> attachment.Attachment:
+        """Hold a volume for a consumer, and with a connector let its host in too.
+
+        :raises VolumeNotFound: none that the caller's project may see
+        :raises InvalidVolume: it cannot be attached (once more)
+        :raises BackendRefused: nothing was kept
+        :raises BackendUncertain: what was begun is being removed
+        """
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def update(self, ctxt: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> attachment.Attachment:
+        """Let the host behind a connector in.
+
+        :raises BackendRefused: it is as it was
+        :raises BackendUncertain: it may have happened: repeat the request
+        """
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
+        """Say that the consumer uses the volume.
+
+        :raises InvalidTransition: the service itself is still at work on it
+        """
+
+    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
+        """Look at one."""
+
+    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
+             marker: str | None, limit: int | None) -> Sequence[attachment.Attachment]:
+        """Look at many, the newest first.
+
+        :param filters: volume_id, instance_uuid, host, attach_status
+        :param all_projects: not only those of the caller's project, for an administrator
+        :param marker: the id of the last one of the page before
+        :raises InvalidFilter: there is no such filter
+        """
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def delete(self, ctxt: context.RequestContext,
+               attachment_id: str) -> Sequence[attachment.Attachment]:
+        """Shut an attachment out and remove it; what is left on its volume.
+
+        :raises BackendRefused: it is as it was
+        :raises BackendUncertain: it is on its way out
+        """
+
+
+class AttachmentsClient(AttachmentsInterface):
+    """Those who serve consumers, seen from afar; also raises as `contract.Invoke` says."""
+
+    def __init__(self, bus: transport.Bus) -> None:
+        self._invoke: contract.Invoke = bus.client(AttachmentsInterface)
+
+    def create(self, ctxt: context.RequestContext, volume_id: str,
+               instance_uuid: str | None = None, connector: Mapping[str, Any] | None = None,
+               mode: str | None = None,
+               idempotency_key: str | None = None) -> attachment.Attachment:
+        """Hold a volume. With a key a repeat finds what the first has made.
+
+        Without one the message has a key of its own: delivered twice, it makes one attachment.
+        """
+        made: attachment.Attachment = self._invoke(
+            ctxt, 'create', volume_id=volume_id, instance_uuid=instance_uuid, connector=connector,
+            mode=mode,
+            idempotency_key=uuid.uuid4().hex if idempotency_key is None else idempotency_key)
+        return made
+
+    def update(self, ctxt: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> attachment.Attachment:
+        """Let a host in."""
+        updated: attachment.Attachment = self._invoke(
+            ctxt, 'update', attachment_id=attachment_id, connector=connector)
+        return updated
+
+    def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
+        """Say that the volume is used."""
+        self._invoke(ctxt, 'complete', attachment_id=attachment_id)
+
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
+        """Look at one."""
+        found: attachment.Attachment = self._invoke(ctxt, 'get', attachment_id=attachment_id)
+        return found
+
+    def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
+             all_projects: bool = False, marker: str | None = None,
+             limit: int | None = None) -> Sequence[attachment.Attachment]:
+        """Look at a page."""
+        found: Sequence[attachment.Attachment] = self._invoke(
+            ctxt, 'list', filters=filters or {}, all_projects=all_projects, marker=marker,
+            limit=limit)
+        return found
+
+    def delete(self, ctxt: context.RequestContext,
+               attachment_id: str) -> Sequence[attachment.Attachment]:
+        """Shut an attachment out and remove it."""
+        left: Sequence[attachment.Attachment] = self._invoke(ctxt, 'delete',
+                                                             attachment_id=attachment_id)
+        return left
+
+
+def caller(project_id: str, user_id: str, roles: Sequence[str] = (),
+           service_roles: Sequence[str] = (SERVICE_ROLE,),
+           request_id: str | None = None) -> context.RequestContext:
+    """In whose name something is asked for: a user's, by a service.
+
+    :param roles: the user's in the project; they decide what he may
+    :param service_roles: the service's own
+    :param request_id: the one under which the consumer logs, to be found in our logs too
+    """
+    return context.RequestContext(
+        project_id=project_id, user_id=user_id, roles=list(roles),
+        service_roles=list(service_roles), request_id=request_id, overwrite=False)

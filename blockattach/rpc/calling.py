@@ -1,0 +1,147 @@
+"""What a client does: send a message, wait as long as it is worth something, tell of a failure."""
+import contextlib
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_messaging
+from kombu import exceptions as kombu_errors
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import contract
+from blockattach.rpc import deadlines
+from blockattach.rpc import exposing
+from blockattach.rpc import insisting
+from blockattach.telemetry import acts
+
+# How a message is said not to have been taken: by the driver, and by what lies under RabbitMQ's.
+_NOT_TAKEN = (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError,
+              ConnectionError)
+
+# How the other side says that it does not know what it was sent.
+_TOO_OLD = frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})
+
+
+class Client:
+    """Sends the methods of one interface, to one server or to whichever listens."""
+
+    def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
+                 server: str | None, settings: rpc_conf.RpcSettings,
+                 deadlines: deadlines.Deadlines,
+                 reach: Callable[[context.RequestContext], None],
+                 telemetry: acts.Telemetry,
+                 away: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+        """
+        :param away: surrounds each wait for an answer
+        """
+        self._telemetry = telemetry
+        self._away = away
+        self._deadlines = deadlines
+        self._insisting = insisting.Insisting(settings, deadlines)
+        self._reach = reach
+        self._interface = interface.TOPIC
+        self._topic = rpc_client.target.topic
+        self._server = server
+        self._methods = contract.methods(interface)
+        self._silence = settings.silence_timeout
+        self._seconds: dict[contract.Patience | None, float | None] = {
+            contract.Patience.SHORT: settings.short_call_timeout,
+            contract.Patience.NORMAL: settings.call_timeout,
+            contract.Patience.LONG: settings.long_call_timeout,
+            None: None}
+        self._prepared = {name: self._prepare(rpc_client, method)
+                          for name, method in self._methods.items()}
+        self._points = {name: (f'rpc.{interface.TOPIC}.{name}.before_send',
+                               f'rpc.{interface.TOPIC}.{name}.after_answer')
+                        for name in self._methods}
+
+    def _prepare(self, rpc_client: oslo_messaging.RPCClient, method: contract.Method) -> Any:
+        if method.kind is contract.Kind.FANOUT:
+            return rpc_client.prepare(version=method.since, fanout=True)
+        prepared = rpc_client.prepare(version=method.since, server=self._server)
+        if method.kind is contract.Kind.CAST:
+            return prepared
+        # Who waits longer listens whether the other side still lives.
+        short = method.patience is contract.Patience.SHORT
+        return prepared.prepare(timeout=self._seconds[method.patience],
+                                call_monitor_timeout=None if short else self._silence)
+
+    def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
+        """See `blockattach.rpc.contract.Invoke`."""
+        with self._telemetry.rpc_client(self._interface, name):
+            return self._invoke(ctxt, name, arguments)
+
+    def _invoke(self, ctxt: context.RequestContext, name: str,
+                arguments: Mapping[str, Any]) -> Any:
+        method = self._methods[name]
+        seconds = self._deadlines.seconds_for(ctxt, self._seconds[method.patience])
+        if seconds is not None and seconds <= 0:
+            raise errors.DeadlinePassed(method=name)
+        begun = self._deadlines.now()
+        try:
+            return self._send(method, deadlines.Outgoing(ctxt, seconds), arguments)
+        except errors.BlockattachError as error:
+            raise _ours(error) from error
+        except oslo_messaging.MessagingTimeout as error:
+            waited = self._deadlines.now() - begun
+            raise errors.ServiceUnreachable(topic=self._whom(), seconds=round(waited)) from error
+        except _NOT_TAKEN as error:
+            raise errors.ServiceUnreachable(
+                f'cannot reach {self._whom()}: the broker takes no message',
+                topic=self._whom(), seconds=0) from error
+        except oslo_messaging.RPCVersionCapError as error:
+            raise self._too_old(name, 'the release in [rpc] release') from error
+        except oslo_messaging.RemoteError as error:
+            if error.exc_type in _TOO_OLD:
+                raise self._too_old(name, self._whom()) from error
+            raise exposing.unforeseen(name, self._whom(), error.exc_type) from error
+
+    def _send(self, method: contract.Method, outgoing: deadlines.Outgoing,
+              arguments: Mapping[str, Any]) -> Any:
+        prepared = self._prepared[method.name]
+        before, after = self._points[method.name]
+        told = failpoints.point(before)
+        if told is failpoints.Told.DUPLICATE:
+            prepared.cast(outgoing, method.name, **arguments)
+        if method.kind is not contract.Kind.CALL:
+            if told is not failpoints.Told.DROP:
+                prepared.cast(outgoing, method.name, **arguments)
+            failpoints.point(after)
+            return None
+        answer = None
+        if told is not failpoints.Told.DROP:
+            with self._away():
+                self._reach(outgoing.caller)
+                answer = self._wait_for(method, prepared, outgoing, arguments)
+            told = failpoints.point(after)
+        if told is failpoints.Told.DROP:
+            raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
+        return answer
+
+    def _wait_for(self, method: contract.Method, prepared: Any, outgoing: deadlines.Outgoing,
+                  arguments: Mapping[str, Any]) -> Any:
+        if method.repeated and outgoing.seconds is not None:
+            return self._insisting.call(prepared, method.name, outgoing, arguments, self._whom())
+        if outgoing.seconds != self._seconds[method.patience]:
+            prepared = prepared.prepare(timeout=outgoing.seconds)
+        return prepared.call(outgoing, method.name, **arguments)
+
+    def _whom(self) -> str:
+        return f'{self._topic}.{self._server}' if self._server else str(self._topic)
+
+    def _too_old(self, name: str, who: str) -> errors.ConfigurationError:
+        since = self._methods[name].since
+        return errors.ConfigurationError(
+            reason=f'cannot send {name} of version {since} to {self._topic}: {who} is older')
+
+
+def _ours(error: errors.BlockattachError) -> errors.BlockattachError:
+    """An error as it was raised there: oslo.messaging makes a class of its own of it.
+
+    Its text would otherwise hold the other side's traceback.
+    """
+    known = next(cls for cls in type(error).__mro__ if cls.__module__ == errors.__name__)
+    return known(error.message, **error.kwargs)

@@ -1,0 +1,105 @@
+"""What a server does with a message: whether it is in time, and how a failure is told."""
+import contextlib
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.log import fields
+from blockattach.rpc import contract
+from blockattach.rpc import deadlines
+from blockattach.telemetry import acts
+
+LOG = logging.getLogger(__name__)
+
+Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
+"""Surrounds what is done for a caller: waits for his turn, or raises one of our errors."""
+
+
+def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
+    """It is everybody's turn."""
+    return contextlib.nullcontext()
+
+
+class Exposed:
+    """The methods of an endpoint that its interface names, and no others."""
+
+    def __init__(self, endpoint: contract.Interface, deadlines: deadlines.Deadlines,
+                 telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
+        self.target = oslo_messaging.Target(version=contract.version(type(endpoint)))
+        for name, method in contract.methods(type(endpoint)).items():
+            function = _watched(endpoint.TOPIC, name, telemetry,
+                                _checked(name, getattr(endpoint, name), deadlines, admit))
+            if method.kind is contract.Kind.CALL:
+                setattr(self, name, _answering(name, endpoint.TOPIC, function))
+            else:
+                setattr(self, name, _unheard(name, function))
+
+
+def _watched(topic: str, name: str, telemetry: acts.Telemetry,
+             function: Callable[..., Any]) -> Callable[..., Any]:
+    """Time it, and go on with the trace of whoever asked."""
+    before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
+
+    def watch(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        with telemetry.rpc_server(topic, name, ctxt.traceparent):
+            failpoints.point(before)
+            answer = function(ctxt, **arguments)
+            failpoints.point(after)
+            return answer
+    return watch
+
+
+def _checked(name: str, function: Callable[..., Any],
+             deadlines: deadlines.Deadlines, admit: Admit) -> Callable[..., Any]:
+    """Begin nothing that nobody waits for any more, or that was asked for in the wrong form."""
+    signature = inspect.signature(function)
+
+    def check(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        if deadlines.passed(ctxt):
+            LOG.warning('Message is late and not acted upon: whoever sent it waits no longer%s',
+                        fields(method=name))
+            raise errors.DeadlinePassed(method=name)
+        try:
+            signature.bind(ctxt, **arguments)
+        except TypeError as error:
+            raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
+        with admit(ctxt):
+            return function(ctxt, **arguments)
+    return check
+
+
+def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the caller hear of every failure as one of our errors."""
+    def answer(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        try:
+            return function(ctxt, **arguments)
+        except errors.BlockattachError:
+            raise
+        except Exception as error:
+            LOG.exception('Cannot do what was asked: an unforeseen error%s', fields(method=name))
+            raise unforeseen(name, topic, type(error).__name__) from error
+    # Keeps oslo.messaging from logging as an error what the caller is told.
+    return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
+
+
+def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
+    """Log every failure: no caller hears of it. A deadline in the database brings it back."""
+    def act(ctxt: context.RequestContext, **arguments: Any) -> None:
+        try:
+            function(ctxt, **arguments)
+        except errors.BlockattachError as error:
+            LOG.warning('Cannot do what was sent: %s%s', error, fields(method=name))
+        except Exception:
+            LOG.exception('Cannot do what was sent: an unforeseen error%s', fields(method=name))
+    return act
+
+
+def unforeseen(name: str, whom: str, what: str) -> errors.BackendUncertain:
+    """An error that is none of ours: nobody can say how far the other side came."""
+    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {whom} came: {what}')

@@ -1,0 +1,78 @@
+"""What any process behind the API can be asked of itself: `ProcessInterface`, its client and its
+endpoint.
+
+Each process has a server of its own for it, also where several share other work: its name is the
+one under which it reports itself, ``cinder-volume.storage-1``, without a backend.
+"""
+import abc
+
+from blockattach import context
+from blockattach import log
+from blockattach.rpc import contract
+from blockattach.rpc import serving
+from blockattach.rpc import transport
+
+# What is asked is answered from memory.
+_THREADS = 1
+
+
+class ProcessInterface(contract.Interface):
+    """One process, whatever it does."""
+
+    TOPIC = 'process'
+
+    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
+        """The levels of its loggers whose names begin so, by name."""
+
+    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @abc.abstractmethod
+    def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
+        """Set the level of its loggers whose names begin so, until it ends."""
+
+
+class ProcessEndpoint(ProcessInterface):
+    """Answers for this process."""
+
+    def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
+        """What its loggers let through."""
+        return log.levels(prefix)
+
+    def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
+        """Change that."""
+        log.set_levels(prefix, level)
+
+
+class ProcessClient(ProcessInterface):
+    """One process, seen from afar. Raises as `blockattach.rpc.contract.Invoke` says."""
+
+    def __init__(self, invoke: contract.Invoke) -> None:
+        self._invoke = invoke
+
+    def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
+        """Ask for its levels."""
+        return dict(self._invoke(ctxt, 'get_log_levels', prefix=prefix))
+
+    def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
+        """Ask it to set them; returns when it has."""
+        self._invoke(ctxt, 'set_log_levels', prefix=prefix, level=level)
+
+
+class ProcessClients:
+    """The processes by name."""
+
+    def __init__(self, bus: transport.Bus) -> None:
+        self._bus = bus
+
+    def on(self, binary: str, host: str) -> ProcessInterface:
+        """A process; whether it is there shows when it is asked.
+
+        :param host: without a backend
+        """
+        return ProcessClient(self._bus.client(ProcessInterface, server=f'{binary}.{host}'))
+
+
+def server(bus: transport.Bus, binary: str, host: str) -> serving.Server:
+    """What listens for this process; `start` begins."""
+    return bus.server(ProcessEndpoint(), f'{binary}.{host}', threads=_THREADS)

@@ -1,0 +1,83 @@
+"""RabbitMQ as we want it: what differs from oslo.messaging's own defaults and ways.
+
+The table is read by `blockattach.rpc.transport` and by the documentation. Whatever an operator
+sets under ``[oslo_messaging_rabbit]`` counts more.
+"""
+import logging
+from typing import NamedTuple
+
+from oslo_config import cfg
+from oslo_messaging.rpc import server as rpc_server
+
+LOG = logging.getLogger(__name__)
+
+GROUP = 'oslo_messaging_rabbit'
+
+
+class Default(NamedTuple):
+    """One option of the driver, as we set it."""
+
+    name: str
+    value: bool | int | float
+    reason: str
+
+
+DEFAULTS = (
+    Default('rabbit_quorum_queue', True,
+            'Requests survive the loss of a broker node. Choose once per virtual host: an '
+            'exchange or queue that exists already in the other kind is refused by the broker.'),
+    Default('rabbit_transient_quorum_queue', True,
+            'Answers and what is told to all survive it too, and RabbitMQ 4 deprecates the '
+            'transient queues that they would be in otherwise.'),
+    Default('rabbit_transient_queues_ttl', 300,
+            'Seconds after which the broker removes the queue for answers of a process that is '
+            'gone. Each process makes one with a name of its own: names that are used again '
+            '(use_queue_manager) are given twice where a program runs twice on a host, and then '
+            'one process takes the answers of the other.'),
+    Default('rpc_conn_pool_size', 100,
+            'More than [rpc] threads, so that no answer waits for a connection. They are made '
+            'when needed.'),
+    Default('heartbeat_timeout_threshold', 30,
+            'Seconds after which a silent broker counts as gone. A thread of its own sends the '
+            'heartbeats, whatever the others do, so they need no reserve.'),
+    Default('heartbeat_rate', 15,
+            'Looks at a connection in that time, twice as many in fact. A thread that reads sees '
+            'only then that it shall end, so a process stops within one to two seconds.'),
+    Default('rabbit_interval_max', 5,
+            'Seconds between two attempts to reach a broker, at most: all are back soon after '
+            'it is.'),
+    Default('kombu_reconnect_delay', 0.2,
+            'Seconds to wait in addition before the first attempt.'),
+    Default('kombu_missing_consumer_retry_timeout', 10,
+            'Seconds to try to answer a caller whose queue does not exist: a queue that survives '
+            'its node is missing only because the caller is gone.'),
+)
+
+
+def set_defaults(conf: cfg.ConfigOpts) -> None:
+    """Put the table in place of the driver's defaults, whose options are registered."""
+    for option in DEFAULTS:
+        conf.set_default(option.name, option.value, group=GROUP)
+
+
+def hang_up(server: rpc_server.RPCServer) -> None:
+    """Have nothing more sent to a server that was stopped, and hand over what was sent by then.
+
+    oslo.messaging only stops reading, and closes the connection when the work is done. Until then
+    the broker goes on sending; what it has sent is acknowledged while the connection is closed,
+    and read by nobody. What the broker is told to keep, another server gets.
+
+    A broker that is away sends nothing. Other transports do not send without being asked.
+    """
+    listener = getattr(server.listener, '_poll_style_listener', None)
+    connection = getattr(getattr(listener, 'conn', None), 'connection', None)
+    if listener is None or connection is None:
+        return
+    try:
+        for consumer, tag in list(connection._consumers.items()):
+            consumer.cancel(tag)
+    except Exception as error:
+        # The driver's, its library's, or that of the library below: they share no ancestor.
+        LOG.warning('Cannot tell the broker to send no more: %s', error)
+    while taken := listener.poll():
+        server._on_incoming(taken)

@@ -1,0 +1,127 @@
+"""oslo.messaging's server, with what we want otherwise: its threads, and its signs of life."""
+import functools
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_messaging.rpc import server as rpc_server
+
+from blockattach import clock as clocks
+from blockattach.rpc import alive
+from blockattach.rpc import contract
+from blockattach.rpc import deadlines
+from blockattach.rpc import exposing
+from blockattach.rpc import rabbit
+from blockattach.telemetry import acts
+from blockattach.telemetry import threads as counted_threads
+
+LOG = logging.getLogger(__name__)
+
+Admit = exposing.Admit
+at_once = exposing.at_once
+
+_PROMPT_THREADS = 4
+"""For what only writes something down: whoever asks for it is not held up by a slow backend."""
+
+
+class RpcServer(rpc_server.RPCServer):
+    """On an executor whose idle threads sleep.
+
+    futurist's starts a thread for every message up to its limit, and each of them wakes up once a
+    second for ever; the standard library's takes an idle thread first, and idle ones wait.
+    """
+
+    def __init__(self, telemetry: acts.Telemetry, clock: clocks.Clock, suffix: str,
+                 prompt: frozenset[str], *args: Any, **kwargs: Any) -> None:
+        """
+        :param suffix: tells servers of one name on several transports apart
+        :param prompt: names of methods that have threads of their own
+        """
+        super().__init__(*args, **kwargs)
+        self._prompt = prompt
+        self._prompt_threads: counted_threads.CountedThreads | None = None
+        self._suffix = suffix
+        self._telemetry = telemetry
+        self._alive = alive.SignsOfLife(clock)
+        self._executor_cls = self._threads
+
+    def _threads(self, max_workers: int) -> counted_threads.CountedThreads:
+        """Called by oslo.messaging each time that it starts."""
+        name = f'{self._target.topic}.{self._target.server}{self._suffix}'
+        if self._prompt:
+            self._prompt_threads = counted_threads.CountedThreads(
+                f'{name} prompt', self._telemetry.readings, _PROMPT_THREADS)
+        return counted_threads.CountedThreads(name, self._telemetry.readings, max_workers)
+
+    def _on_incoming(self, incoming: list[Any]) -> None:
+        # From now on, not only from when a thread is free.
+        for message in incoming:
+            self._alive.begin(message)
+        if self._prompt_threads is not None and all(
+                message.message.get('method') in self._prompt for message in incoming):
+            self._prompt_threads.submit(self._process_incoming, incoming)
+            return
+        super()._on_incoming(incoming)
+
+    def end_prompt(self) -> None:
+        """Return when what was taken on of the prompt methods is done."""
+        if self._prompt_threads is not None:
+            self._prompt_threads.shutdown(wait=True)
+
+    def _process_incoming(self, incoming: list[Any]) -> None:
+        try:
+            super()._process_incoming(incoming)
+        finally:
+            for message in incoming:
+                self._alive.end(message)
+
+
+class Server:
+    """Listens for one endpoint; may be started again after it was stopped."""
+
+    def __init__(self, servers: Sequence[RpcServer], threads: int) -> None:
+        """
+        :param servers: one a transport
+        :param threads: of each
+        """
+        self._servers = servers
+        self._threads = threads
+        # oslo.messaging would wait for the end of one that was never started.
+        self._listening: list[RpcServer] = []
+
+    def start(self) -> None:
+        """Listen from now on. Not before a fork: threads and connections begin here."""
+        for server in self._servers:
+            server.start(override_pool_size=self._threads)
+            self._listening.append(server)
+
+    def stop(self) -> None:
+        """Take nothing new; returns when all that was taken is done. A repeat does nothing."""
+        ending, self._listening = self._listening, []
+        for server in ending:
+            server.stop()
+            rabbit.hang_up(server)
+        for server in ending:
+            server.end_prompt()
+            try:
+                server.wait()
+            except Exception as error:
+                # All that was taken is done; a broker that is away hears of it later.
+                LOG.warning('Queues of a server are left to the broker: %s', error)
+
+
+def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
+           endpoint: contract.Interface, serializer: oslo_messaging.Serializer,
+           deadlines: deadlines.Deadlines, telemetry: acts.Telemetry, clock: clocks.Clock,
+           suffix: str, admit: Admit = at_once) -> RpcServer:
+    """A server on one transport, which does not listen yet; the rest as `RpcServer`.
+
+    :param admit: surrounds each of its methods
+    """
+    prompt = frozenset(method.name for method in contract.methods(type(endpoint)).values()
+                       if method.prompt)
+    return oslo_messaging.get_rpc_server(
+        transport, target, [exposing.Exposed(endpoint, deadlines, telemetry, admit)],
+        serializer=serializer,
+        server_cls=functools.partial(RpcServer, telemetry, clock, suffix, prompt))

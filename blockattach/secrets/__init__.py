@@ -1,0 +1,143 @@
+"""Sealing of credentials at rest: Fernet, with keys that only the service may read.
+
+The first key seals; all of them unseal, so that a key is replaced while every process works. Where
+keys come from is a module each: `key_file`, `key_manager`.
+"""
+import contextlib
+import hashlib
+import secrets
+import string
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cryptography import fernet
+
+from blockattach import errors
+from blockattach.domain import connection
+
+_ALPHABET = string.ascii_letters + string.digits
+# CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
+# refuse secrets of more than 16 characters.
+_USERNAME_LENGTH = 20
+_PASSWORD_LENGTH = 16
+_ID_LENGTH = 16
+
+UNKNOWN_KEY = 'unknown'
+"""Stands for the id of a key that nobody has any more."""
+
+
+class Key:
+    """One Fernet key, under an id that says nothing of it."""
+
+    def __init__(self, text: bytes) -> None:
+        """
+        :raises ValueError: it is none
+        """
+        self.fernet = fernet.Fernet(text)
+        self.id = hashlib.sha256(text.strip()).hexdigest()[:_ID_LENGTH]
+
+
+class Sealed(NamedTuple):
+    """What stands in the database instead of a text, and the id of the key that sealed it."""
+
+    text: str
+    key_id: str
+
+
+class Sealer:
+    """Seals text for the database and opens it again. This one has the same keys for ever.
+
+    What was read from the database before its key was taken away is still opened: a process keeps
+    in mind every key that it has had.
+    """
+
+    replaces = False
+    """Whether `add`, `promote` and `keep_first` do it themselves, and do not only say how."""
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        """
+        :raises ValueError: one of them is none
+        """
+        self._keys = tuple(map(Key, keys))
+        self._known: dict[str, Key] = {}
+
+    def ring(self) -> Sequence[Key]:
+        """Those that open; the first one seals."""
+        return self._keys
+
+    def reload(self) -> None:
+        """Take over what an operator has changed. What changes by itself needs no telling."""
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Replace keys while nobody else does.
+
+        :raises ConfigurationError: somebody does
+        """
+        yield
+
+    def add(self) -> str:
+        """Have one key more, which opens only; or say how. Returns a line for the operator.
+
+        :raises ConfigurationError: that cannot be
+        """
+        raise errors.ConfigurationError(reason='these keys are given once and for all')
+
+    def promote(self) -> str:
+        """Let the last key seal, as `add`."""
+        return self.add()
+
+    def keep_first(self) -> str:
+        """Forget all keys but the one that seals, as `add`."""
+        return self.add()
+
+    def seal(self, text: str) -> str:
+        """Text that says nothing without the key."""
+        return self.sealed(text).text
+
+    def sealed(self, text: str) -> Sealed:
+        """The same, and by which key."""
+        key = self.ring()[0]
+        return Sealed(key.fernet.encrypt(text.encode()).decode(), key.id)
+
+    def unseal(self, sealed: str) -> str:
+        """The text again.
+
+        :raises ConfigurationError: sealed with a key that has never been among ours
+        """
+        for key in (*self.ring(), *self._known.values()):
+            with contextlib.suppress(fernet.InvalidToken):
+                return key.fernet.decrypt(sealed.encode()).decode()
+        raise errors.ConfigurationError(
+            reason='cannot open a sealed credential: the key that it was sealed with is missing')
+
+    def key_of(self, sealed: str) -> str | None:
+        """The id of the key that sealed it; None: it is not among ours now."""
+        for key in self.ring():
+            with contextlib.suppress(fernet.InvalidToken):
+                key.fernet.decrypt(sealed.encode())
+                return key.id
+        return None
+
+    def _keep_in_mind(self, keys: Iterable[Key]) -> None:
+        self._known |= {key.id: key for key in keys}
+
+
+def new_key() -> bytes:
+    """A fresh key, as text."""
+    return fernet.Fernet.generate_key()
+
+
+def new_credential() -> connection.Credential:
+    """A fresh random name and secret for one (volume, initiator).
+
+    The name begins with a letter: LIO takes 0x and 0b for the beginning of a number.
+    """
+    name = secrets.choice(string.ascii_letters) + _random(_USERNAME_LENGTH - 1)
+    return connection.Credential(name, _random(_PASSWORD_LENGTH))
+
+
+def _random(length: int) -> str:
+    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))

@@ -1,0 +1,205 @@
+"""What a process is doing: each act is timed, counted by its outcome, and seen in a trace.
+
+One line where it happens says all three::
+
+    with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
+        ...
+
+Acts that have begun are known at any time, whether or not anybody counts them.
+"""
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Self
+
+from oslo_context import context as oslo_context
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import metrics
+from blockattach.telemetry import readings
+from blockattach.telemetry import tracing
+
+if TYPE_CHECKING:
+    from blockattach.telemetry import counting
+
+NO_OPERATION = 'none'
+"""The operation of a request that asks for none that there is."""
+_OUTCOME = 'outcome'
+
+
+class Act:
+    """Something that goes on in one thread while it is entered."""
+
+    __slots__ = ('_begun', '_parent', '_running', '_span', '_telemetry', 'context', 'labels',
+                 'row')
+
+    def __init__(self, telemetry: 'Telemetry', running: dict[int, 'Act'], row: metrics.Metric,
+                 labels: dict[str, str], parent: str | None = None) -> None:
+        self._telemetry = telemetry
+        self._running = running
+        self._parent = parent
+        self._span: Any = None
+        self.row = row
+        self.labels = labels
+        self.context: oslo_context.RequestContext | None = None
+
+    def __enter__(self) -> Self:
+        self.context = oslo_context.get_current()
+        self._begun = self._telemetry.clock.monotonic()
+        self._running[id(self)] = self
+        if self._telemetry.tracer is not None:
+            span = tracing.BY_METRIC[self.row.name]
+            self._span = self._telemetry.tracer.begin(span, self._name(span), self._parent)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        del self._running[id(self)]
+        counts = self._telemetry.counts
+        if counts is None and self._span is None:
+            return
+        if _OUTCOME in self.row.labels:
+            self.labels[_OUTCOME] = outcome_of(error)
+        if counts is not None:
+            counts.observe(self.row, tuple([self.labels[name] for name in self.row.labels]),
+                           self.seconds())
+        if self._span is not None and self._telemetry.tracer is not None:
+            self._telemetry.tracer.end(
+                self._span, self._name(tracing.BY_METRIC[self.row.name]), self._values(),
+                error is not None)
+
+    def seconds(self) -> float:
+        """How long it has gone on."""
+        return self._telemetry.clock.monotonic() - self._begun
+
+    def note(self, **labels: str) -> None:
+        """What is known only now."""
+        self.labels.update(labels)
+
+    def _name(self, span: tracing.Span) -> str:
+        return span.name.format_map(self.labels)
+
+    def _values(self) -> dict[str, str]:
+        """What its span says: also whose request it belongs to, by id."""
+        # Who asks may have become known meanwhile.
+        context = oslo_context.get_current() or self.context
+        request = {} if context is None or context.request_id is None else {
+            'request_id': context.request_id}
+        return {**self.labels, **request}
+
+
+class Telemetry:
+    """What one process tells of itself; without counts and tracer, what it is doing now."""
+
+    def __init__(self, clock: clocks.Clock | None = None) -> None:
+        self.clock = clock or clocks.Clock()
+        self.readings = readings.Readings()
+        self.counts: counting.Counts | None = None
+        self.tracer: tracing.Tracer | None = None
+        self.trusts_clients = False
+        self._running: dict[int, Act] = {}
+        self.readings.add('in progress', self._in_progress)
+
+    def acts(self) -> list[Act]:
+        """What has begun and not ended, oldest first."""
+        return list(self._running.values())
+
+    def http(self, traceparent: str | None) -> Act:
+        """A request to the API; its operation and its status are noted when they are known."""
+        return self._act(metrics.HTTP, traceparent, operation=NO_OPERATION, status='5xx')
+
+    def verb(self, verb: str) -> Act:
+        """A verb of the service, ``noun.verb``."""
+        return self._act(metrics.VERB, verb=verb)
+
+    def attaching(self, step: metrics.Step) -> Act:
+        """A step of attaching."""
+        return self._act(metrics.STEP, way='attach', step=step)
+
+    def detaching(self, step: metrics.Step) -> Act:
+        """A step of detaching."""
+        return self._act(metrics.STEP, way='detach', step=step)
+
+    def rpc_client(self, topic: str, method: str) -> Act:
+        """A message that is sent, with its answer if there is one."""
+        return self._act(metrics.RPC_CLIENT, topic=topic, method=method)
+
+    def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Act:
+        """What a message asked for."""
+        return self._act(metrics.RPC_SERVER, traceparent, topic=topic, method=method)
+
+    def work(self, work: str, traceparent: str | None) -> Act:
+        """What goes on after an answer."""
+        return self._act(metrics.WORK, traceparent, work=work)
+
+    def placing(self) -> Act:
+        """Placing of one volume."""
+        return self._act(metrics.PLACING)
+
+    def transaction(self, kind: str) -> Act:
+        """A transaction, ``read`` or ``write``."""
+        return self._act(metrics.TRANSACTION, kind=kind)
+
+    def backend(self, backend: str, part: str, verb: str) -> Act:
+        """A verb of a driver."""
+        return self._act(metrics.BACKEND, backend=backend, part=part, verb=verb)
+
+    def queueing(self, queue: str) -> Act:
+        """A wait for a place, which was not free."""
+        return self._act(metrics.QUEUE_WAIT, queue=queue)
+
+    def queue_refused(self, queue: str, code: str) -> None:
+        """Somebody was not let in, by the code of the error that he is told."""
+        self._count(metrics.QUEUE_REFUSED, queue, code)
+
+    def database_retry(self, verb: str) -> None:
+        """The database threw a transaction out."""
+        self._count(metrics.DATABASE_RETRIES, verb)
+
+    def scheduler_retry(self, reason: str) -> None:
+        """A pool is left for another one after it was chosen."""
+        self._count(metrics.SCHEDULER_RETRIES, reason)
+
+    def pool_refused(self, by: str) -> None:
+        """A filter refused a pool."""
+        self._count(metrics.SCHEDULER_REFUSALS, by)
+
+    def drift(self, drift: metrics.Drift, found: int = 0, mended: int = 0) -> None:
+        """So many differences were found, or put right."""
+        self._count(metrics.DRIFT_FOUND, drift, amount=found)
+        self._count(metrics.DRIFT_MENDED, drift, amount=mended)
+
+    def inject(self, values: dict[str, Any]) -> None:
+        """Let a message carry the trace that this thread is in, if any."""
+        if self.tracer is not None:
+            self.tracer.inject(values)
+
+    def extract(self, values: Mapping[str, Any]) -> str | None:
+        """The trace that a message carries, if any."""
+        return values.get(tracing.TRACEPARENT)
+
+    def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
+        if self.counts is not None:
+            self.counts.add(row, labels, amount)
+
+    def _act(self, row: metrics.Metric, parent: str | None = None, **labels: str) -> Act:
+        return Act(self, self._running, row, labels, parent)
+
+    def _in_progress(self) -> dict[metrics.Metric, readings.Reading]:
+        running: dict[readings.Labels, float] = {(row.name.removesuffix('_seconds'),): 0
+                                                for row in metrics.METRICS
+                                                if row.kind is metrics.Kind.HISTOGRAM}
+        for act in self.acts():
+            running[act.row.name.removesuffix('_seconds'),] += 1
+        return {metrics.IN_PROGRESS: running}
+
+
+def outcome_of(error: BaseException | None) -> str:
+    """What an act came to, by the error that it ended with."""
+    if error is None:
+        return metrics.Outcome.OK.value
+    if isinstance(error, errors.BlockattachError):
+        return (metrics.Outcome.REFUSED if error.final else metrics.Outcome.UNCERTAIN).value
+    return metrics.Outcome.FAILED.value

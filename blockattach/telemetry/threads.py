@@ -1,0 +1,74 @@
+"""How a process begins threads and waits for what others hold; an executor that knows its use."""
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+from blockattach.telemetry import readings
+
+
+class CountedThreads(futures.ThreadPoolExecutor):
+    """The standard library's, whose idle threads sleep, with two numbers."""
+
+    def __init__(self, name: str, into: readings.Readings, max_workers: int) -> None:
+        """
+        :param name: of the threads, and in the readings
+        """
+        super().__init__(max_workers, thread_name_prefix=name)
+        self._most = max_workers
+        self._counting = threading.Lock()
+        self._busy = self._waiting = 0
+        into.add_threads(name, self.use)
+
+    def submit(self, act: Callable[..., Any], /, *arguments: Any,
+               **more: Any) -> 'futures.Future[Any]':
+        """Do it as soon as a thread is free."""
+        made = super().submit(self._run, act, arguments, more)
+        with self._counting:
+            self._waiting += 1
+        return made
+
+    def use(self) -> readings.ThreadUse:
+        """As it is now."""
+        with self._counting:
+            return readings.ThreadUse(self._most, self._busy, max(self._waiting, 0))
+
+    def _run(self, act: Callable[..., Any], arguments: tuple[Any, ...],
+             more: dict[str, Any]) -> Any:
+        with self._counting:
+            self._waiting -= 1
+            self._busy += 1
+        try:
+            return act(*arguments, **more)
+        finally:
+            with self._counting:
+                self._busy -= 1
+
+
+class Threads:
+    """Handed down by the wiring: all that a process waits for without a clock comes from here, so
+    that a simulation may own it. Locks that nobody waits for long are not among it.
+    """
+
+    def begin(self, name: str, act: Callable[[], None]) -> threading.Thread:
+        """A thread that does not run yet."""
+        return threading.Thread(target=act, name=name, daemon=True)
+
+    def executor(self, name: str, most: int,
+                 into: readings.Readings | None = None) -> futures.Executor:
+        """So many threads at most; counted where they are told of.
+
+        :param into: what tells how busy they are
+        """
+        if into is None:
+            return futures.ThreadPoolExecutor(most, thread_name_prefix=name)
+        return CountedThreads(name, into, most)
+
+    def lock(self) -> contextlib.AbstractContextManager[Any]:
+        """For one at a time."""
+        return threading.Lock()
+
+    def condition(self) -> threading.Condition:
+        """To wait until something has changed."""
+        return threading.Condition()

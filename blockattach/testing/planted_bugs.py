@@ -1,0 +1,271 @@
+"""Planted bugs: each breaks one guard of the service, and somebody must notice.
+
+A bug is a piece of text in a copy of the package, replaced by another one. `blockattach.testing.
+planting` plants them, one at a time, and lets the simulation look for each; where a bug shows only
+in what a client reads, or takes more to meet than a short simulation has, the named test does.
+"""
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    """One row of the table.
+
+    ``old`` stands in the file exactly once, and ``new`` in its place. ``guard`` is what is broken,
+    ``promise`` what that guard keeps. ``test``: who catches it; empty: the simulation.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    guard: str
+    promise: str
+    test: str = ''
+
+
+BUGS = (
+    # Who may hold a volume.
+    Bug('another_server_joins_a_plain_volume', 'domain/multiattach.py',
+        '    if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != '
+        'instance_uuid:\n',
+        '    if len(held.holders) > 1:\n',
+        'a plain volume is held for one server', 'P3'),
+    Bug('a_plain_volume_has_no_places', 'domain/multiattach.py',
+        '        return Admission(HOLDER_SLOT, mode_of(held, mode))\n',
+        '        return Admission(None, mode_of(held, mode))\n',
+        'the place by which the database refuses a second holder', 'P3'),
+    Bug('several_writers', 'domain/multiattach.py',
+        '    if not held.another_writes:\n',
+        '    if not held.another_writes or asked is _RW:\n',
+        'a type with one writer has one', 'P3'),
+    Bug('admitted_by_what_was_so', 'db/pairs.py',
+        " + by_others * ['attachment_moves']\n",
+        '\n',
+        'an admission counts only if nobody was faster', 'P3'),
+    Bug('words_by_what_was_so', 'db/pairs.py',
+        "              for name in ('lowest_rank', 'readonly'))]\n",
+        "              for name in ('readonly',))]\n",
+        "a volume's words are written only over those that they follow from", 'P6'),
+    Bug('attached_while_it_is_removed', 'db/pairs.py',
+        "['id', 'own_status', 'detach_announced']",
+        "['id', 'detach_announced']",
+        'a volume that is being removed takes nobody in', 'P2'),
+    Bug('removed_while_it_is_attached', 'db/volumes.py',
+        '        if not status_allows or row.lowest_rank is not None:\n',
+        '        if not status_allows:\n',
+        'a volume with attachments is not removed', 'P2'),
+    Bug('quota_counts_no_end', 'db/attachments.py',
+        '        database.attachment_quota.change(connection, old.volume.project_id, -1)\n',
+        '        pass\n',
+        'what has gone is counted no more', 'P6'),
+
+    # Who was faster.
+    Bug('a_row_is_written_over', 'db/pairs.py',
+        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _SEEN_ROW),\n'
+        '            _rows.c.generation == '
+        'prepared.column_value(_rows.c.generation, _SEEN_ROW))\n',
+        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _SEEN_ROW),)\n',
+        'a row is changed only if it is as it was read', 'P6'),
+    Bug('an_old_outcome_counts', 'volume/attachment_outcomes.py',
+        '                                 row.generation,\n'
+        '                                 leases.giving_back(ending), row)\n',
+        '                                 None,\n'
+        '                                 leases.giving_back(ending), row)\n',
+        'an outcome is recorded only of the try that it is of', 'P4'),
+    Bug('an_old_volume_message_counts', 'db/volumes.py',
+        '    if row.generation != generation or row.own_status != own_status:\n',
+        '    if row.own_status != own_status:\n',
+        'whoever has lost a volume changes nothing of it', 'P6',
+        'blockattach.tests.db.test_volumes.DeleteTest'),
+    Bug('a_lost_commit_is_repeated', 'db/engine.py',
+        '        if self._found_out(happened, lost):\n',
+        '        if not self._found_out(happened, lost):\n',
+        'a change whose commit was lost is looked for before it is repeated', 'P2'),
+    Bug('thrown_out_for_good', 'db/engine.py',
+        '    return isinstance(error, oslo_db_exception.DBDeadlock) or (\n',
+        '    return (\n',
+        'what the database throws out is done again', 'P9'),
+
+    # Once and not twice.
+    Bug('the_name_of_a_request_is_ignored', 'control/repeats.py',
+        '        if request is None:\n',
+        '        if request is None or request.scope:\n',
+        'a request that comes again makes nothing twice', 'P2'),
+    Bug('a_failed_request_is_shown_again', 'control/repeats.py',
+        '        if _has_failed(row):\n',
+        '        if row is None:\n',
+        'a repeat is not told of what is on its way out', 'P2'),
+    Bug('nothing_is_withdrawn', 'control/attachments.py',
+        '            self._backend.withdraw(caller, made, exc)\n',
+        '',
+        'what its maker is never told of is taken back', 'P2'),
+    Bug('no_undo_after_a_failure', 'control/backend_calls.py',
+        '            self._undo(caller, row, exc)\n'
+        '            raise _told(sentence, exc) from exc\n',
+        '            raise _told(sentence, exc) from exc\n',
+        'an intent is taken back where nobody was asked', 'P9'),
+    Bug('a_refusal_is_kept', 'volume/attachment_outcomes.py',
+        '    return attachment_lifecycle.refusal(row.state, row.previous_state, awaited or '
+        'row.hidden)\n',
+        '    return _Event.FAILED\n',
+        'what was refused is as it was before', 'P9'),
+    Bug('the_host_before_is_forgotten', 'db/attachment_values.py',
+        '            values |= _restored(old)\n',
+        '            pass\n',
+        'a refused connector leaves the one before it', 'P4'),
+    Bug('born_by_a_refusal', 'domain/attachment_lifecycle.py',
+        '    return came_from if came_from is not None else State.GONE\n',
+        '    return came_from if came_from is not None else State.RESERVED\n',
+        'what was refused at its birth is gone', 'P2'),
+
+    # Intent, act, outcome.
+    Bug('shut_out_before_a_look', 'volume/exports.py',
+        '            with _uncertain(turn, initiator):\n'
+        '                found = self._wishes',
+        '            with _uncertain(turn, initiator):\n'
+        '                self._backend.target.revoke(turn.volume_id, initiator)\n'
+        '                found = self._wishes',
+        'who is to stay is never shut out, not for a moment', 'P4'),
+    Bug('shut_out_whoever_stays', 'db/pair_wishes.py',
+        '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
+        '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
+        'a host is shut out when its last attachment leaves', 'P4'),
+    Bug('said_before_it_is_so', 'volume/attachments.py',
+        '            if self._outcome.stays(found[0], awaited) and not '
+        'self._keeper.exports.put_right(\n'
+        '                    turn, initiator, found[0].id):\n',
+        '            if not found:\n',
+        'who is told to be in again is let in first', 'P4',
+        'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
+    Bug('said_though_it_is_not_so', 'volume/attachments.py',
+        '                raise errors.BackendUncertain(\n'
+        "                    reason=f'{exc}; and its host cannot be let in again') from exc\n",
+        '                pass\n',
+        'who cannot be let in again is not told to be in', 'P4',
+        'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
+    Bug('a_late_comparison', 'volume/attachments.py',
+        '            if turn.is_late():\n',
+        '            if turn.over:\n',
+        'a comparison that was overtaken puts right what it hit', 'P4',
+        'blockattach.tests.functional.test_cluster_turns'),
+    Bug('the_replaced_host_stays', 'volume/attachments.py',
+        '        if left is not None and left != initiator:\n',
+        '        if left is None:\n',
+        'a host that was replaced is shut out', 'P7'),
+    Bug('credentials_stay', 'db/attachments.py',
+        '    grants.drop_unused(connection, old.volume_id, unneeded)\n',
+        '',
+        'a credential goes with the last who needs it', 'P8'),
+    Bug('credentials_of_others_go', 'db/grants.py',
+        "    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), "
+        'base.live(_rows),\n'
+        '                         name == _grants.c.initiator)\n'
+        '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
+        '))\n',
+        'a credential stays for whoever needs it', 'P8'),
+    Bug('narrowest_mode', 'domain/connection.py',
+        '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',
+        '    return AccessMode.RO if AccessMode.RO in set(modes) else AccessMode.RW\n',
+        'attachments of a host share the widest mode of theirs', 'P5'),
+    Bug('a_connector_widens', 'db/attachment_values.py',
+        '    mode = stored or _mode_of(connector)\n',
+        '    mode = _mode_of(connector)\n',
+        'a stored mode wins over what a host says', 'P5'),
+    Bug('a_read_only_volume_is_written', 'domain/multiattach.py',
+        '    if held.readonly:\n        return _RO\n',
+        '',
+        'a read-only volume is attached read-only', 'P5'),
+
+    # Whose turn it is.
+    Bug('pairs_unlocked', 'volume/turns.py',
+        '        """Wait for the turn, as long as the caller does.\n\n'
+        '        :raises BackendUncertain: somebody else is at work there all the time\n'
+        '        """\n'
+        '        with self.locks.holding((volume_id, initiator)):\n',
+        '        """Wait for nobody."""\n'
+        '        with contextlib.nullcontext():\n',
+        'threads of one process act on a pair one after the other', 'P4'),
+    Bug('leases_are_ignored', 'volume/turns.py',
+        '        if not leases.take(self._database, lease, self._seconds):\n'
+        '            return None\n',
+        '        leases.take(self._database, lease, self._seconds)\n',
+        'processes of a cluster act on a pair one after the other', 'P4',
+        'blockattach.tests.functional.test_cluster_turns'),
+    Bug('leases_are_taken_from_the_living', 'db/leases.py',
+        '                                _leases.c.deadline < clock.now()))\n'
+        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
+        '                                _leases.c.deadline >= clock.now()))\n'
+        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
+        'a lease is had by one until its deadline', 'P4',
+        'blockattach.tests.db.test_leases.PairTest'),
+    Bug('a_lost_turn_is_recorded', 'db/leases.py',
+        '            if connection.execute(_own(one)).rowcount != 1:\n',
+        '            if connection.execute(_own(one)).rowcount > 1:\n',
+        'whoever has lost his turn records nothing', 'P4',
+        'blockattach.tests.functional.test_cluster_turns'),
+    Bug('acted_after_the_turn', 'volume/turns.py',
+        '        return self._clock.monotonic() >= ends\n',
+        '        return ends < 0\n',
+        'whoever was paused for too long does not act', 'P4',
+        'blockattach.tests.functional.test_cluster_turns'),
+    Bug('no_deadline', 'db/attachment_values.py',
+        "    return {'owner': lease.owner or volume.host,\n"
+        "            'deadline': clock.Later(lease.seconds)}\n",
+        "    return {'owner': lease.owner or volume.host}\n",
+        'what the service works on has a deadline', 'P9'),
+    Bug('the_overdue_are_left', 'db/attachment_queries.py',
+        '    elif not everything:\n        query = query.where(_rows.c.deadline < clock.now())\n',
+        '    elif not everything:\n        query = query.where(_rows.c.deadline > clock.now())\n',
+        'what is overdue is gone on with, and nothing else', 'P9'),
+    Bug('the_known_are_removed', 'volume/reconcile.py',
+        '        if row.state is _State.DISCONNECTING or row.previous_state is None:\n',
+        '        if row is not None:\n',
+        'what was cut off goes on where somebody knows of it', 'P4',
+        'blockattach.tests.functional.test_attachment_faults.UpdateTest'),
+    Bug('nothing_is_compared', 'domain/connection.py',
+        '        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))\n',
+        '        if pair not in actual_by_pair)\n',
+        'a target that was changed by hand is put right', 'P7'),
+    Bug('unexported_under_way', 'volume/exports.py',
+        '            if not free or grants.wanted(self._database, volume_id):\n',
+        '            if not free:\n',
+        'an export stays while anybody shall be let in', 'P4',
+        'blockattach.tests.functional.test_reconcile.TamperedTest.'
+        'test_an_export_that_somebody_uses_since_the_look'),
+    Bug('one_host_too_many_is_left', 'domain/connection.py',
+        '        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)\n',
+        '        item for pair, item in actual_by_pair.items() if pair not in actual_by_pair)\n',
+        'whoever nobody wants in is shut out', 'P7'),
+
+    # Volumes and their room.
+    Bug('room_is_not_given_back', 'db/volumes.py',
+        '        _give_back(connection, row)\n        tried =',
+        '        tried =',
+        'what a pool could not make takes no room there', 'P6'),
+    Bug('room_for_everybody', 'db/volume_steps.py',
+        '_pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb',
+        '_pools.c.allocated_gb + _SIZE > 0',
+        'two schedulers do not give away the same room', 'P6',
+        'blockattach.tests.db.test_volumes.PlacementTest'),
+    Bug('a_rest_is_left', 'volume/volumes.py',
+        '        if elsewhere and not self._remove(volume):\n',
+        '        if elsewhere and volume is None:\n',
+        'whoever has lost a volume removes what it made', 'P2',
+        'blockattach.tests.functional.test_volume_faults'),
+    Bug('a_volume_is_made_twice', 'db/volume_steps.py',
+        '    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(\n',
+        "    _volumes.c.id == prepared.value('volume_id')).values(\n",
+        'a volume that waits for a pool is placed once', 'P6'),
+
+    # What only a client sees.
+    Bug('nova_is_not_asked', 'domain/detach_rule.py',
+        '    Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
+        '    Row(1, lambda facts: True, Outcome.ALLOWED),\n',
+        'who is no service does not end what a server uses', 'P4',
+        'blockattach.tests.unit.domain.test_detach_rule'),
+    Bug('another_body_under_the_name', 'db/idempotency.py',
+        '    if row.body_digest != request.body_digest:\n',
+        '    if row.body_digest is None:\n',
+        'the name of a request stands for one body', 'P2',
+        'blockattach.tests.db.test_idempotency'),
+)

@@ -1,0 +1,154 @@
+"""Plant bugs in copies of the package, one at a time, and see who notices.
+
+`tools/plant-bugs` is the command. The copy is thrown away; the tree is not touched.
+"""
+import ast
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from blockattach.testing import planted_bugs
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+SEEDS = tuple(range(1, 13))
+STEPS = 500
+_CHILD = ('import json, sys\n'
+          'from blockattach.testing.simulation import hunting\n'
+          'seeds, steps = json.loads(sys.argv[1])\n'
+          'print(json.dumps(hunting.told(hunting.hunt(seeds, steps))))\n')
+# Nobody waits for ever for a bug that makes the service turn in a circle.
+_LONGEST_SECONDS = 1200
+
+
+class NotPlanted(Exception):
+    """The table does not fit the code: a row must be written anew."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a bug was noticed, and how."""
+
+    bug: planted_bugs.Bug
+    caught: bool
+    said: str
+    seed: int | None = None
+    """Of the simulation that has caught it."""
+
+    def __str__(self) -> str:
+        return f'{self.bug.name}: {"caught " if self.caught else "missed"}{self.said}'
+
+
+def mutated(bug: planted_bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
+    """The text of the bug's file with the bug in it.
+
+    :raises NotPlanted: the old text is not there exactly once, or the new one is no Python
+    """
+    text = (package / bug.path).read_text(encoding='utf-8')
+    found = text.count(bug.old)
+    if found != 1:
+        raise NotPlanted(f'{bug.name}: what it replaces is {found} times in {bug.path}, not once')
+    new = text.replace(bug.old, bug.new)
+    try:
+        ast.parse(new)
+    except SyntaxError as error:
+        raise NotPlanted(f'{bug.name}: {bug.path} is no Python any more: {error}') from error
+    return new
+
+
+def trial(bug: planted_bugs.Bug | None, seeds: Sequence[int] = SEEDS,
+          steps: int = STEPS) -> Outcome | None:
+    """Plant a bug and look for it.
+
+    :param bug: None: the package as it is
+    :returns: None: the package as it is, and nothing was found
+    :raises NotPlanted: it cannot be planted
+    """
+    with tempfile.TemporaryDirectory(prefix='planted-') as folder:
+        copy = pathlib.Path(folder) / PACKAGE.name
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns('lab', '*.sqlite'))
+        if bug is not None:
+            (copy / bug.path).write_text(mutated(bug), encoding='utf-8')
+        if bug is not None and bug.test:
+            return _tested(bug, folder)
+        return _hunted(bug, folder, seeds, steps)
+
+
+def report(bugs: Sequence[planted_bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
+           steps: int = STEPS, say: Callable[[str], None] = print) -> int:
+    """Plant them all, and a package without any last, where they were caught.
+
+    :param say: told a line for each
+    :returns: 0: all are caught; 1: one is missed, or the package itself was caught
+    :raises NotPlanted: one cannot be planted: nothing was tried
+    """
+    for bug in bugs:
+        mutated(bug)
+    caught, hunters = 0, set()
+    for outcome in trials(bugs, jobs, seeds, steps):
+        say(str(outcome))
+        caught += outcome.caught
+        hunters.add(outcome.seed)
+    whole = trial(None, sorted(filter(None, hunters)), steps)
+    if whole is not None:
+        say(f'the package as it is: {whole}')
+    say(f'{caught} of {len(bugs)} caught')
+    return int(whole is not None or caught < len(bugs))
+
+
+def trials(bugs: Iterable[planted_bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
+           steps: int = STEPS) -> Iterator[Outcome]:
+    """One after the other, so many at once, as they end; raises as `trial`."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        begun = [pool.submit(trial, bug, seeds, steps) for bug in bugs]
+        for ended in concurrent.futures.as_completed(begun):
+            outcome = ended.result()
+            assert outcome is not None
+            yield outcome
+
+
+def _hunted(bug: planted_bugs.Bug | None, folder: str, seeds: Sequence[int],
+            steps: int) -> Outcome | None:
+    done = _run(folder, '-c', _CHILD, json.dumps([list(seeds), steps]))
+    if done is None:
+        return None if bug is None else Outcome(bug, False, ': it does not end')
+    if done.returncode:
+        said = done.stderr.strip().rpartition('\n')[2]
+        raise NotPlanted(f'{bug.name if bug else "nothing"}: the simulation falls over: {said}')
+    found = json.loads(done.stdout.splitlines()[-1])
+    if found is None:
+        return None if bug is None else Outcome(bug, False, '')
+    return Outcome(bug or _NOTHING, True, 'by seed {seed} after {operations} operations: {said}'
+                   .format(**found), found['seed'])
+
+
+def _tested(bug: planted_bugs.Bug, folder: str) -> Outcome:
+    done = _run(folder, '-m', 'unittest', bug.test)
+    # A test that cannot be loaded sees nothing.
+    ran = done is not None and not any(
+        word in done.stderr for word in ('\nRan 0 tests', '_FailedTest'))
+    caught = done is not None and ran and done.returncode == 1
+    return Outcome(bug, caught, f'by {bug.test}' if caught else f' by {bug.test}')
+
+
+def _run(folder: str, *arguments: str) -> subprocess.CompletedProcess[str] | None:
+    """None: it does not end."""
+    try:
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False,
+            env={**os.environ, 'PYTHONPATH': folder, 'PYTHONHASHSEED': '0'},
+            timeout=_LONGEST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+_NOTHING = planted_bugs.Bug('nothing', '', '', '', '', '')

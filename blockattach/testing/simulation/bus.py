@@ -1,0 +1,272 @@
+"""A bus between simulated processes: messages as JSON, lost, late, doubled and out of order.
+
+Below the real clients and endpoints; what oslo.messaging and a broker would do is played.
+"""
+import functools
+import itertools
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging
+from oslo_messaging._drivers import common as wire
+
+from blockattach.rpc import calling
+from blockattach.rpc import contract
+from blockattach.rpc import exposing
+from blockattach.rpc import serving
+from blockattach.rpc import transport
+from blockattach.testing.simulation import baton as batons
+from blockattach.testing.simulation import faults
+
+_LATENCY = 0.003
+_EXMODS = list(transport.ALLOWED_REMOTE_MODULES)
+
+
+class Letter:
+    """A message under way. ``holder`` is who works on it now."""
+
+    def __init__(self, address: str, method: str, body: str, expires: float | None,
+                 call: 'Call | None') -> None:
+        self.address = address
+        self.method = method
+        self.body = body
+        self.expires = expires
+        self.call = call
+
+
+class Call:
+    """Somebody waits for an answer."""
+
+    def __init__(self, baton: batons.Baton) -> None:
+        self._baton = baton
+        self._task = baton.current
+        self.holders: list[batons.Process] = []
+        self.body: str | None = None
+
+    def answer(self, body: str) -> None:
+        """The first one counts."""
+        if self.body is None:
+            self.body = body
+            self._baton.wake(self._task)
+
+    def awaited(self, seconds: float, monitor: float | None) -> str:
+        """The answer.
+
+        :param monitor: how long no sign of life may come
+        :raises MessagingTimeout: none in time
+        """
+        end = self._baton.now + seconds
+        while self.body is None:
+            left = end - self._baton.now
+            if left <= 0:
+                raise oslo_messaging.MessagingTimeout('no answer in time')
+            self._baton.wait(left if monitor is None else min(left, monitor))
+            if self.body is None and monitor is not None and not any(
+                    not holder.dead for holder in self.holders):
+                raise oslo_messaging.MessagingTimeout('no sign of life')
+        return self.body
+
+
+class Broker:
+    """Queues, which outlive whoever reads them."""
+
+    def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
+        self.baton = baton
+        self.faults = trouble
+        self._readers: dict[str, list[Server]] = {}
+        self._kept: dict[str, deque[Letter]] = {}
+        self._turns = itertools.count()
+
+    def post(self, letter: Letter) -> None:
+        """Take a message; it comes, or not, or twice, sooner or later."""
+        if self.faults.happens('lost_message'):
+            return
+        for _ in range(2 if self.faults.happens('doubled_message') else 1):
+            self.baton.at(self.delay(), self._delivery(letter))
+
+    def delay(self) -> float:
+        """How long a message or an answer travels."""
+        if self.faults.happens('late_message'):
+            return self.faults.seconds(self.faults.rates.late_seconds)
+        return self.baton.chance.random() * _LATENCY
+
+    def to_all(self, letter: Letter) -> None:
+        """Each who listens now gets a copy."""
+        for server in self._readers.get(letter.address, ()):
+            if not self.faults.happens('lost_message'):
+                self.baton.at(self.delay(), functools.partial(server.take, letter))
+
+    def listen(self, server: 'Server', addresses: list[str]) -> None:
+        """What was kept comes first."""
+        for address in addresses:
+            self._readers.setdefault(address, []).append(server)
+            for letter in self._kept.pop(address, ()):
+                self.baton.at(self.delay(), self._delivery(letter))
+
+    def leave(self, server: 'Server') -> None:
+        """He listens no more."""
+        for readers in self._readers.values():
+            if server in readers:
+                readers.remove(server)
+
+    def _delivery(self, letter: Letter) -> Callable[[], None]:
+        def deliver() -> None:
+            if letter.expires is not None and letter.expires < self.baton.now:
+                return
+            readers = self._readers.get(letter.address)
+            if readers:
+                readers[next(self._turns) % len(readers)].take(letter)
+            else:
+                self._kept.setdefault(letter.address, deque()).append(letter)
+        return deliver
+
+
+class RpcClient:
+    """As much of oslo.messaging's as our clients use."""
+
+    def __init__(self, bus: 'SimulatedBus', topic: str, server: str | None = None,
+                 fanout: bool = False, timeout: float | None = None,
+                 monitor: float | None = None) -> None:
+        self.target = oslo_messaging.Target(topic=topic)
+        self._bus = bus
+        self._topic = topic
+        self._server = server
+        self._fanout = fanout
+        self._timeout = timeout
+        self._monitor = monitor
+
+    def prepare(self, version: str | None = None, server: str | None = None,
+                fanout: bool | None = None, timeout: float | None = None,
+                call_monitor_timeout: float | None = None) -> 'RpcClient':
+        """The same, told more."""
+        return RpcClient(self._bus, self._topic, server or self._server, fanout or self._fanout,
+                         timeout if timeout is not None else self._timeout,
+                         call_monitor_timeout)
+
+    def cast(self, ctxt: Any, method: str, **arguments: Any) -> None:
+        """Send and wait for nothing."""
+        broker = self._begin()
+        letter = self._letter(ctxt, method, arguments, None)
+        if self._fanout:
+            broker.to_all(letter)
+        else:
+            broker.post(letter)
+
+    def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
+        """Send and wait for the answer."""
+        broker = self._begin()
+        call = Call(broker.baton)
+        broker.post(self._letter(ctxt, method, arguments, call))
+        answer = json.loads(call.awaited(self._timeout or 60.0, self._monitor))
+        self._bus.process.check()
+        if answer['failure'] is not None:
+            raise wire.deserialize_remote_exception(answer['failure'], _EXMODS)
+        return self._bus.serializer.deserialize_entity(ctxt, answer['result'])
+
+    def _begin(self) -> Broker:
+        self._bus.touch('bus')
+        if self._bus.broker.faults.happens('not_taken'):
+            raise oslo_messaging.MessageDeliveryFailure('the broker is away')
+        return self._bus.broker
+
+    def _letter(self, ctxt: Any, method: str, arguments: dict[str, Any],
+                call: Call | None) -> Letter:
+        serializer, now = self._bus.serializer, self._bus.broker.baton.now
+        body = json.dumps([serializer.serialize_context(ctxt), {
+            name: serializer.serialize_entity(ctxt, value) for name, value in arguments.items()}])
+        address = (f'{self._topic}_fanout' if self._fanout else
+                   f'{self._topic}.{self._server}' if self._server else self._topic)
+        expires = None if call is None else now + (self._timeout or 60.0)
+        return Letter(address, method, body, expires, call)
+
+
+class Server:
+    """Listens for one endpoint of a process."""
+
+    def __init__(self, bus: 'SimulatedBus', topic: str, host: str,
+                 exposed: exposing.Exposed) -> None:
+        self._bus = bus
+        self._addresses = [topic, f'{topic}.{host}', f'{topic}_fanout']
+        self._exposed = exposed
+        self._running = 0
+        bus.process.on_death.append(lambda: bus.broker.leave(self))
+
+    def start(self) -> None:
+        """Listen from now on."""
+        self._bus.broker.listen(self, self._addresses)
+
+    def stop(self) -> None:
+        """Take nothing new; returns when all that was taken is done."""
+        self._bus.broker.leave(self)
+        while self._running:
+            self._bus.broker.baton.wait(0.05)
+
+    def take(self, letter: Letter) -> None:
+        """Work on a message, in a thread of its own."""
+        process = self._bus.process
+        if process.dead:
+            return
+        self._running += 1
+        if letter.call is not None:
+            letter.call.holders.append(process)
+        process.baton.spawn(process, letter.method, lambda: self._work(letter))
+
+    def _work(self, letter: Letter) -> None:
+        serializer = self._bus.serializer
+        try:
+            values, arguments = json.loads(letter.body)
+            caller = serializer.deserialize_context(values)
+            result, failure = None, None
+            try:
+                result = serializer.serialize_entity(caller, getattr(
+                    self._exposed, letter.method)(caller, **{
+                        name: serializer.deserialize_entity(caller, value)
+                        for name, value in arguments.items()}))
+            except oslo_messaging.ExpectedException as expected:
+                failure = wire.serialize_remote_exception(expected.exc_info)
+            if letter.call is not None:
+                self._reply(letter.call, json.dumps({'result': result, 'failure': failure}))
+        finally:
+            self._running -= 1
+            if letter.call is not None and self._bus.process in letter.call.holders:
+                letter.call.holders.remove(self._bus.process)
+
+    def _reply(self, call: Call, body: str) -> None:
+        self._bus.touch('reply')
+        broker = self._bus.broker
+        if not broker.faults.happens('lost_reply'):
+            broker.baton.at(broker.delay(), lambda: call.answer(body))
+
+
+class SimulatedBus(transport.Bus):
+    """The bus of one process."""
+
+    def __init__(self, process: batons.Process, broker: Broker, touch: Callable[[str], None],
+                 settings: Any, clock: Any, telemetry: Any) -> None:
+        """
+        :param touch: called before the process does something that others see
+        """
+        super().__init__(None, settings, clock, telemetry=telemetry)
+        self.process = process
+        self.broker = broker
+        self.touch = touch
+        self.serializer = self._serializer
+
+    def client(self, interface: type[contract.Interface],
+               server: str | None = None) -> calling.Client:
+        """What a client of this interface is made on."""
+        return calling.Client(
+            RpcClient(self, f'{self._settings.topic_prefix}-{interface.TOPIC}'), interface,
+            server, self._settings, self._deadlines, lambda ctxt: None, self._telemetry,
+            self._away)
+
+    def server(self, endpoint: contract.Interface, host: str, threads: int | None = None,
+               admit: serving.Admit = serving.at_once) -> Any:
+        """A server of the interface that the endpoint is."""
+        return Server(self, f'{self._settings.topic_prefix}-{endpoint.TOPIC}', host,
+                      exposing.Exposed(endpoint, self._deadlines, self._telemetry))
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,231 @@
+"""The parts of a simulated deployment, each with its lives: begun, killed, begun again."""
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+
+from blockattach.admission import gate
+from blockattach.conf import api as api_conf
+from blockattach.conf import control as control_conf
+from blockattach.conf import core as core_conf
+from blockattach.conf import health as health_conf
+from blockattach.conf import options
+from blockattach.conf import rpc as rpc_conf
+from blockattach.conf import service as service_conf
+from blockattach.db import attachment_queries
+from blockattach.db import quotas
+from blockattach.db import volume_queries
+from blockattach.health import monitor
+from blockattach.policy import enforcer
+from blockattach.policy import options as policy_options
+from blockattach.rpc import notifications
+from blockattach.rpc import transport
+from blockattach.telemetry import state_report
+from blockattach.testing.simulation import baton as batons
+from blockattach.testing.simulation import bus
+from blockattach.testing.simulation import faults
+from blockattach.testing.simulation import rows
+from blockattach.testing.simulation import storage
+from blockattach.testing.simulation import threads
+from blockattach.wiring import api
+from blockattach.wiring import foundation
+from blockattach.wiring import observation
+from blockattach.wiring import reloading
+from blockattach.wiring import scheduler
+from blockattach.wiring import volume
+
+BACKEND_SECONDS = 20
+"""How long an act on a backend may take: short, so that less time must pass until all is over."""
+RECONCILE_SECONDS = 5
+_SETTINGS: dict[str | None, dict[str, Any]] = {
+    None: {'state_path': '/nonexistent'},
+    'volume': {'enabled_backends': [storage.NAME], 'reconcile_interval': RECONCILE_SECONDS,
+               'create_seconds': 40, 'backend_stats_polling_interval': 60},
+    'control': {'backend_seconds': BACKEND_SECONDS, 'schedule_seconds': 20,
+                'delete_seconds': 40},
+    'rpc': {'call_timeout': 15, 'short_call_timeout': 5, 'long_call_timeout': 30,
+            'repeat_interval': 2, 'silence_timeout': 6},
+    'service': {'report_interval': 10, 'service_down_time': 30},
+    'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
+}
+# One thread runs at a time: nobody waits for a place to work.
+_WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
+
+
+@functools.cache
+def configuration() -> cfg.ConfigOpts:
+    """One for all simulations of this process: nothing changes it."""
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    transport.register_options(conf)
+    policy_options.register(conf)
+    state_report.register(conf)
+    conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+    for group, values in _SETTINGS.items():
+        for name, value in values.items():
+            conf.set_override(name, value, group=group)
+    return conf
+
+
+@functools.cache
+def rules() -> enforcer.Enforcer:
+    """Read once."""
+    return enforcer.Enforcer(configuration())
+
+
+class Probe:
+    """There is a broker."""
+
+    needed = True
+    broker = 'simulated'
+    reconnects = 0
+
+    def wrong(self) -> str | None:
+        """It is always there."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class World:
+    """What outlives every process."""
+
+    baton: batons.Baton
+    faults: faults.Faults
+    broker: bus.Broker
+    rows: rows.Rows
+    storage: storage.Storage
+    quota: int
+    """Of attachments."""
+
+
+class Part:
+    """One process of the deployment, over all its lives.
+
+    :ivar serving: what its present life serves with; None: it is down, or about to serve
+    """
+
+    def __init__(self, world: World, name: str, build: Callable[[foundation.Foundation], Any],
+                 host: str, cluster: str | None = None, wrong_by: float = 0) -> None:
+        """
+        :param build: makes what serves; has ``start`` and ``stop`` unless it is a callable
+        :param wrong_by: by how many seconds the host's clock is wrong
+        """
+        self.name = name
+        self.world = world
+        self.lives = 0
+        self.process = batons.Process(world.baton, name)
+        self.process.dead = True
+        self.serving: Any = None
+        self._build = build
+        self._host = host
+        self._cluster = cluster
+        self._wrong_by = wrong_by
+
+    def begin(self) -> None:
+        """A new life, unless there is one."""
+        if not self.process.dead:
+            return
+        self.lives += 1
+        self.process = batons.Process(self.world.baton, self.name)
+        self.serving = None
+        self.world.baton.spawn(self.process, f'{self.name} begins', self._live)
+
+    def touch(self, kind: str) -> None:
+        """The process is going to do what others see: here it may end, or others go first."""
+        process = self.process
+        task = self.world.baton.current
+        # A thread of an earlier life is dead, and stays so.
+        if task.process.dead:
+            raise batons.Killed
+        if task.process is process and self.world.faults.happens('crash'):
+            self.crash()
+            raise batons.Killed
+        if not task.depth and self.world.faults.happens('stall'):
+            self.world.baton.wait(self.world.faults.seconds(
+                self.world.faults.rates.stall_seconds))
+        self.world.baton.step()
+
+    def crash(self) -> None:
+        """End as by kill -9; somebody begins it again soon."""
+        self.process.kill()
+        self.serving = None
+        self.world.baton.at(0.5 + self.world.faults.seconds(25), self.begin)
+
+    def _live(self) -> None:
+        process = self.process
+        try:
+            serving = self._build(self.foundation())
+            if hasattr(serving, 'start'):
+                serving.start()
+        except Exception:
+            # As a supervisor does with a process that ends.
+            process.kill()
+            self.world.baton.at(1.0, self.begin)
+            return
+        if self.process is process and not process.dead:
+            self.serving = serving
+
+    def foundation(self) -> foundation.Foundation:
+        """What a process stands on, with everything below its seams played."""
+        conf, process = configuration(), self.process
+        clock = threads.VirtualClock(self.world.baton, self._wrong_by)
+        observed = observation.Observation(self.name, conf, clock)
+        database = rows.SimulatedDatabase(
+            self.world.rows, self.touch, clock=clock, telemetry=observed.telemetry,
+            attachment_quota=quotas.AttachmentQuota(self.world.quota))
+        silent = notifications.Notifications(None, self.name)
+        return foundation.Foundation(
+            conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
+            service=dataclasses.replace(service_conf.settings(conf), host=self._host,
+                                        cluster=self._cluster),
+            database=database, transport=None,
+            bus=bus.SimulatedBus(process, self.world.broker, self.touch, rpc_conf.settings(conf),
+                                 clock, observed.telemetry),
+            probe=Probe(),  # type: ignore[arg-type]
+            monitor=monitor.Monitor(self.name, health_conf.settings(conf, self.name), clock),
+            reloads=reloading.Reloads(conf), observation=observed, notifier=silent,
+            attachment_notifications=notifications.AttachmentNotifications(
+                silent, functools.partial(volume_queries.get_even_gone, database),
+                functools.partial(attachment_queries.of_volume, database)),
+            clock=clock, threads=threads.Threads(process),
+            admission=gate.Gate(_WIDE, observed.telemetry))
+
+
+class Deployment:
+    """Two APIs, two schedulers, and one volume manager or a cluster of two."""
+
+    def __init__(self, world: World, clustered: bool, wrong_clocks: bool) -> None:
+        chance = world.baton.chance
+
+        def wrong() -> float:
+            return chance.uniform(-300, 300) if wrong_clocks else 0.0
+        cluster = 'pair' if clustered else None
+        self.address = f'{cluster or "storage-1"}@{storage.NAME}'
+        self.apis = [Part(world, f'api-{number}', _build_api, f'control-{number}',
+                          wrong_by=wrong()) for number in (1, 2)]
+        self.schedulers = [Part(world, f'scheduler-{number}', scheduler.build_scheduler,
+                                f'control-{number}', wrong_by=wrong()) for number in (1, 2)]
+        self.volumes = [Part(world, f'volume-{number}', lambda base: None, f'storage-{number}',
+                             cluster, wrong()) for number in ((1, 2) if clustered else (1,))]
+        for part in self.volumes:
+            part._build = functools.partial(_build_volume, part)
+        self.parts = [*self.apis, *self.schedulers, *self.volumes]
+
+    def begin(self) -> None:
+        """All that is down begins."""
+        for part in self.parts:
+            part.begin()
+
+    def serves(self) -> bool:
+        """Whether every part does."""
+        return all(part.serving is not None for part in self.parts)
+
+
+def _build_api(base: foundation.Foundation) -> Any:
+    return api.build_api(base, rules())
+
+
+def _build_volume(part: Part, base: foundation.Foundation) -> Any:
+    return volume.build_volume(base, storage.NAME, part.world.storage.loaded(part.touch))

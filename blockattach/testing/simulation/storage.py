@@ -1,0 +1,130 @@
+"""The storage of a simulation: one backend in memory that outlives every process.
+
+Each process reaches it through drivers of its own, whose acts may be slow, refused, uncertain, or
+a lie. What a process has begun when it is killed has happened or not, as the seed wills.
+"""
+import abc
+import random
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import errors
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers import capabilities
+from blockattach.drivers import loading
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.testing import backend
+from blockattach.testing.simulation import baton as batons
+from blockattach.testing.simulation import faults
+from blockattach.testing.simulation import overtaken
+
+NAME = 'disks'
+TOTALS_GB = (60, 60, 7)
+"""One of these: for all that clients make, or for less."""
+STRANGER = 'iqn.2026-01.org.example:stranger'
+
+_READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
+_FULLY_FAULTY = frozenset({'create', 'delete', 'grant', 'revoke', 'export', 'unexport'})
+
+
+class Storage:
+    """What there is in truth."""
+
+    def __init__(self, baton: batons.Baton, trouble: faults.Faults, total_gb: int) -> None:
+        self.baton = baton
+        self.faults = trouble
+        self.settings = backend.settings(
+            '/nonexistent', name=NAME, volume_backend_name=NAME, store='fake', target='fake',
+            pool_name='pool', max_over_subscription_ratio=1.0)
+        self.store = fake_store.FakeStore(self.settings)
+        self.store.total_gb = total_gb
+        self.target = fake_target.FakeTarget(self.settings)
+        self.acts = 0
+        self.lied: set[str] = set()
+        """Of which volumes something was said that is not so."""
+        self.overtaken = overtaken.Overtaken(baton)
+
+    def loaded(self, touch: Callable[[str], None]) -> loading.Backend:
+        """As one process has it."""
+        return loading.Backend(NAME, self.settings,
+                               self._reached(base.VolumeStore, self.store, touch),
+                               self._reached(base.ExportTarget, self.target, touch))
+
+    def tamper(self, chance: random.Random) -> str:
+        """Somebody changes the target by hand; returns what he did."""
+        grants = [grant for export in self.target.exports() for grant in export.grants]
+        kind = chance.choice(('forget all', 'revoke', 'let in', 'turn'))
+        if kind == 'forget all' or not grants:
+            self.target.lose_everything()
+            return 'forget all'
+        one = chance.choice(grants)
+        credential = connection.Credential(one.account or '', 'tampered')
+        if kind == 'revoke':
+            self.target.revoke(one.volume_id, one.initiator)
+            return kind
+        name, mode, alias = one.initiator, connection.AccessMode.RO, '-turned'
+        if kind == 'let in':
+            name, mode, alias = STRANGER, connection.AccessMode.RW, '-stranger'
+        elif one.mode is connection.AccessMode.RO:
+            mode = connection.AccessMode.RW
+        self.target.revoke(one.volume_id, name)
+        self.target.grant(connection.Export(one.volume_id, 'name', '/dev/null', 1),
+                          connection.Grant(one.volume_id, name, mode, credential, alias))
+        return kind
+
+    def _reached(self, contract: type[abc.ABC], driver: object,
+                 touch: Callable[[str], None]) -> Any:
+        """The same driver, seen from a process."""
+        verbs = {name for name in vars(contract) if not name.startswith('_')}
+        for name in capabilities.declared(driver):
+            verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])
+                         if not verb.startswith('_'))
+        return type(type(driver).__name__, (contract,), {
+            verb: self._act(verb, getattr(driver, verb), touch) for verb in sorted(verbs)})()
+
+    def _act(self, verb: str, act: Callable[..., Any],
+             touch: Callable[[str], None]) -> Callable[..., Any]:
+        happens = self.faults.happens
+
+        def look(_self: object, *arguments: Any) -> Any:
+            touch('backend')
+            found = act(*arguments)
+            if verb == 'exports' and found and happens('lies'):
+                # Of a volume that it does not tell of, everything seems to be missing.
+                return found[1:]
+            return found
+
+        def change(_self: object, *arguments: Any) -> Any:
+            with self.overtaken.watching(verb, arguments) as done:
+                return changed(arguments, done)
+
+        def changed(arguments: tuple[Any, ...], done: Callable[[], None]) -> Any:
+            touch('backend')
+            if happens('slow'):
+                self.baton.wait(self.faults.seconds(self.faults.rates.slow_seconds))
+            if happens('refused'):
+                raise errors.BackendRefused(reason=f'{verb} is refused')
+            if happens('uncertain_before'):
+                raise errors.BackendUncertain(reason=f'{verb} was not begun')
+            result = act(*arguments)
+            self.acts += 1
+            done()
+            touch('backend')
+            if happens('lies'):
+                self.lied.add(_volume_of(arguments[0]))
+                raise errors.BackendRefused(reason=f'{verb} is refused, it says')
+            if happens('uncertain_after'):
+                raise errors.BackendUncertain(reason=f'{verb} gave no answer')
+            if happens('unforeseen'):
+                raise OSError(f'{verb} fell over')
+            return result
+        return change if verb in _FULLY_FAULTY else look
+
+
+def _volume_of(argument: Any) -> str:
+    """Which volume an act is about, by its first argument."""
+    if isinstance(argument, str):
+        return argument
+    return str(getattr(argument, 'volume_id', None) or argument.id)

@@ -1,0 +1,293 @@
+"""Attachments whose consumers never came back are ended: what Nova says, and who is told."""
+import itertools
+from concurrent import futures
+
+from blockattach.conf import nova as nova_conf
+from blockattach.db import clock
+from blockattach.db.models import wait as wait_models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.drivers import faults
+from blockattach.nova import servers
+from blockattach.telemetry import acts
+from blockattach.testing import make
+from blockattach.testing import notifications
+from blockattach.testing import nova
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+from blockattach.volume import expiry
+
+S = lifecycle.State
+LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
+RESERVED_EVENT, CONNECTED_EVENT = 'VOLUME_VOLUME_002_051', 'VOLUME_VOLUME_002_052'
+ABANDONED = 'detach.abandoned'
+LONG = 3600
+
+
+class Counted(acts.Telemetry):
+    """Keeps what is counted of drift."""
+
+    def __init__(self):
+        super().__init__()
+        self.drifts = []
+
+    def drift(self, drift, found=0, mended=0):
+        self.drifts.append((drift, found, mended))
+
+
+class Case(actions.ActionsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.heard = notifications.Heard()
+        self.fixture(told=self.heard)
+        self.ask = None
+        self.telemetry = Counted()
+
+    def look(self, limits=LIMITS):
+        """One pass of the volume manager; how many attachments it has ended."""
+        manager = self.http.manager
+        return expiry.Expirer(self.http.database, manager.host, manager.attachments, limits, 60,
+                              self.ask, self.telemetry).look()
+
+    def pass_by(self, seconds):
+        self.look()
+        with self.http.database.writer() as writer:
+            writer.execute(wait_models.waits.update().values(since=clock.now(-seconds)))
+
+    def there(self, attachment_id):
+        status = self.http.as_member.get(f'/attachments/{attachment_id}').status
+        self.assertIn(status, (200, 404))
+        return status == 200
+
+    def connected(self, volume_id, **more):
+        attachment_id = self.reserve(volume_id, **more)
+        self.connect(attachment_id)
+        return attachment_id
+
+    def messages(self):
+        return self.http.as_member.get('/messages').body['messages']
+
+
+class WithoutNovaTest(Case):
+
+    def test_a_reservation_that_nobody_came_back_for(self):
+        volume_id = self.volume()
+        attachment_id = self.reserve(volume_id)
+        self.pass_by(59)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(attachment_id))
+        self.pass_by(61)
+        self.assertEqual(1, self.look())
+        self.assertFalse(self.there(attachment_id))
+        self.assertEqual('available', self.status(volume_id))
+        self.assertEqual(['detach.start', 'detach.end', ABANDONED], self.heard.of(attachment_id))
+        [message] = self.messages()
+        self.assertEqual((RESERVED_EVENT, 'VOLUME', volume_id, 'ERROR'), (
+            message['event_id'], message['resource_type'], message['resource_uuid'],
+            message['message_level']))
+        self.assertIn('attach volume:Nobody came with a connector in time',
+                      message['user_message'])
+        self.assertIn(attachment_id, message['user_message'])
+        self.assertIn(('abandoned', 1, 0), self.telemetry.drifts)
+        self.assertIn(('abandoned', 0, 1), self.telemetry.drifts)
+        self.assertEqual(0, self.look())
+
+    def test_a_connection_that_nobody_completed(self):
+        volume_id = self.volume()
+        attachment_id = self.connected(volume_id)
+        self.pass_by(599)
+        self.assertEqual(0, self.look())
+        self.assertNotEqual({}, self.grants(volume_id))
+        self.pass_by(601)
+        self.assertEqual(1, self.look())
+        self.assertFalse(self.there(attachment_id))
+        self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
+        self.assertEqual(['attach.start', 'attach.error', 'detach.start', ABANDONED,
+                          'detach.end'], self.heard.of(attachment_id))
+        [message] = self.messages()
+        self.assertEqual(CONNECTED_EVENT, message['event_id'])
+
+    def test_one_that_is_used_stays(self):
+        attachment_id = self.attached(self.volume())
+        self.pass_by(LONG)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(attachment_id))
+        self.assertEqual([], self.messages())
+
+    def test_a_connector_and_a_complete_begin_the_wait_anew(self):
+        attachment_id = self.reserve(self.volume())
+        self.pass_by(LONG)
+        self.connect(attachment_id)
+        self.assertEqual(0, self.look())
+        self.pass_by(LONG)
+        self.complete(attachment_id)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(attachment_id))
+
+    def test_a_limit_of_one_state_is_none_of_the_other(self):
+        kept, ended = self.reserve(self.volume()), self.connected(self.volume())
+        self.pass_by(LONG)
+        self.assertEqual(1, self.look({S.CONNECTED: 600.0}))
+        self.assertEqual((True, False), (self.there(kept), self.there(ended)))
+
+    def test_what_os_reserve_holds_for_nobody(self):
+        """Hidden rows: no notification is told of them, as of all that becomes of them."""
+        reserved, connected = self.volume(), self.volume()
+        self.done(reserved, 'os-reserve')
+        self.done(connected, 'os-reserve')
+        self.initialize(connected)
+        self.pass_by(LONG)
+        self.assertEqual(2, self.look())
+        for volume_id in (reserved, connected):
+            self.assertEqual(('available', [], {}), (
+                self.status(volume_id), self.rows(volume_id), self.grants(volume_id)))
+        self.assertEqual([], self.heard.events)
+        self.assertEqual({RESERVED_EVENT, CONNECTED_EVENT},
+                         {message['event_id'] for message in self.messages()})
+
+    def test_others_on_the_volume_are_left_alone(self):
+        volume_id = self.volume(multiattach=True)
+        used = self.attached(volume_id, base.new_id())
+        grants = self.grants(volume_id)
+        self.connected(volume_id, instance_uuid=base.new_id())
+        self.reserve(volume_id, base.new_id())
+        self.pass_by(LONG)
+        self.assertEqual(2, self.look())
+        self.assertEqual([used], [row.id for row in self.rows(volume_id)])
+        self.assertEqual(('in-use', grants), (self.status(volume_id), self.grants(volume_id)))
+
+    def test_a_backend_that_does_not_know_what_it_did(self):
+        """It is on its way out, under a deadline, as after a delete."""
+        volume_id = self.volume()
+        attachment_id = self.connected(volume_id)
+        self.pass_by(LONG)
+        self.http.manager.backend.fake_target.faults.plan(
+            'revoke', faults.Fault.UNCERTAIN_BEFORE)
+        self.assertEqual(0, self.look())
+        [row] = self.rows(volume_id)
+        self.assertEqual((attachment_id, S.DISCONNECTING), (row.id, row.state))
+        self.assertIsNotNone(row.owner)
+
+
+class WithNovaTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+        self.ask = servers.Servers(nova_conf.NovaSettings(
+            endpoint_override=self.nova.url, timeout=10.0)).look
+        self.volume_id = self.volume()
+        self.attachment_id = self.reserve(self.volume_id)
+
+    def assert_stays(self):
+        self.pass_by(LONG)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(self.attachment_id))
+        self.assertEqual(([], []), (self.messages(), self.heard.events))
+        self.assertNotIn(1, [found for _, found, _ in self.telemetry.drifts])
+
+    def assert_ends(self):
+        self.pass_by(LONG)
+        self.assertEqual(1, self.look())
+        self.assertFalse(self.there(self.attachment_id))
+
+    def test_its_server_is_gone(self):
+        self.assert_ends()
+
+    def test_its_server_lives_and_knows_it(self):
+        """A shelved server holds its volumes so, for months."""
+        self.nova.run(base.SERVER, 'web', status='SHELVED_OFFLOADED')
+        self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
+        self.assert_stays()
+        self.nova.end(base.SERVER)
+        self.assert_ends()
+
+    def test_its_server_is_busy(self):
+        for shown in ({'status': 'BUILD'}, {'OS-EXT-STS:task_state': 'resize_migrating'}):
+            with self.subTest(shown):
+                self.nova.run(base.SERVER, 'web', **shown)
+                self.assert_stays()
+        self.nova.run(base.SERVER, 'web')
+        self.assert_ends()
+
+    def test_its_server_uses_the_volume_by_another_one(self):
+        self.nova.run(base.SERVER, 'web')
+        self.nova.use(base.SERVER, self.volume_id, base.ABSENT)
+        self.assert_ends()
+
+    def test_one_of_no_server_is_nothing_to_ask_for(self):
+        self.nova.run(base.SERVER, 'web')
+        self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
+        held = self.volume()
+        self.done(held, 'os-reserve')
+        self.pass_by(LONG)
+        self.nova.requests.clear()
+        self.assertEqual(1, self.look())
+        self.assertEqual('available', self.status(held))
+        self.assertEqual({base.SERVER}, {
+            request.path.split('/')[3] for request in self.nova.requests})
+
+    def test_while_nova_cannot_be_asked_nothing_ends(self):
+        for answer in (nova.Reply(503, b'down'), nova.Reply(401, {}), nova.Reply(404, b'proxy')):
+            with self.subTest(answer):
+                self.nova.answer = answer
+                with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
+                    self.assert_stays()
+                self.assertIn('so it stays', logged.output[0])
+                self.assertIn(self.attachment_id, logged.output[0])
+        self.nova.answer = None
+        self.nova.sees_all = False
+        self.assert_stays()
+        self.nova.sees_all = True
+        self.assert_ends()
+
+    def test_a_nova_that_is_down_is_not_asked_for_each(self):
+        rows = [self.attachment_id, *(self.reserve(self.volume()) for _ in range(5))]
+        self.pass_by(LONG)
+        self.nova.answer = nova.Reply(503, b'down')
+        self.nova.requests.clear()
+        self.assertEqual(0, self.look())
+        self.assertEqual(3, len(self.nova.requests))
+        # Those that were not asked for come first then; none is lost.
+        self.nova.answer = None
+        self.assertEqual(3, self.look())
+        self.pass_by(LONG)
+        self.assertEqual(3, self.look())
+        self.assertEqual([False] * 6, [self.there(one) for one in rows])
+
+    def test_one_of_many_that_nova_is_unclear_about_holds_up_nobody(self):
+        others = [base.new_id() for _ in range(4)]
+        rows = [self.reserve(self.volume(), server_id) for server_id in others]
+        for server_id in others[:2]:
+            self.nova.run(server_id, 'web', **{'OS-EXT-STS:task_state': None})
+        for attachment_id, server_id in itertools.islice(zip(rows, others, strict=True), 2):
+            row = self.http.as_member.get(f'/attachments/{attachment_id}').body['attachment']
+            self.nova.use(server_id, row['volume_id'], 5)
+        self.pass_by(LONG)
+        self.assertEqual(3, self.look())
+        self.assertEqual([True, True, False, False], [self.there(one) for one in rows])
+
+    def test_its_connector_comes_while_nova_is_asked(self):
+        connector = make.connector()
+
+        def ask(server_id, volume_id):
+            self.connect(self.attachment_id, connector)
+            return servers.abandonment.Server(exists=False)
+
+        self.ask = ask
+        self.pass_by(LONG)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(self.attachment_id))
+        self.assertEqual({connector['initiator']: 'rw'}, self.grants(self.volume_id))
+        self.assertEqual(['attach.start'], self.heard.of(self.attachment_id))
+        self.assertEqual([], self.messages())
+
+    def test_two_managers_look_at_once(self):
+        """Each is judged, ended and told of once."""
+        self.pass_by(LONG)
+        with futures.ThreadPoolExecutor(2) as pool:
+            self.assertEqual([0, 1], sorted(pool.map(lambda _: self.look(), range(2))))
+        self.assertEqual(1, len(self.messages()))
+        self.assertEqual(['detach.start', 'detach.end', ABANDONED],
+                         self.heard.of(self.attachment_id))

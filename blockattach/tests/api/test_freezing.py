@@ -1,0 +1,101 @@
+"""A backend that is frozen: its volumes stay as they are, and are used as ever."""
+from blockattach.testing import http
+from blockattach.tests.api import base
+
+
+class FreezingTest(base.ApiTestCase):
+
+    def put(self, action, version='3.71', **body):
+        return self.http.as_admin.put(f'/os-services/{action}', body, version=version)
+
+    def freeze(self):
+        reply = self.put('freeze', host=http.HOST)
+        self.assert_status(200, reply)
+        self.assertEqual('', reply.text)
+
+    def shown(self):
+        service = self.http.as_admin.get('/os-services').body['services'][0]
+        return service['status'], service['disabled_reason'], service['frozen']
+
+    def test_it_takes_no_new_volumes_whatever_it_reports(self):
+        self.freeze()
+        self.http.manager.report()
+        made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
+        self.assertEqual('error', self.http.as_member.get(
+            f'/volumes/{made["id"]}').body['volume']['status'])
+        told = self.http.as_member.get(f'/messages?resource_uuid={made["id"]}').body['messages']
+        self.assertIn('frozen', told[0]['user_message'])
+
+    def test_its_volumes_are_not_deleted(self):
+        volume = self.volume()
+        self.freeze()
+        reply = self.http.as_member.delete(f'/volumes/{volume}')
+        self.assert_status(400, reply)
+        self.assertIn('frozen', reply.fault[1])
+        self.assert_status(400, self.http.as_admin.delete(f'/volumes/{volume}?force=true'))
+        self.assert_status(200, self.put('thaw', host=http.HOST))
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume}'))
+
+    def test_a_volume_that_never_came_there_goes(self):
+        self.freeze()
+        made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{made["id"]}'))
+
+    def test_its_volumes_are_used_as_ever(self):
+        volume = self.volume()
+        self.freeze()
+        attached = self.attached(volume)
+        self.assert_status(200, self.http.as_member.delete(f'/attachments/{attached}'))
+
+    def test_it_is_shown_and_what_was_before_comes_back(self):
+        self.freeze()
+        self.assertEqual(('disabled', 'frozen', True), self.shown())
+        self.put('thaw', host=http.HOST)
+        self.assertEqual(('enabled', None, False), self.shown())
+        self.put('disable-log-reason', host=http.HOST, binary='cinder-volume',
+                 disabled_reason='new disks')
+        self.freeze()
+        self.assertEqual(('disabled', 'new disks', True), self.shown())
+        self.put('thaw', host=http.HOST)
+        self.assertEqual(('disabled', 'new disks', False), self.shown())
+
+    def test_what_is_so_already(self):
+        self.assert_status(200, self.put('thaw', host=http.HOST))
+        self.assertEqual(('enabled', None, False), self.shown())
+        for _ in range(2):
+            self.freeze()
+            self.assertEqual(('disabled', 'frozen', True), self.shown())
+
+    def test_what_is_not_there(self):
+        for action in ('freeze', 'thaw', 'failover_host', 'failover'):
+            for body in ({'host': 'storage-9@fake'}, {'host': 'control-1'}):
+                with self.subTest(action, body=body):
+                    self.assert_status(404, self.put(action, **body))
+        self.assert_status(404, self.put('freeze', cluster='alpha@fake'))
+
+    def test_what_is_wrong(self):
+        for action, version, body in (
+                ('freeze', '3.71', {}), ('freeze', '3.71', {'host': ''}),
+                ('freeze', '3.71', {'host': http.HOST, 'cluster': 'alpha@fake'}),
+                ('freeze', '3.25', {'cluster': 'alpha@fake'}),
+                ('thaw', '3.71', {'host': http.HOST, 'colour': 'red'}),
+                ('failover_host', '3.71', {'backend_id': 'other'}),
+                ('failover', '3.71', {'backend_id': 'other'})):
+            with self.subTest(action, version=version, body=body):
+                self.assert_status(400, self.put(action, version, **body))
+        self.assertEqual(('enabled', None, False), self.shown())
+
+    def test_nothing_is_replicated(self):
+        for action in ('failover_host', 'failover'):
+            for more in ({}, {'backend_id': 'other'}):
+                with self.subTest(action, more=more):
+                    reply = self.put(action, host=http.HOST, **more)
+                    self.assert_status(400, reply)
+                    self.assertIn('not replicated', reply.fault[1])
+        self.assert_status(404, self.put('failover', '3.25', host=http.HOST))
+
+    def test_who_may(self):
+        for action in ('freeze', 'thaw', 'failover_host', 'failover'):
+            with self.subTest(action):
+                self.assert_status(403, self.http.as_member.put(
+                    f'/os-services/{action}', {'host': http.HOST}))

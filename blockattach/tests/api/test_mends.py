@@ -1,0 +1,69 @@
+"""What ``attachments check`` tells to mend with mends: each way to break the rows, then its mend.
+
+What is mended by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
+"""
+from blockattach.db import derived
+from blockattach.domain import invariants
+from blockattach.testing import http
+from blockattach.tests.api import actions
+from blockattach.volume import checker
+
+# The invariant, and what breaks it on a volume with two hosts and one reservation.
+BROKEN = (
+    ('status_is_derived', "UPDATE volumes SET status = 'available'"),
+    ('status_is_derived', 'UPDATE volumes SET lowest_rank = 4'),
+    ('status_is_derived', "UPDATE volumes SET attach_status = 'detached'"),
+    ('row_is_whole', "UPDATE attachments SET rank = 3 WHERE state = 'reserved'"),
+    ('row_is_whole', "UPDATE attachments SET deleted = 1 WHERE state = 'reserved'"),
+    ('work_has_an_end', "UPDATE attachments SET deadline = '2030-01-01 00:00:00.000000'"),
+    ('work_has_an_end', "UPDATE volumes SET deadline = '2030-01-01 00:00:00.000000'"),
+    ('credentials_match', 'DELETE FROM grants'),
+    ('credentials_match', "UPDATE grants SET initiator = initiator || '-another'"),
+    ('who_is_connected_is_known', 'UPDATE attachments SET connection = NULL'),
+    ('who_is_connected_is_known',
+     "UPDATE attachments SET initiator = NULL, state = 'connected', rank = 2 "
+     "WHERE state = 'attached'"),
+    ('nobody_is_left_behind', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
+    ('room_is_counted', 'UPDATE pools SET allocated_gb = 17'),
+)
+DERIVED = {invariants.DERIVE, invariants.COUNT, invariants.END}
+
+
+class MendsTest(actions.ActionsTestCase):
+
+    def violations(self):
+        return checker.Checker(self.http.database, {
+            http.HOST: self.http.manager.backend.fake_target}).violations()
+
+    def mend(self, one):
+        """What the command does that is told."""
+        if one.mend == invariants.DERIVE.format(volume_id=one.volume_id):
+            derived.volume_words(self.http.database, one.volume_id)
+        elif one.mend == invariants.COUNT:
+            derived.counts(self.http.database)
+        elif one.mend == invariants.END.format(attachment_id=one.attachment_id):
+            self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one.attachment_id}'))
+
+    def test_each_way_to_break_the_rows_is_mended_as_it_is_told(self):
+        for name, statement in BROKEN:
+            with self.subTest(name=name, statement=statement):
+                self.fixture()
+                self._multiattach = None
+                volume_id = self.volume(multiattach=True)
+                for server_id in (actions.base.SERVER, actions.base.OTHER_SERVER):
+                    self.attached(volume_id, server_id)
+                self.reserve(volume_id, actions.base.new_id())
+                self.assertEqual([], self.violations())
+                self.sql(statement)
+                found = self.violations()
+                self.assertIn(name, [one.invariant for one in found])
+                for one in found:
+                    self.mend(one)
+                self.assertEqual([], [
+                    one for one in self.violations() if one.mend != invariants.RECONCILE])
+
+    def test_each_mend_of_the_rows_is_played(self):
+        played = {name for name, _ in BROKEN}
+        self.assertEqual(
+            {row.name for row in invariants.INVARIANTS if row.mend in DERIVED},
+            played | {'quota_is_counted'})

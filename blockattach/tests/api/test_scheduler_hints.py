@@ -1,0 +1,141 @@
+"""Hints of clients, between two backends: near to a volume, apart from it, or nowhere."""
+from blockattach.conf import scheduler as scheduler_conf
+from blockattach.db import pools
+from blockattach.rpc import notifications
+from blockattach.testing import http
+from blockattach.testing import manager
+from blockattach.tests.api import base
+
+KEY = 'OS-SCH-HNT:scheduler_hints'
+DEFAULT = scheduler_conf.SchedulerSettings()
+SECOND = 'storage-2@fake'
+HEEDING = scheduler_conf.SchedulerSettings(
+    filters=(*DEFAULT.filters, 'same_backend', 'different_backend', 'instance_locality', 'json',
+             'driver'),
+    weighers=(('volume_number', -1.0),))
+
+
+class HintsTestCase(base.ApiTestCase):
+
+    SETTINGS = {'scheduling': HEEDING}
+
+    def setUp(self):
+        super().setUp()
+        self.second = manager.VolumeManager(
+            self.http.database, SECOND, self.http.control.availability_zone,
+            self.http.scheduler, self.http.work.later,
+            notifications.AttachmentNotifications(notifications.Notifications(None, ''), None,
+                                                  None))
+        self.second.report()
+        self.http.managers.add(SECOND, self.second.endpoint)
+
+    def ask(self, hints, persona=None, **fields):
+        reply = (persona or self.http.as_member).post(
+            '/volumes', {'volume': {'size': 1, **fields}, KEY: hints})
+        self.assert_status(202, reply)
+        return reply.body['volume']['id']
+
+    def place(self, volume_id):
+        """The host that a volume has come to; None: nowhere."""
+        shown = self.shown(volume_id)
+        host = shown['os-vol-host-attr:host']
+        self.assertEqual('available' if host else 'error', shown['status'], shown)
+        return host and host.partition('#')[0]
+
+    def made_on(self, hints, **fields):
+        return self.place(self.ask(hints, **fields))
+
+    def told(self, volume_id):
+        told, = (one for one in self.http.as_member.get('/messages').body['messages']
+                 if one['resource_uuid'] == volume_id)
+        return told['user_message']
+
+
+class HeededTest(HintsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.first = self.ask(None)
+        self.home = self.place(self.first)
+        self.other, = {http.HOST, SECOND} - {self.home}
+
+    def test_near_to_a_volume_and_apart_from_it(self):
+        # Fewest volumes first: without a hint they would come to either in turn.
+        for _ in range(3):
+            self.assertEqual(self.home, self.made_on({'same_host': [self.first]}))
+        for _ in range(5):
+            self.assertEqual(self.other, self.made_on({'different_host': self.first}))
+        self.assertEqual(self.home, self.made_on({'same_host': self.first.replace('-', '')}))
+
+    def test_without_hints_they_are_shared_out_by_number(self):
+        places = [self.home, *(self.made_on({}) for _ in range(5))]
+        self.assertEqual(3, places.count(self.home), places)
+
+    def test_nowhere_with_the_reason_for_each_pool(self):
+        apart = self.place(second := self.ask({'different_host': [self.first]}))
+        self.assertEqual(self.other, apart)
+        lost = self.ask({'different_host': [self.first, second]})
+        self.assertIsNone(self.place(lost))
+        for host, volume_id in ((self.home, self.first), (self.other, second)):
+            self.assertIn(f'{host}#pool: it has volume {volume_id}, which the hint '
+                          f'different_host names', self.told(lost))
+
+    def test_a_volume_that_is_not_theirs_says_nothing(self):
+        reply = self.http.as_stranger.post('/volumes', {
+            'volume': {'size': 1}, KEY: {'same_host': self.first}})
+        self.assertIsNone(self.place(reply.body['volume']['id']))
+
+    def test_what_names_no_volume(self):
+        lost = self.ask({'same_host': ['web']})
+        self.assertIsNone(self.place(lost))
+        self.assertIn('the hint same_host names something that is no volume', self.told(lost))
+
+    def test_a_query(self):
+        for host in (http.HOST, SECOND):
+            self.assertEqual(host, self.made_on({'query': f'["=", "$host", "{host}#pool"]'}))
+        lost = self.ask({'query': ['like', 1]})
+        self.assertIn("the hint query cannot be answered: 'like' is no operator", self.told(lost))
+
+    def test_near_a_server_where_nobody_can_tell(self):
+        lost = self.ask({'local_to_instance': base.SERVER})
+        self.assertIsNone(self.place(lost))
+        self.assertIn(f'cannot find the host of server {base.SERVER}: Nova is not known',
+                      self.told(lost))
+
+    def test_a_backend_that_takes_small_ones_only(self):
+        for host, function in ((http.HOST, 'volume.size < 2 and volume.display_name == web'),
+                               (SECOND, 'not (volume.size < 2)')):
+            pools.report(self.http.database, host, [(f'{host}#pool', {
+                'total_capacity_gb': 1000, 'free_capacity_gb': 1000,
+                'filter_function': function})], 'nova')
+        self.assertEqual(http.HOST, self.made_on({}, name='web'))
+        self.assertEqual(SECOND, self.made_on({}, size=2, name='web'))
+        lost = self.ask({}, name='db')
+        self.assertIn('its filter_function does not allow the volume', self.told(lost))
+
+
+class WaitingTest(HintsTestCase):
+
+    def test_they_hold_for_what_is_placed_again(self):
+        """Its first backend fails; the second one is not where it shall be."""
+        first = self.ask(None)
+        home = self.place(first)
+        lone = self.http.manager if home == http.HOST else self.second
+        self.http.hold = True
+        waiting = self.ask({'same_host': [first]})
+        self.http.hold = False
+        self.http.managers.remove(lone.host)
+        self.http.as_member.get('/volumes')
+        self.assertIsNone(self.place(waiting))
+        self.assertIn('it has none of the volumes that the hint same_host names',
+                      self.told(waiting))
+
+
+class DefaultTest(HintsTestCase):
+
+    SETTINGS = {}
+
+    def test_nobody_heeds_them_unless_configured(self):
+        for hints in (None, {}, {'same_host': ['web']}, {'query': '['},
+                      {'local_to_instance': base.SERVER}):
+            self.assertIsNotNone(self.made_on(hints))

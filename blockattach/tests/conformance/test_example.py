@@ -1,0 +1,86 @@
+"""The example of a driver in the documents, as a third party has it: out of tree, in a project of
+its own, known by an entry point only."""
+import ast
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tomllib
+import unittest
+
+from blockattach.tests.conformance import settings
+from blockattach.tests.rules import sources
+
+EXAMPLE = pathlib.Path('doc/source/contributor/example_driver')
+TEST = 'test_directory_store'
+_MOST_LINES = 10
+_LOAD = """
+import sys
+from blockattach.drivers import loading
+from blockattach.testing import backend
+loaded = loading.load_backend(backend.settings(sys.argv[1], store='directory', target='fake'))
+loaded.store.check()
+[pool] = loaded.pools()
+print(type(loaded.store).__module__, pool.capabilities['driver_capabilities'])
+"""
+
+
+class ExampleTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        source = sources.ROOT / EXAMPLE
+        if not source.is_dir():
+            self.skipTest('the documents are not here')
+        self.place = pathlib.Path(settings.folder(self))
+        shutil.copytree(source, self.place, dirs_exist_ok=True)
+        self.install()
+
+    def install(self):
+        """What pip leaves of a project: its package, and its entry points."""
+        project = tomllib.loads((self.place / 'pyproject.toml').read_text())['project']
+        info = self.place / f'directory_store-{project["version"]}.dist-info'
+        info.mkdir()
+        (info / 'METADATA').write_text(
+            f'Metadata-Version: 2.1\nName: {project["name"]}\nVersion: {project["version"]}\n')
+        (info / 'entry_points.txt').write_text(''.join(
+            f'[{group}]\n' + ''.join(f'{name} = {place}\n' for name, place in points.items())
+            for group, points in project['entry-points'].items()))
+
+    def python(self, *words):
+        paths = [str(self.place), os.environ.get('PYTHONPATH') or str(sources.ROOT)]
+        return subprocess.run(
+            [sys.executable, *words], cwd=self.place, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, timeout=300, check=False,
+            # The cache of entry points would outlive the test.
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
+                 'XDG_CACHE_HOME': str(self.place / 'cache')})
+
+    def test_its_test_module_has_ten_lines(self):
+        text = (self.place / f'{TEST}.py').read_text()
+        self.assertLessEqual(len([line for line in text.splitlines() if line]), _MOST_LINES)
+        ast.parse(text)
+
+    def test_it_is_found_by_its_name(self):
+        done = self.python('-c', _LOAD, str(self.place / 'state'))
+        self.assertEqual("directory_store ['discard', 'host_reservations']\n", done.stdout,
+                         done.stderr)
+
+    def test_it_gets_the_same_report(self):
+        done = self.python('-m', 'blockattach.conformance', TEST)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        head, counts, declared, *_ = done.stdout.splitlines()
+        self.assertEqual('DirectoryStore', head)
+        self.assertRegex(counts, r'^  \d+ behaviours: \d+ proved, .* 1 skipped, 0 failed$')
+        self.assertEqual('  declared: discard; proved: discard', declared)
+        self.assertIn('    proved        a created volume reads as zeros\n', done.stdout)
+        self.assertIn('    skipped       check says what the operator must change: ', done.stdout)
+
+    def test_its_report_says_what_is_wrong(self):
+        path = self.place / 'directory_store' / '__init__.py'
+        path.write_text(path.read_text().replace('.st_blocks * 512', '.st_size'))
+        done = self.python('-m', 'blockattach.conformance', TEST)
+        self.assertEqual(1, done.returncode, done.stdout + done.stderr)
+        self.assertIn('  declared and not proved: discard\n', done.stdout)
+        self.assertIn('    failed        discard gives the room back', done.stdout)

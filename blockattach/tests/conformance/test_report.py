@@ -1,0 +1,156 @@
+"""What a driver declares is what the kit has proved, or it fails; and what is told of it."""
+import contextlib
+import io
+import types
+import unittest
+
+from blockattach.conformance import __main__ as command
+from blockattach.conformance import report
+from blockattach.drivers import capabilities
+from blockattach.drivers.targets import tgtd
+from blockattach.testing import scsi
+from blockattach.tests.conformance import settings
+from blockattach.tests.conformance import wrong_drivers
+
+_FEWEST = 60
+
+
+class ExamineTestCase(unittest.TestCase):
+
+    def examined(self, *kinds, only=None):
+        """The report on drivers, from a module that holds these classes and no others."""
+        module = types.ModuleType('held')
+        for kind in kinds:
+            names = {} if only is None else {
+                name: None for name in unittest.defaultTestLoader.getTestCaseNames(kind)
+                if only not in name}
+            vars(module)[kind.__name__] = type(kind.__name__, (kind,), {
+                **names, '__module__': 'held'})
+        with contextlib.redirect_stderr(io.StringIO()):
+            [found] = command.examine([module])
+        return found
+
+    def failed(self, found):
+        return {one.name for one in found.behaviours if one.outcome is report.Outcome.FAILED}
+
+
+class EqualTest(ExamineTestCase):
+    """Both ways: what cannot be done is not declared, and what can be done is."""
+
+    def test_a_sound_driver(self):
+        found = self.examined(wrong_drivers.SoundTest)
+        self.assertEqual((set(), frozenset(), frozenset()),
+                         (self.failed(found), found.unproved(), found.undeclared()))
+        self.assertEqual({'clone', 'clone_snapshot', 'revert', 'snapshots'}, found.declared)
+        self.assertEqual(found.declared, found.proved)
+        self.assertGreater(found.count(report.Outcome.NOT_DECLARED), 0)
+        self.assertGreater(found.count(report.Outcome.SKIPPED), 0)
+
+    def test_what_is_declared_and_cannot_be_done(self):
+        found = self.examined(wrong_drivers.BoasterTest)
+        self.assertIn('clone has the bytes of its source and zeros beyond', self.failed(found))
+        self.assertEqual({'clone'}, found.unproved())
+
+    def test_what_is_declared_and_not_proved(self):
+        found = self.examined(wrong_drivers.PromisingTest, only='wipe')
+        self.assertLessEqual({'wipe', 'discard'}, found.unproved())
+
+    def test_a_part_of_a_capability(self):
+        found = self.examined(wrong_drivers.HalfTest, only='check_may')
+        self.assertEqual({'check may be repeated'}, self.failed(found))
+        self.assertIn('delete_snapshot', found.behaviours[0].why)
+
+    def test_what_a_pool_says_of_itself(self):
+        found = self.examined(wrong_drivers.LimiterTest, only='quality_of_service')
+        self.assertEqual(1, len(self.failed(found)))
+        found = self.examined(wrong_drivers.ThickTest, only='says_that_it_is_thin')
+        self.assertEqual(1, len(self.failed(found)))
+
+    def test_what_is_told_of_paths(self):
+        found = self.examined(wrong_drivers.OnePathedTest, only='same_portals')
+        self.assertEqual(1, len(self.failed(found)))
+
+    def test_what_can_be_done_and_is_not_declared(self):
+        self.need_tgt()
+        found = self.examined(wrong_drivers.ShyTest, only='given_back')
+        self.assertEqual({'what a host unmaps is given back if declared and only then'},
+                         self.failed(found))
+
+    def test_what_hosts_do_not_see_and_is_declared(self):
+        self.need_tgt()
+        found = self.examined(wrong_drivers.DividedTest, only='reservations')
+        self.assertEqual(
+            {'hosts see the reservations of each other if declared and only then'},
+            self.failed(found))
+
+    def need_tgt(self):
+        settings.outside_program(self, tgtd.program() is not None, 'tgtd')
+        settings.outside_program(self, scsi.available(), 'libiscsi')
+
+
+class ClassTest(unittest.TestCase):
+    """A class that unittest runs by itself fails too, not only the command."""
+
+    def run_class(self, kind):
+        result = unittest.TestResult()
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            unittest.TestSuite([
+                unittest.defaultTestLoader.loadTestsFromTestCase(kind)]).run(result)
+        return result, said.getvalue()
+
+    def kind_that(self, declares, proves):
+        class Kind(report.Reported):
+            provable = frozenset({'clone', 'wipe'})
+
+            def test_a_word(self):
+                self.report.declared = frozenset(declares)
+                for one in proves:
+                    self.proves(one)
+
+        return Kind
+
+    def test_equal(self):
+        result, said = self.run_class(self.kind_that(['clone'], ['clone']))
+        self.assertTrue(result.wasSuccessful(), result.errors)
+        self.assertEqual('conformance: Kind: 1 behaviours: 1 proved, 0 not declared, 0 skipped, '
+                         '0 failed\nconformance: Kind: declared: clone; proved: clone\n', said)
+
+    def test_declared_and_not_proved(self):
+        result, said = self.run_class(self.kind_that(['clone', 'wipe', 'daemon'], ['clone']))
+        self.assertIn('declares what nothing proves: wipe', result.errors[0][1])
+        self.assertIn('declared and not proved: wipe\n', said)
+
+    def test_proved_and_not_declared(self):
+        result, said = self.run_class(self.kind_that([], ['wipe']))
+        self.assertIn('does what it does not declare: wipe', result.errors[0][1])
+        self.assertIn('proved and not declared: wipe\n', said)
+
+
+class CommandTest(unittest.TestCase):
+
+    def said(self, *words):
+        with contextlib.redirect_stdout(io.StringIO()) as said, \
+                contextlib.redirect_stderr(io.StringIO()):
+            code = command.main(words)
+        return code, said.getvalue()
+
+    def test_the_behaviours_have_names_and_are_many(self):
+        code, said = self.said('--list')
+        self.assertEqual(0, code)
+        names = [line.strip() for line in said.splitlines() if line.startswith('  ')]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertGreaterEqual(len(names), _FEWEST)
+        self.assertIn('SnapshotContract: snapshot has the bytes of its moment', names)
+
+    def test_every_capability_is_proved_by_some_part(self):
+        provable = {name for parts in command.KITS.values() for part in parts
+                    for kind in part.__mro__ for name in vars(kind).get('provable', ())}
+        self.assertEqual(set(capabilities.CAPABILITIES), provable)
+
+    def test_a_wrong_driver_ends_with_one(self):
+        code, said = self.said('blockattach.tests.conformance.wrong_drivers_on_trial')
+        self.assertEqual(1, code)
+        self.assertIn('Boaster\n', said)
+        self.assertIn('declared and not proved: clone', said)
+        self.assertRegex(said, 'failed        clone has the bytes of its source')
+        self.assertRegex(said, 'not declared  wipe gives the room back')

@@ -1,0 +1,141 @@
+"""Drivers that are wrong, each in one way, and the kits on them: see test_report.
+
+Not found by the loader of tests, which looks for names that begin with test.
+"""
+from blockattach.conformance import scsi
+from blockattach.conformance import store
+from blockattach.conformance import target
+from blockattach.domain import reservation
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.drivers.targets import tgt
+from blockattach.tests.conformance import settings
+from blockattach.tests.conformance import test_tgt
+
+
+class Sound(fake_store.FakeStore):
+    """Nothing is wrong."""
+
+
+class SoundTest(store.StoreContract):
+    has_bytes = False
+    kind = Sound
+
+    def make(self):
+        self.fake = self.kind(settings.settings('/nowhere'))
+        return self.fake
+
+    def size_gb(self, volume):
+        return self.fake.sizes()[volume.name]
+
+
+class Boaster(fake_store.FakeStore):
+    """Declares what it does not do."""
+
+    def clone(self, source, volume):
+        return None
+
+
+class BoasterTest(SoundTest):
+    kind = Boaster
+
+
+class Promising(fake_store.FakeStore):
+    """Declares what nothing proves."""
+
+    def wipe(self):
+        return None
+
+    def allocated_bytes(self, volume):
+        return 0
+
+
+class PromisingTest(SoundTest):
+    kind = Promising
+
+    def test_wipe_gives_the_room_back_once_it_is_cleared(self):
+        self.skipTest('no room is kept')
+
+
+class Half(fake_store.FakeStore):
+    """Has a part of a capability."""
+
+    delete_snapshot = None
+
+
+class HalfTest(SoundTest):
+    kind = Half
+
+
+class Limiter(fake_store.FakeStore):
+    """Says that it can limit."""
+
+    def pools(self):
+        found = super().pools()
+        found[0].capabilities['QoS_support'] = True
+        return found
+
+
+class LimiterTest(SoundTest):
+    kind = Limiter
+
+
+class Thick(fake_store.FakeStore):
+    """Says that it is thick, and gives away more than it has."""
+
+    def pools(self):
+        found = super().pools()
+        found[0].capabilities.update(thin_provisioning_support=False,
+                                     thick_provisioning_support=True)
+        return found
+
+
+class ThickTest(SoundTest):
+    kind = Thick
+
+
+class Shy(tgt.TgtTarget):
+    """Unmaps, and does not say so."""
+
+    unmaps = None
+
+
+class ShyTest(test_tgt.Tgt, scsi.ScsiContract):
+
+    def make(self):
+        made = super().make()
+        shy = Shy(self.settings)
+        self.addCleanup(made.stop)
+        return shy
+
+
+class Divided(tgt.TgtTarget):
+    """Says that hosts see each other's reservations, which they do not."""
+
+    def reservations(self, volume_id):
+        return reservation.Reservations()
+
+
+class DividedTest(test_tgt.Tgt, scsi.ScsiContract):
+
+    def make(self):
+        made = super().make()
+        divided = Divided(self.settings)
+        self.addCleanup(made.stop)
+        return divided
+
+
+class OnePathed(fake_target.FakeTarget):
+    """Tells some hosts of fewer paths than others."""
+
+    def _portals(self):
+        self.told = [*getattr(self, 'told', ()), None]
+        return super()._portals()[:len(self.told)]
+
+
+class OnePathedTest(target.TargetContract):
+
+    def make(self):
+        if not hasattr(self, 'fake'):
+            self.fake = OnePathed(settings.several('/nowhere'))
+        return self.fake

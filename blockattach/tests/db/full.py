@@ -1,0 +1,145 @@
+"""A database as full as one is after a year: most rows are history."""
+import datetime
+import uuid
+
+from blockattach import secrets
+from blockattach.db import models
+
+VOLUMES = 3000
+PROJECTS = 50
+HOSTS = 100
+T = models.metadata.tables
+START = datetime.datetime(2026, 1, 1)
+LATER = datetime.datetime(2199, 1, 1)
+_BATCH = 1000
+
+
+def name(kind, number):
+    """The same id for the same thing."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f'{kind}-{number}'))
+
+
+def fill(database):
+    """Write it, and let the database look at what it has. It gets a second key, which opens only.
+    """
+    old, new = secrets.new_key(), secrets.new_key()
+    database.sealer = secrets.Sealer([new, old])
+    sealed = [(one.seal('x'), one.ring()[0].id) for one in (
+        secrets.Sealer([old]), secrets.Sealer([new]))]
+    with database.reader() as connection:
+        kind = connection.execute(T['volume_types'].select()).first().id
+    with database.writer() as connection:
+        for table, rows in (('pools', _pools()), ('services', _services()),
+                            ('volumes', _volumes(kind)), ('volume_metadata', _metadata()),
+                            ('attachments', _attachments()), ('grants', _grants(sealed)),
+                            ('messages', _messages()), ('idempotency_keys', _keys()),
+                            ('waits', _waits()), ('volume_types', _types()),
+                            ('usages', _usages())):
+            rows = list(rows)
+            for start in range(0, len(rows), _BATCH):
+                connection.execute(T[table].insert(), rows[start:start + _BATCH])
+    with database.engine.connect().execution_options(
+            isolation_level='AUTOCOMMIT') as connection:
+        for table in T:
+            connection.exec_driver_sql(
+                f'ANALYZE TABLE {table}' if database.engine.dialect.name == 'mysql'
+                else f'ANALYZE {table}')
+
+
+def host(number):
+    """``host@backend``"""
+    return f'storage-{number % HOSTS}@file'
+
+
+def _when(number):
+    return START + datetime.timedelta(minutes=number)
+
+
+def _pools():
+    for number in range(HOSTS):
+        yield {'name': f'{host(number)}#pool', 'host': host(number), 'availability_zone': 'nova',
+               'capabilities': '{}', 'provisioned_gb': 0, 'thin': True, 'multiattach': True,
+               'allocated_gb': 0, 'reported_at': START}
+
+
+def _services():
+    for number in range(HOSTS):
+        yield {'uuid': name('service', number), 'binary': 'cinder-volume', 'host': host(number),
+               'availability_zone': 'nova', 'disabled': False, 'incarnation': 'i',
+               'release': None, 'reported_at': START, 'created_at': START}
+
+
+def _volumes(kind):
+    for number in range(VOLUMES):
+        gone = number % 3 == 0
+        creating = number % 100 == 1
+        yield {'id': name('volume', number), 'project_id': f'project-{number % PROJECTS}',
+               'user_id': 'u', 'size_gb': 1,
+               'own_status': 'deleted' if gone else 'creating' if creating else 'available',
+               'status': 'available', 'attach_status': 'detached', 'multiattach': True,
+               'bootable': False, 'availability_zone': 'nova', 'volume_type_id': kind,
+               'pool': None if creating else f'{host(number)}#pool', 'shared_targets': False,
+               'generation': 1, 'attempts': 0, 'tried': '[]', 'created_at': _when(number),
+               'deadline': START if creating and not gone else None,
+               'deleted': gone, 'deleted_at': _when(number) if gone else None}
+
+
+def _metadata():
+    for number in range(VOLUMES):
+        yield {'volume_id': name('volume', number), 'key': 'key', 'value': str(number)}
+
+
+def _attachments():
+    for number in range(VOLUMES * 3):
+        gone = number % 3 != 0 or number % 9 == 0
+        connecting = not gone and number % 100 == 3
+        yield {'id': name('attachment', number), 'volume_id': name('volume', number % VOLUMES),
+               'project_id': f'project-{number % PROJECTS}',
+               'instance_uuid': name('instance', number),
+               'state': 'gone' if gone else 'connecting' if connecting else 'attached',
+               'rank': None if gone else 2 if connecting else 1, 'hidden': False, 'mode': 'rw',
+               'initiator': f'iqn.{number % 200}', 'host': f'compute-{number % 200}',
+               'generation': 3, 'created_at': _when(number), 'updated_at': _when(number),
+               'deadline': START if connecting else None,
+               'deleted': gone, 'deleted_at': _when(number) if gone else None}
+
+
+def _waits():
+    for number in range(VOLUMES):
+        yield {'attachment_id': name('attachment', number), 'generation': 3,
+               'since': START if number % 100 == 3 else LATER}
+
+
+def _grants(sealed):
+    for number in range(VOLUMES):
+        password, key_id = sealed[number % 1000 > 0]
+        yield {'volume_id': name('volume', number), 'initiator': f'iqn.{number % 200}',
+               'alias': '', 'username': 'u', 'sealed_password': password, 'key_id': key_id,
+               'created_at': START}
+
+
+def _messages():
+    for number in range(VOLUMES):
+        yield {'id': name('message', number), 'project_id': f'project-{number % PROJECTS}',
+               'event_id': 'e', 'user_message': 'm', 'message_level': 'ERROR',
+               'resource_type': 'VOLUME', 'resource_id': name('volume', number),
+               'expires_at': START + datetime.timedelta(days=1000 if number % 100 else 0),
+               'created_at': _when(number)}
+
+
+def _keys():
+    for number in range(VOLUMES):
+        yield {'scope': name('scope', number), 'body_digest': 'd',
+               'resource_id': name('volume', number), 'created_at': START,
+               'expires_at': START + datetime.timedelta(days=1000 if number % 100 else 0)}
+
+
+def _types():
+    for number in range(200):
+        yield {'id': name('type', number), 'name': f'type-{number}', 'is_public': True,
+               'live_name': f'type-{number}', 'created_at': START, 'deleted': False}
+
+
+def _usages():
+    for number in range(PROJECTS):
+        yield {'project_id': f'project-{number}', 'resource': 'attachments', 'in_use': 1}

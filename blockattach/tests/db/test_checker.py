@@ -1,0 +1,116 @@
+"""The checker on real tables: whole at first, each broken column found, and mended."""
+import datetime
+
+import sqlalchemy as sa
+
+from blockattach.db import derived
+from blockattach.db import grants
+from blockattach.db import quotas
+from blockattach.db.models import attachment as attachment_models
+from blockattach.db.models import pool as pool_models
+from blockattach.db.models import volume as volume_models
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.drivers.targets import fake
+from blockattach.testing import backend
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.volume import checker
+
+STATES = attachment_lifecycle.State
+_rows = attachment_models.attachments
+_volumes = volume_models.volumes
+HOST = make.POOL.partition('#')[0]
+EARLIER = datetime.datetime(2020, 1, 1)
+
+# What is written, and the invariants that it breaks.
+BREAKAGES = (
+    (_volumes.update().values(status='available'), {'status_is_derived'}),
+    (_volumes.update().values(lowest_rank=None), {'status_is_derived'}),
+    (_rows.update().values(rank=4), {'row_is_whole'}),
+    (_rows.update().where(_rows.c.state == 'gone').values(slot=1), {'row_is_whole'}),
+    (_rows.update().where(_rows.c.state == 'connecting').values(deadline=None),
+     {'work_has_an_end'}),
+    (_rows.update().where(_rows.c.state == 'attached').values(deadline=EARLIER),
+     {'work_has_an_end', 'nothing_is_overdue'}),
+    (attachment_models.grants.delete(), {'credentials_match'}),
+    (pool_models.pools.update().values(allocated_gb=77), {'room_is_counted'}),
+)
+
+
+@base.on_chosen_databases
+class CheckerTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, multiattach=True)
+        for state in STATES:
+            make.attachment(self.database, self.volume, state)
+        self.checker = checker.Checker(self.database)
+
+    def found(self):
+        return {one.invariant for one in self.checker.violations()}
+
+    def test_what_the_verbs_write_is_whole(self):
+        self.assertEqual(set(), self.found())
+
+    def test_what_is_broken_is_found_and_mended(self):
+        for statement, broken in BREAKAGES:
+            with self.subTest(str(statement)):
+                with self.database.writer() as connection_:
+                    connection_.execute(statement)
+                self.assertEqual(broken, self.found())
+                derived.volume_words(self.database, self.volume.id)
+                derived.counts(self.database)
+                left = self.found()
+                # Whoever looks for what is overdue goes on with it.
+                self.assertLessEqual(left, {'nothing_is_overdue'})
+
+    def test_overdue_work_is_found_after_some_grace(self):
+        for seconds, broken in ((5, set()), (60, {'nothing_is_overdue'})):
+            with self.database.writer() as connection_:
+                now = connection_.execute(sa.select(_rows.c.deadline).where(
+                    _rows.c.state == 'connecting')).scalar_one()
+                moment = now - datetime.timedelta(seconds=make.LEASE_SECONDS + seconds)
+                connection_.execute(_rows.update().where(_rows.c.state == 'connecting').values(
+                    deadline=moment))
+            self.assertEqual(broken, self.found())
+
+    def test_a_quota_that_counts_wrong(self):
+        quota = quotas.AttachmentQuota(100)
+        with self.database.writer() as connection_:
+            quota.change(connection_, make.PROJECT, 1)
+        self.assertEqual({'quota_is_counted'}, self.found())
+        derived.counts(self.database)
+        self.assertEqual(set(), self.found())
+
+
+class TargetTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.target = fake.FakeTarget(backend.settings('/nonexistent'))
+        self.checker = checker.Checker(self.database, {HOST: self.target})
+        self.row = make.attachment(self.database, with_connector=make.connector('iqn.a'))
+
+    def found(self):
+        return [one.invariant for one in self.checker.violations()]
+
+    def grant(self, initiator, mode=connection.AccessMode.RW):
+        credential = grants.credential(self.database, self.row.volume_id, 'iqn.a')
+        self.target.grant(connection.Export(self.row.volume_id, 'name', '/dev/null', 1),
+                          connection.Grant(self.row.volume_id, initiator, mode, credential,
+                                           '' if initiator == 'iqn.a' else '-b'))
+
+    def test_the_target_against_the_rows(self):
+        self.assertEqual(['who_uses_it_is_let_in'], self.found())
+        self.grant('iqn.a')
+        self.assertEqual([], self.found())
+        self.grant('iqn.a', connection.AccessMode.RO)
+        self.assertEqual(['modes_are_enforced'], self.found())
+        self.grant('iqn.a')
+        self.grant('iqn.b')
+        self.assertEqual(['one_host_writes', 'nobody_else_is_let_in'], self.found())
+        self.target.revoke(self.row.volume_id, 'iqn.b')
+        self.target.export(connection.Export('gone', 'name', '/dev/null', 1))
+        self.assertEqual(['nothing_gone_is_offered'], self.found())

@@ -1,0 +1,88 @@
+"""Connections that wait in the pool: used again without a question, and replaced when they ended.
+"""
+import sqlalchemy as sa
+
+from blockattach import clock
+from blockattach.db import engine
+from blockattach.testing import clock as testing_clock
+from blockattach.testing import database
+from blockattach.tests.db import base
+
+OTHERS = {
+    'mysql': ('SELECT id FROM information_schema.processlist '
+              'WHERE db = database() AND id <> connection_id()', 'KILL CONNECTION {}'),
+    'postgresql': ('SELECT pid FROM pg_stat_activity '
+                   'WHERE datname = current_database() AND pid <> pg_backend_pid()',
+                   'SELECT pg_terminate_backend({})')}
+ROUNDS = 5
+SECONDS = 30
+
+
+@base.on_every_server
+class FreshnessTest(base.DatabaseTestCase):
+
+    def end_all(self):
+        """Let the server end every connection to this database but the one that asks."""
+        find, end = OTHERS[self.KIND]
+        time = clock.Clock()
+        other = sa.create_engine(self.fixture.url, poolclass=sa.NullPool,
+                                 isolation_level='AUTOCOMMIT')
+        with other.connect() as connection:
+            for number in connection.exec_driver_sql(find).scalars().all():
+                connection.exec_driver_sql(end.format(number))
+            deadline = time.monotonic() + SECONDS
+            while connection.exec_driver_sql(find).scalars().all():
+                self.assertLess(time.monotonic(), deadline)
+
+    def test_one_that_the_server_has_ended_is_replaced(self):
+        with self.database.reader() as one, self.database.reader() as two:
+            for connection in (one, two):
+                connection.execute(sa.select(1))
+        self.assertEqual((0, 2), self.database.connections())
+        self.end_all()
+        with self.database.reader() as connection:
+            self.assertEqual(1, connection.execute(sa.select(1)).scalar())
+        self.end_all()
+        with self.database.writer() as connection:
+            self.assertEqual(1, connection.execute(sa.select(1)).scalar())
+
+    def test_strict_mode_and_isolation_are_seen_to(self):
+        """Whatever the server would do with who does not ask."""
+        asked = {'mysql': ('SELECT @@SESSION.sql_mode', 'TRADITIONAL'),
+                 'postgresql': ('SHOW transaction_isolation', 'read committed')}
+        query, expected = asked[self.KIND]
+        with self.database.reader() as connection:
+            self.assertIn(expected, connection.exec_driver_sql(query).scalar())
+
+
+class PingTest(base.DatabaseTestCase):
+
+    KIND = database.MYSQL
+
+    def pings(self):
+        with self.database.reader() as connection:
+            return int(connection.exec_driver_sql(
+                "SHOW SESSION STATUS LIKE 'Com_admin_commands'").one()[1])
+
+    def test_one_that_was_just_used_is_not_asked(self):
+        before = self.pings()
+        for _ in range(ROUNDS):
+            with self.database.reader() as connection:
+                connection.execute(sa.select(1))
+        self.assertEqual((0, 1), self.database.connections())
+        self.assertEqual(before, self.pings())
+
+    def test_one_that_was_idle_is_asked(self):
+        held = testing_clock.ManualClock()
+        watched = sa.create_engine(self.fixture.url)
+        self.addCleanup(watched.dispose)
+        engine.Freshness(watched.dialect, held).watch(watched)
+
+        def pings():
+            with watched.connect() as connection:
+                return int(connection.exec_driver_sql(
+                    "SHOW SESSION STATUS LIKE 'Com_admin_commands'").one()[1])
+        before = pings()
+        self.assertEqual(before, pings())
+        held.advance(engine.TRUSTED_SECONDS)
+        self.assertEqual(before + 1, pings())

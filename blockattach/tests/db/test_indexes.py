@@ -1,0 +1,244 @@
+"""Which index answers which query of the hot paths: MariaDB and PostgreSQL say it themselves.
+
+`test_plans` shows that no query needs to read a whole table; here the database is so full that the
+server chooses.
+"""
+import collections
+import unittest
+
+import sqlalchemy as sa
+
+from blockattach.db import admissions
+from blockattach.db import attachment_counts
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import detaches
+from blockattach.db import grants
+from blockattach.db import idempotency
+from blockattach.db import messages
+from blockattach.db import overview
+from blockattach.db import paging
+from blockattach.db import pair_wishes
+from blockattach.db import sealed_grants
+from blockattach.db import services
+from blockattach.db import shared_connections
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.db import waits
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.tests.db import full
+from blockattach.tests.db import recording
+
+HOST = full.host(7)
+POOL = f'{HOST}#pool'
+PROJECT = 'project-7'
+VOLUME = full.name('volume', 7)
+ROW = full.name('attachment', 3)
+E = lifecycle.Event
+LIMITS = {lifecycle.State.RESERVED: 86400, lifecycle.State.CONNECTED: 86400}
+
+# Tables with so few rows that a server may rather read all of them.
+SMALL = {'leases', 'pools', 'qos_specs', 'services', 'usages', 'volume_types',
+         'volume_type_extra_specs', 'volume_type_encryptions'}
+
+ONE_ATTACHMENT = 'pk_attachments'
+ONE_GRANT = ('pk_grants', 'uq_grants_volume_id_alias')
+ONE_VOLUME = 'pk_volumes'
+# Any that begins with the volume: so many rows a volume has.
+OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volume_id_rank',
+             'ix_attachments_volume_id_previous_initiator', 'uq_attachments_volume_id_slot')
+METADATA = 'pk_volume_metadata'
+ON_HOST = 'ix_volumes_deleted_pool'
+OVERDUE = 'ix_volumes_deadline'
+PAGE = paging.Page(limit=10)
+# What queries call a table that they look at once more.
+ALIASES = {'other': 'attachments', 'others': 'attachments', 'writers': 'attachments',
+           'any_grant': 'grants', 'namesake': 'grants'}
+
+
+def attachment_page(db, *filters, **named):
+    return attachment_queries.list_page(db, attachment_queries.Filters(*filters, **named), PAGE)
+
+
+def volume_page(db, project_id, **named):
+    return volume_queries.list_page(
+        db, volume_queries.Filters(project_id, **named), PAGE)
+
+
+def life_of_an_attachment(db):
+    row = attachments.reserve(db, attachments.Wish(
+        VOLUME, make.PROJECT, connector=make.connector('iqn.new')), 60)
+    for event in (E.CONNECTED, E.COMPLETE, E.CONNECT, E.REFUSED, E.DISCONNECT, E.DISCONNECTED):
+        row = make.move(db, row, event)
+
+
+def life_of_a_volume(db):
+    volume = make.volume(db, own_status=volume_lifecycle.OwnStatus.AVAILABLE, on_pool=POOL)
+    told = volumes.start_delete(db, volume.id, 60)
+    volumes.deleted(db, volume.id, told.generation)
+
+
+# What is done, and by which index each large table is read then; one of several does as well.
+QUERIES = {
+    'the life of an attachment': (life_of_an_attachment, {
+        'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
+        'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
+    'the life of a volume': (life_of_a_volume, {
+        'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
+        'volume_metadata': METADATA}),
+    'an announced detach': (lambda db: detaches.withdraw(db, VOLUME), {'volumes': ONE_VOLUME}),
+    'attachment': (lambda db: attachment_queries.get(db, ROW), {
+        'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
+        'grants': ONE_GRANT}),
+    'a new attachment': (lambda db: admissions.get(db, VOLUME, None, 'iqn.7'), {
+        'attachments': OF_VOLUME, 'volumes': ONE_VOLUME, 'grants': ONE_GRANT}),
+    'what a pair wants': (lambda db: pair_wishes.get(db, VOLUME, 'iqn.7'), {
+        'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
+        'grants': ONE_GRANT}),
+    'attachments with credentials': (lambda db: attachment_queries.list_page(
+        db, attachment_queries.Filters(PROJECT), PAGE, sealed=True), {
+        'attachments': 'ix_attachments_deleted_project_id_created_at_id',
+        'grants': ONE_GRANT}),
+    'attachments of a project': (lambda db: attachment_page(db, PROJECT), {
+        'attachments': 'ix_attachments_deleted_project_id_created_at_id'}),
+    'attachments of all': (attachment_page, {
+        'attachments': 'ix_attachments_deleted_created_at_id'}),
+    'attachments of a volume': (lambda db: attachment_page(db, volume_id=VOLUME), {
+        'attachments': OF_VOLUME}),
+    'attachments of a server': (
+        lambda db: attachment_page(db, instance_uuid=full.name('instance', 3)),
+        {'attachments': 'ix_attachments_deleted_instance_uuid'}),
+    'attachments of a host': (lambda db: attachment_page(db, host='compute-3'), {
+        'attachments': 'ix_attachments_deleted_host'}),
+    'attachments that wait': (lambda db: attachment_queries.interrupted(db, HOST), {
+        'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
+        'volumes': ONE_VOLUME}),
+    'volumes in use': (lambda db: attachment_queries.volumes_in_use(db, HOST), {
+        'volumes': ON_HOST, 'attachments': OF_VOLUME}),
+    'shared connections': (lambda db: shared_connections.of(db, [ROW]), {
+        'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
+    'counts': (lambda db: attachment_counts.by_volume(db, [VOLUME]), {'attachments': OF_VOLUME}),
+    'overview': (overview.read, {
+        'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
+        'volumes': OVERDUE}),
+    'wanted': (lambda db: grants.wanted(db, VOLUME), {
+        'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
+    'wanted by one': (lambda db: grants.wanted(db, VOLUME, 'iqn.7'), {
+        'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
+    'credentials': (lambda db: grants.credentials(db, [(VOLUME, 'iqn.7')]), {
+        'grants': ONE_GRANT}),
+    'sealed by another key': (lambda db: sealed_grants.reseal(db, 1), {
+        'grants': ('ix_grants_key_id', *ONE_GRANT)}),
+    'volume': (lambda db: volume_queries.get(db, VOLUME), {
+        'volumes': ONE_VOLUME, 'volume_metadata': METADATA, 'attachments': OF_VOLUME}),
+    'volumes of a project': (lambda db: volume_page(db, PROJECT), {
+        'volumes': 'ix_volumes_deleted_project_id_created_at_id', 'volume_metadata': METADATA,
+        'attachments': OF_VOLUME}),
+    'volumes of all': (lambda db: volume_page(db, None), {
+        'volumes': 'ix_volumes_deleted_created_at_id', 'volume_metadata': METADATA,
+        'attachments': OF_VOLUME}),
+    'volumes that exist': (lambda db: volume_queries.existing_on(db, HOST, [VOLUME]), {
+        'volumes': ONE_VOLUME}),
+    'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {
+        'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state', *OF_VOLUME),
+        'volumes': (ONE_VOLUME, ON_HOST)}),
+    'volumes that wait': (lambda db: volume_queries.interrupted(db, HOST), {
+        'volumes': (ON_HOST, OVERDUE)}),
+    'volumes without a pool': (volume_queries.unplaced, {'volumes': (ON_HOST, OVERDUE)}),
+    'messages of a project': (lambda db: messages.list_page(db, PROJECT, {}, PAGE), {
+        'messages': 'ix_messages_project_id_created_at_id'}),
+    'named request': (lambda db: idempotency.find(db, idempotency.Request(
+        full.name('scope', 7), 'd')), {'idempotency_keys': 'pk_idempotency_keys'}),
+    'what has run out': (lambda db: (messages.purge(db), idempotency.purge(db)), {
+        'messages': 'ix_messages_expires_at',
+        'idempotency_keys': 'ix_idempotency_keys_expires_at'}),
+    'waits that begin': (lambda db: waits.note(db, HOST, LIMITS, 10), {
+        'attachments': ('ix_attachments_deleted_state', *OF_VOLUME),
+        'volumes': (ONE_VOLUME, ON_HOST), 'waits': 'pk_waits'}),
+    'waits that are too long': (lambda db: waits.overdue(db, HOST, LIMITS, 10), {
+        'attachments': (ONE_ATTACHMENT, 'ix_attachments_deleted_state'), 'volumes': ONE_VOLUME,
+        'waits': ('ix_waits_since', 'pk_waits')}),
+    'waits that are over': (lambda db: waits.forget(db, LIMITS, 10), {
+        'attachments': (ONE_ATTACHMENT, 'ix_attachments_deleted_state'),
+        'waits': ('ix_waits_since', 'pk_waits')}),
+    'a sign of life': (lambda db: services.heartbeat(db, 7), {}),
+}
+
+
+class Plans:
+    """One database for the whole class: filling it takes seconds."""
+
+    KIND = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        base.need(cls.KIND)
+        cls.fixture = database.DatabaseFixture(cls.KIND, fresh=True)
+        cls.addClassCleanup(cls.fixture.close)
+        cls.database = cls.fixture.database
+        full.fill(cls.database)
+
+    def used(self, act):
+        """The indexes by which each large table is read."""
+        with recording.statements(self.database.engine) as sent:
+            act(self.database)
+        found = collections.defaultdict(set)
+        with self.database.engine.connect() as connection:
+            for statement, values in sent:
+                for table, index in self.explain(connection, statement, values):
+                    found[table].add(index)
+        return {table: indexes for table, indexes in found.items() if table not in SMALL}
+
+    def test_each_query_has_its_index(self):
+        for name, (act, expected) in QUERIES.items():
+            with self.subTest(name):
+                found = self.used(act)
+                self.assertEqual(set(expected), set(found))
+                for table, indexes in found.items():
+                    allowed = expected[table]
+                    self.assertLessEqual(
+                        indexes, {allowed} if isinstance(allowed, str) else set(allowed), table)
+
+    def test_a_query_without_an_index_is_seen(self):
+        def look(db):
+            with db.reader() as connection:
+                connection.execute(sa.text("SELECT id FROM attachments WHERE last_error = 'x'"))
+
+        self.assertEqual({'attachments': {'none'}}, self.used(look))
+
+
+class MariadbTest(Plans, unittest.TestCase):
+
+    KIND = database.MYSQL
+
+    def explain(self, connection, statement, values):
+        """Pairs of a table and what it is read by."""
+        for row in connection.exec_driver_sql(f'EXPLAIN {statement}', values).mappings():
+            table = ALIASES.get(row['table'], row['table'])
+            # A second index may narrow down what the first one finds.
+            for index in (row['key'] or 'none').split('|') if table else ():
+                yield table, f'pk_{table}' if index == 'PRIMARY' else index
+
+
+class PostgresqlTest(Plans, unittest.TestCase):
+
+    KIND = database.POSTGRESQL
+
+    def explain(self, connection, statement, values):
+        """Pairs of a table and what it is read by."""
+        [row] = connection.exec_driver_sql(f'EXPLAIN (FORMAT JSON) {statement}', values)
+        yield from self.walk(row[0][0]['Plan'], None)
+
+    def walk(self, node, table):
+        table = node.get('Relation Name', table)
+        if 'Seq Scan' in node['Node Type']:
+            yield table, 'none'
+        if 'Index Name' in node:
+            yield table, node['Index Name']
+        for inner in node.get('Plans', ()):
+            yield from self.walk(inner, table)

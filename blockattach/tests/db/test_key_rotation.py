@@ -1,0 +1,200 @@
+"""The key that seals is replaced: cut off anywhere, and beside writers."""
+import pathlib
+import tempfile
+import threading
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach import clock
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import secrets
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db import key_rotation
+from blockattach.db import models
+from blockattach.db import sealed_grants
+from blockattach.secrets import key_file
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+_grants = models.attachment.grants
+POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',
+          'db.sealed_grants.after_batch')
+SECONDS = 60
+MANY = 5
+
+
+class Cut(Exception):
+    """Here the operator's process ends."""
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / 'seal.key'
+        self.database.sealer = key_file.KeyFile(str(self.path))
+        self.volume = make.volume(self.database, multiattach=True)
+
+    def process(self):
+        """Another one, with the same file."""
+        made = self.fixture.open()
+        made.sealer = key_file.KeyFile(str(self.path))
+        return made
+
+    def join(self, database, initiator):
+        return attachments.reserve(database, attachments.Wish(
+            self.volume.id, make.PROJECT, connector=make.connector(initiator)), 60)
+
+    def passwords(self, database):
+        return {grant.initiator: grant.credential.password
+                for grant in grants.wanted(database, self.volume.id)}
+
+    def keys(self):
+        return self.path.read_text().split()
+
+
+@base.on_every_database
+class RotateTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        for number in range(MANY):
+            self.join(self.database, f'iqn.{number}')
+
+    def test_all_at_once(self):
+        before, [old] = self.passwords(self.database), self.keys()
+        told = key_rotation.rotate(self.process())
+        self.assertEqual(4, len(told))
+        self.assertIn(f'{MANY} credentials are sealed anew', told[2])
+        [new] = self.keys()
+        self.assertNotEqual(old, new)
+        self.assertEqual(before, self.passwords(self.process()))
+        for line in told:
+            self.assertNotIn(new, line)
+
+    def test_cut_off_anywhere_it_is_done_again(self):
+        """At each place, one after the other, until there is none left."""
+        left = passed = 0
+        while True:
+            before, [old] = self.passwords(self.database), self.keys()
+            after = self.rotate_until(passed)
+            # Whatever there is now, everybody can open everything, and goes on attaching.
+            self.assertEqual(before, self.passwords(self.process()))
+            self.join(self.process(), f'iqn.more-{passed}')
+            if after is None:
+                break
+            left += len(self.keys()) > 1
+            before = self.passwords(self.database)
+            key_rotation.rotate(self.process())
+            self.assertEqual(before, self.passwords(self.process()))
+            [new] = self.keys()
+            self.assertNotEqual(old, new)
+            self.assertEqual(1, len(sealed_grants.counts(self.database)))
+            passed += 1
+        # Before and after each of three writes of the file, and after two batches (one is empty).
+        self.assertGreaterEqual(passed, 8)
+        self.assertGreaterEqual(left, 5)
+
+    def rotate_until(self, passed):
+        """Cut it off after so many points; None: it has come to its end."""
+        counted = iter(range(passed + 1))
+
+        def cut():
+            if next(counted, None) == passed:
+                raise Cut
+
+        for point in POINTS:
+            failpoints.arm(point, cut)
+            self.addCleanup(failpoints.disarm, point)
+        try:
+            return key_rotation.rotate(self.process()) and None
+        except Cut as exc:
+            return exc
+        finally:
+            for point in POINTS:
+                failpoints.disarm(point)
+
+    def test_keys_of_others_are_replaced_in_steps(self):
+        self.database.sealer = secrets.Sealer([self.keys()[0].encode()])
+        with self.assertRaisesRegex(errors.ConfigurationError, '--prepare'):
+            key_rotation.rotate(self.database)
+
+
+@base.on_every_database
+class WritersTest(Case):
+    """Transactions that were begun with the old key and end after the new one is there."""
+
+    def test_a_key_that_was_replaced_meanwhile_is_used_no_more(self):
+        """Sealed by the old key, not yet written: it is sealed once more."""
+        other, replaced = self.process(), []
+
+        def replace(connection, cursor, statement, *rest):
+            if statement.startswith('INSERT INTO grants') and not replaced:
+                replaced.append(statement)
+                operator = key_file.KeyFile(str(self.path))
+                operator.add()
+                operator.promote()
+
+        sa.event.listen(other.engine, 'before_cursor_execute', replace)
+        self.join(other, 'iqn.a')
+        self.assertTrue(replaced)
+        new, _ = self.process().sealer.ring()
+        self.assertEqual({new.id: 1}, sealed_grants.counts(self.database))
+        self.assertEqual(1, len(self.passwords(self.database)))
+
+    def test_a_row_that_is_not_committed_yet_is_waited_for(self):
+        """Written by the old key, not yet committed: the key is not forgotten before."""
+        operator, writing, go_on = self.process(), threading.Event(), threading.Event()
+        other = self.process()
+
+        def hold(connection):
+            if self.wrote:
+                writing.set()
+                go_on.wait(SECONDS)
+
+        def note(connection, cursor, statement, *rest):
+            self.wrote = self.wrote or statement.startswith('INSERT INTO grants')
+
+        self.wrote = False
+        sa.event.listen(other.engine, 'after_cursor_execute', note)
+        sa.event.listen(other.engine, 'commit', hold)
+        with futures.ThreadPoolExecutor(2) as pool:
+            joining = pool.submit(self.join, other, 'iqn.a')
+            self.assertTrue(writing.wait(SECONDS))
+            [old] = operator.sealer.ring()
+            key_rotation.prepare(operator)
+            key_rotation.promote(operator)
+            finishing = pool.submit(self.finish, operator)
+            self.wait_until_it_waits(finishing)
+            go_on.set()
+            joining.result(SECONDS)
+            self.assertIn('1 credentials are not sealed', finishing.result(SECONDS))
+        self.assertEqual(2, len(self.keys()))
+        self.assertEqual({old.id: 1}, sealed_grants.counts(self.database))
+        key_rotation.reseal(operator)
+        key_rotation.finish(operator)
+        self.assertEqual(1, len(self.passwords(self.process())))
+
+    def finish(self, operator):
+        """What it says."""
+        try:
+            return key_rotation.finish(operator)
+        except errors.ConfigurationError as exc:
+            return str(exc)
+
+    def wait_until_it_waits(self, finishing):
+        """As the server says; SQLite's writers wait for a lock of their own process."""
+        if self.KIND == database.SQLITE:
+            return
+        time, never = clock.Clock(), threading.Event()
+        deadline = time.monotonic() + SECONDS
+        while not self.waits_for_a_lock():
+            self.assertFalse(finishing.done(), 'it has not waited')
+            self.assertLess(time.monotonic(), deadline)
+            time.wait(never, base.BETWEEN_LOOKS)

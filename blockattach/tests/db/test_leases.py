@@ -1,0 +1,246 @@
+"""Leases: one process at a time acts on a pair, or on a volume as a whole, by the database."""
+import threading
+import uuid
+from concurrent import futures
+
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import clock
+from blockattach.db import leases
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.db.models import lease
+from blockattach.db.models import volume as volume_models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+ONE, TWO = leases.owner_of('one@b', 'life'), leases.owner_of('two@b', 'life')
+ONE_AGAIN = leases.owner_of('one@b', 'next life')
+NAME = 'iqn.2026-01.org.example:host-1'
+SECONDS = 60
+WAIT = 60
+E = lifecycle.Event
+Own = volume_lifecycle.OwnStatus
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, multiattach=True)
+
+    def pair(self, owner, initiator=NAME):
+        return leases.Lease(self.volume.id, initiator, owner)
+
+    def take(self, owner, initiator=NAME, seconds=SECONDS):
+        return leases.take(self.database, self.pair(owner, initiator), seconds)
+
+    def rows(self):
+        with self.database.reader() as connection:
+            return [(row.initiator, row.owner) for row in
+                    connection.execute(lease.leases.select().order_by(lease.leases.c.initiator))]
+
+
+@base.on_every_database
+class PairTest(Case):
+
+    def test_one_has_it_at_a_time(self):
+        self.assertTrue(self.take(ONE))
+        self.assertFalse(self.take(TWO))
+        self.assertTrue(self.take(ONE))
+        leases.give_back(self.database, self.pair(TWO))
+        self.assertFalse(self.take(TWO))
+        leases.give_back(self.database, self.pair(ONE))
+        self.assertTrue(self.take(TWO))
+
+    def test_other_pairs_of_the_volume_are_free(self):
+        self.assertTrue(self.take(ONE))
+        self.assertTrue(self.take(TWO, 'iqn.2026-01.org.example:host-2'))
+
+    def test_after_its_deadline_another_takes_it(self):
+        self.assertTrue(self.take(ONE, seconds=-1))
+        self.assertTrue(self.take(TWO))
+        self.assertFalse(self.take(ONE))
+        self.assertEqual([(NAME, TWO)], self.rows())
+
+    def test_the_next_life_has_what_the_last_one_had(self):
+        self.assertTrue(self.take(ONE))
+        self.assertTrue(self.take(ONE_AGAIN))
+        self.assertFalse(self.take(TWO))
+
+    def test_a_service_whose_name_begins_alike_is_another_one(self):
+        self.assertTrue(self.take(leases.owner_of('one@bb', 'life')))
+        self.assertFalse(self.take(ONE))
+        self.assertTrue(self.take(leases.owner_of('a_e@b', 'life'), 'iqn.x'))
+        self.assertFalse(self.take(leases.owner_of('abe@b', 'life'), 'iqn.x'))
+        self.assertFalse(self.take(leases.owner_of('a%@b', 'life'), 'iqn.x'))
+
+    def test_old_ones_are_forgotten(self):
+        self.take(ONE, 'iqn.old', -100000)
+        self.take(ONE, 'iqn.overdue', -1)
+        self.take(ONE, 'iqn.valid')
+        self.assertEqual(1, leases.forget(self.database))
+        self.assertEqual(['iqn.overdue', 'iqn.valid'], [name for name, _ in self.rows()])
+
+    def test_the_record_of_an_act_ends_it_or_is_not_made(self):
+        row = attachments.reserve(self.database, attachments.Wish(
+            self.volume.id, make.PROJECT, connector=make.connector(NAME)), SECONDS)
+        ending = leases.giving_back([self.pair(ONE)])
+
+        def record():
+            return attachments.move(
+                self.database, row.volume_id, row.id, E.CONNECTED,
+                attachments.Facts(connection={}), row.generation, ending)
+
+        self.take(ONE, seconds=-1)
+        self.take(TWO)
+        with self.assertRaises(errors.BackendUncertain):
+            record()
+        self.assertEqual(row, attachment_queries.get(self.database, row.id))
+        self.assertEqual([(NAME, TWO)], self.rows())
+        leases.give_back(self.database, self.pair(TWO))
+        self.take(ONE)
+        self.assertEqual(lifecycle.State.CONNECTED, record().new.state)
+        self.assertEqual([], self.rows())
+
+
+@base.on_every_database
+class VolumeTest(Case):
+
+    def whole(self, owner, seconds=SECONDS):
+        return leases.take_volume(self.database, self.volume.id, owner, seconds)
+
+    def taken(self, owner):
+        return leases.volume_taken(self.database, self.volume.id, owner)
+
+    def test_one_has_it_at_a_time(self):
+        self.assertFalse(self.taken(TWO))
+        self.assertTrue(self.whole(ONE))
+        self.assertEqual(ONE, volume_queries.get(self.database, self.volume.id).lease_owner)
+        self.assertFalse(self.whole(TWO))
+        self.assertEqual((False, False, True),
+                         (self.taken(ONE), self.taken(ONE_AGAIN), self.taken(TWO)))
+        leases.give_back_volume(self.database, self.volume.id, TWO)
+        self.assertTrue(self.taken(TWO))
+        leases.give_back_volume(self.database, self.volume.id, ONE)
+        self.assertFalse(self.taken(TWO))
+        self.assertTrue(self.whole(TWO))
+
+    def test_after_its_deadline_another_takes_it(self):
+        self.assertTrue(self.whole(ONE, -1))
+        self.assertFalse(self.taken(TWO))
+        self.assertTrue(self.whole(TWO))
+        self.assertFalse(self.whole(ONE))
+
+    def test_pairs_are_seen_by_others(self):
+        self.assertFalse(leases.pairs_taken(self.database, self.volume.id, TWO))
+        self.take(ONE, seconds=-1)
+        self.assertFalse(leases.pairs_taken(self.database, self.volume.id, TWO))
+        self.take(ONE)
+        self.assertEqual((False, True), tuple(
+            leases.pairs_taken(self.database, self.volume.id, owner) for owner in (ONE, TWO)))
+
+
+@base.on_every_database
+class OwnerTest(Case):
+    """Who makes or removes a volume."""
+
+    def asked(self):
+        make.pool(self.database)
+        made = make.volume(self.database, own_status=Own.AVAILABLE, on_pool=make.POOL)
+        return volumes.start_delete(self.database, made.id, SECONDS)
+
+    def own(self, told, owner):
+        return volumes.own(self.database, told.id, told.generation, owner, SECONDS, told.host)
+
+    def test_one_of_several_takes_it_on(self):
+        told = self.asked()
+        self.assertEqual([True, False, True],
+                         [self.own(told, owner) for owner in (ONE, TWO, ONE)])
+
+    def test_what_is_late_is_taken_over_once(self):
+        told = self.asked()
+        self.assertTrue(self.own(told, ONE))
+        self.assertEqual(told.generation + 1, volumes.take_over(
+            self.database, told.id, told.generation, Own.DELETING, TWO, SECONDS))
+        with self.assertRaises(errors.StaleGeneration):
+            volumes.take_over(self.database, told.id, told.generation, Own.DELETING, ONE, SECONDS)
+        with self.assertRaises(errors.StaleGeneration):
+            volumes.deleted(self.database, told.id, told.generation)
+        volumes.deleted(self.database, told.id, told.generation + 1)
+
+    def test_beside_others_only_its_own_earlier_lives_count_at_start(self):
+        told = self.asked()
+
+        def found(owner):
+            return [one.id for one in volume_queries.interrupted(
+                self.database, told.host, owner, shared=True)]
+
+        self.assertEqual([], found(ONE))
+        self.own(told, ONE)
+        self.assertEqual(([], [told.id], []), (found(ONE), found(ONE_AGAIN), found(TWO)))
+        with self.database.writer() as connection:
+            connection.execute(volume_models.volumes.update().values(deadline=clock.now(-1)))
+        self.assertEqual([told.id], found(TWO))
+
+    def test_of_attachments_too(self):
+        make.pool(self.database)
+        held = make.volume(self.database, on_pool=make.POOL)
+        row = attachments.reserve(self.database, attachments.Wish(
+            held.id, make.PROJECT, connector=make.connector(NAME)), SECONDS)
+
+        def found(owner):
+            return [one.id for one in attachment_queries.interrupted(
+                self.database, held.host, owner=owner)]
+
+        self.assertEqual([], found(ONE_AGAIN))
+        leases.take(self.database, leases.Lease(held.id, NAME, ONE), SECONDS)
+        self.assertEqual(([], [row.id], []), (found(ONE), found(ONE_AGAIN), found(TWO)))
+
+
+@base.on_every_server
+class RaceTest(Case):
+    """Many at the same moment."""
+
+    ROUNDS = 12
+    MANY = 8
+
+    def at_once(self, act):
+        barrier = threading.Barrier(self.MANY)
+
+        def run(number):
+            barrier.wait(WAIT)
+            return act(number)
+
+        with futures.ThreadPoolExecutor(self.MANY) as threads:
+            return list(threads.map(run, range(self.MANY)))
+
+    def test_a_pair_has_one_winner_whether_it_was_free_or_overdue(self):
+        for number in range(self.ROUNDS):
+            name = f'iqn.{number}'
+            if number % 2:
+                self.take(leases.owner_of('dead@b', 'life'), name, -1)
+            won = self.at_once(lambda who, name=name: self.take(
+                leases.owner_of(f'{who}@b', uuid.uuid4().hex), name))
+            self.assertEqual(1, sum(won), f'round {number}')
+
+    def test_pair_and_volume_are_never_both_had(self):
+        """Each writes its own lease first and looks for the other kind then."""
+        for number in range(self.ROUNDS):
+            def act(who, number=number):
+                owner = leases.owner_of(f'{who}@b', 'life')
+                if who == 0:
+                    leases.take_volume(self.database, self.volume.id, owner, SECONDS)
+                    return not leases.pairs_taken(self.database, self.volume.id, owner)
+                self.take(owner, f'iqn.{number}.{who}')
+                return not leases.volume_taken(self.database, self.volume.id, owner)
+
+            whole, *pairs = self.at_once(act)
+            self.assertFalse(whole and any(pairs), f'round {number}')
+            with self.database.writer() as connection:
+                connection.execute(lease.leases.delete())
+            leases.give_back_volume(self.database, self.volume.id,
+                                    leases.owner_of('0@b', 'life'))

@@ -1,0 +1,315 @@
+"""A connection that is lost exactly while the database commits: what has happened is found out.
+
+Each verb that could do harm if it were done twice, or called a failure although it was done, is
+cut off before its COMMIT has reached the server, after, and with a COMMIT that arrives only when
+the verb is already looking.
+"""
+import threading
+import uuid
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.control import repeats
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import detaches
+from blockattach.db import idempotency
+from blockattach.db import messages
+from blockattach.db import models
+from blockattach.db import paging
+from blockattach.db import pools
+from blockattach.db import quotas
+from blockattach.db import volume_queries
+from blockattach.db import volume_type_encryptions
+from blockattach.db import volume_types
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import breaking
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+E = lifecycle.Event
+Own = volume_lifecycle.OwnStatus
+Where = breaking.Where
+
+SECONDS = 60
+
+
+class Case(base.DatabaseTestCase):
+    """``database`` sees what is stored; ``broken`` goes through the proxy."""
+
+    def setUp(self):
+        super().setUp()
+        self.proxy = breaking.BreakingProxy(self.fixture.url)
+        self.addCleanup(self.proxy.close)
+        self.broken = self.fixture.open(url=self.proxy.url)
+
+    def cut(self, where, act, times=1):
+        """Let the act run, with its COMMIT cut off."""
+        before = self.proxy.broken
+        self.proxy.arm(where, times)
+        try:
+            return act()
+        finally:
+            self.assertEqual(times, self.proxy.broken - before)
+
+    def count(self, table):
+        with self.database.reader() as connection:
+            return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+    def both_ways(self, check):
+        for where in (Where.BEFORE, Where.AFTER):
+            with self.subTest(where=where):
+                check(where)
+
+
+@base.on_every_server
+class AttachmentTest(Case):
+
+    def test_one_attachment_is_made(self):
+        self.both_ways(self.check_reserve)
+
+    def check_reserve(self, where):
+        volume = make.volume(self.database)
+        wish = attachments.Wish(volume.id, volume.project_id, 'i', None, make.connector('iqn.a'))
+        made = self.cut(where, lambda: attachments.reserve(self.broken, wish, 60))
+        self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
+        self.assertEqual((S.CONNECTING, 1), (made.state, made.generation))
+
+    def test_a_row_that_has_moved_on_meanwhile_is_still_the_one_that_was_made(self):
+        volume = make.volume(self.database, multiattach=True)
+        wish = attachments.Wish(volume.id, volume.project_id)
+        found = []
+
+        def move_on(connection):
+            """By the time it is looked for, somebody else has used it."""
+            if found:
+                attachments.move(self.database, volume.id, found.pop(), E.RELEASE)
+
+        sa.event.listen(self.broken.engine, 'engine_connect', move_on)
+        made = self.cut(Where.AFTER, lambda: attachments.reserve(
+            self.broken, wish, 60, lambda connection, made_id: found.append(made_id)))
+        self.assertRaises(errors.AttachmentNotFound, attachment_queries.get, self.database,
+                          made.id)
+        self.assertEqual(1, self.count(models.attachment.attachments))
+
+    def test_a_quota_counts_once(self):
+        volume = make.volume(self.database, multiattach=True)
+        self.broken.attachment_quota = self.database.attachment_quota = quotas.AttachmentQuota(3)
+        wish = attachments.Wish(volume.id, volume.project_id)
+        for where in (Where.BEFORE, Where.AFTER, Where.AFTER):
+            self.cut(where, lambda: attachments.reserve(self.broken, wish, 60))
+        with self.assertRaises(errors.QuotaExceeded):
+            attachments.reserve(self.broken, wish, 60)
+        self.assertEqual(3, len(attachment_queries.of_volume(self.database, volume.id)))
+
+    def test_each_move_happens_once(self):
+        """The whole life, every step of it cut off, and then every step again."""
+        self.both_ways(self.check_moves)
+
+    def check_moves(self, where):
+        row = make.attachment(self.database, make.volume(self.database), S.RESERVED)
+        life = (E.CONNECT, E.CONNECTED, E.COMPLETE, E.DISCONNECT, E.REFUSED, E.DISCONNECT,
+                E.FAILED, E.DISCONNECT, E.DISCONNECTED)
+        for event in life:
+            moved = self.cut(where, lambda row=row, event=event: make.move(
+                self.broken, row, event))
+            self.assertEqual((row.generation + 1, lifecycle.next_state(
+                row.state, event, row.previous_state)), (moved.generation, moved.state))
+            if moved.state is not S.GONE:
+                self.assertEqual(moved, attachment_queries.get(self.database, row.id))
+            row = moved
+        self.assertEqual('available', volume_queries.get(self.database, row.volume_id).status)
+
+    def test_a_move_that_another_one_overtook_is_late(self):
+        self.both_ways(self.check_overtaken)
+
+    def check_overtaken(self, where):
+        row = make.attachment(self.database, state=S.CONNECTING)
+        before, overtaken = self.proxy.broken, []
+
+        def overtake(connection):
+            if self.proxy.broken > before and not overtaken:
+                overtaken.append(make.move(self.database, row, E.DISCONNECT))
+
+        sa.event.listen(self.broken.engine, 'engine_connect', overtake)
+        with self.assertRaises(errors.StaleGeneration):
+            self.cut(where, lambda: attachments.move(
+                self.broken, row.volume_id, row.id, E.CONNECTED,
+                attachments.Facts(connection={}), row.generation))
+        self.assertEqual(overtaken, [attachment_queries.get(self.database, row.id)])
+
+    def test_a_detach_is_announced_once(self):
+        self.both_ways(self.check_announce)
+
+    def check_announce(self, where):
+        volume = make.volume(self.database, multiattach=True)
+        for _ in range(2):
+            make.attachment(self.database, volume)
+        self.cut(where, lambda: detaches.announce(self.broken, volume.id))
+        self.assertEqual('in-use', volume_queries.get(self.database, volume.id).status)
+        self.cut(where, lambda: detaches.announce(self.broken, volume.id))
+        self.assertEqual('detaching', volume_queries.get(self.database, volume.id).status)
+        self.cut(where, lambda: detaches.withdraw(self.broken, volume.id))
+        self.assertEqual('in-use', volume_queries.get(self.database, volume.id).status)
+
+
+@base.on_every_server
+class VolumeTest(Case):
+
+    def draft(self):
+        kind = volume_types.get_by_name(self.database, make.DEFAULT_TYPE)
+        return volumes.Draft(make.PROJECT, make.USER, 'one', None, 7, kind, make.ZONE,
+                             {'key': 'value'})
+
+    def test_its_life_happens_once(self):
+        self.both_ways(self.check_life)
+
+    def check_life(self, where):
+        make.pool(self.database)
+        before = self.count(models.volume.volumes)
+        made = self.cut(where, lambda: volumes.create(self.broken, self.draft(), 60))
+        self.assertEqual(made, volume_queries.get(self.database, made.id))
+        self.assertEqual(before + 1, self.count(models.volume.volumes))
+
+        def step(verb, *arguments):
+            return self.cut(where, lambda: verb(self.broken, made.id, *arguments))
+
+        self.assertEqual(2, step(volumes.claim, 1, make.POOL, 'uuid', 60))
+        self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
+        self.assertEqual(3, step(volumes.unclaim, 2, 60))
+        self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
+        self.assertEqual(4, step(volumes.claim, 3, make.POOL, 'uuid', 60))
+        self.assertTrue(step(volumes.own, 4, 'storage-1@file', 60))
+        step(volumes.created, 4, False)
+        self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
+        told = step(volumes.start_delete, 60)
+        self.assertEqual((Own.DELETING, 6), (told.own_status, told.generation))
+        step(volumes.delete_failed, 6)
+        told = step(volumes.start_delete, 60)
+        step(volumes.deleted, told.generation)
+        self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
+
+    def test_one_that_no_pool_can_make_fails_once(self):
+        def check(where):
+            volume = make.volume(self.database, own_status=Own.CREATING)
+            self.cut(where, lambda: volumes.failed(self.broken, volume.id, volume.generation))
+            found = volume_queries.get(self.database, volume.id)
+            self.assertEqual((Own.ERROR, 2), (found.own_status, found.generation))
+        self.both_ways(check)
+
+    def test_a_message_is_written_once(self):
+        def check(where):
+            self.cut(where, lambda: messages.create(
+                self.broken, where.name, None, domain_messages.DELETE_FAILED, 'volume'))
+            self.assertEqual(1, len(messages.list_page(
+                self.database, where.name, {}, paging.Page())))
+        self.both_ways(check)
+
+    def test_a_type_is_made_once_and_is_no_conflict(self):
+        def check(where):
+            made = self.cut(where, lambda: volume_types.create(
+                self.broken, where.name, None, True, {'key': 'value'}))
+            self.assertEqual(made, volume_types.get_by_name(self.database, where.name))
+        self.both_ways(check)
+
+    def test_a_type_is_encrypted_once_and_it_is_no_conflict(self):
+        def check(where):
+            kind = make.volume_type(self.database)
+            made = self.cut(where, lambda: volume_type_encryptions.create(
+                self.broken, kind.id, 'luks', 'back-end'))
+            self.assertEqual(made, volume_type_encryptions.find(self.database, kind.id))
+        self.both_ways(check)
+
+
+@base.on_every_server
+class NamedRequestTest(Case):
+    """``Idempotency-Key`` on a way that breaks: the same request makes one thing."""
+
+    def test_what_is_named_is_made_once(self):
+        self.both_ways(self.check_named)
+
+    def check_named(self, where):
+        volume = make.volume(self.database, multiattach=True)
+        request = idempotency.named('p', 'u', 'POST', '/attachments', str(uuid.uuid4()), 'digest')
+        once = repeats.Repeats(self.broken, 60, 60, self.broken.clock)
+
+        def create():
+            return once.once(request, lambda within: attachments.reserve(
+                self.broken, attachments.Wish(volume.id, volume.project_id), 60, within),
+                once.attachment)
+
+        made = self.cut(where, create)
+        self.assertEqual(made.id, create().id)
+        self.assertEqual([made.id], [row.id for row in attachment_queries.of_volume(
+            self.database, volume.id)])
+
+
+@base.on_every_server
+class LateTest(Case):
+    """The COMMIT is still on its way: the look waits for it, by the lock that it holds."""
+
+    def late(self, act):
+        """Run the act; its COMMIT reaches the server when the act waits for what it locked."""
+        with futures.ThreadPoolExecutor(1) as one:
+            answer = one.submit(self.cut, Where.LATE, act)
+            time, never = self.database.clock, threading.Event()
+            deadline = time.monotonic() + SECONDS
+            while not self.waits_for_a_lock() and time.monotonic() < deadline:
+                if answer.done():
+                    self.fail(f'it has not waited: {answer.result()}')
+                time.wait(never, base.BETWEEN_LOOKS)
+            self.proxy.release()
+            return answer.result(SECONDS)
+
+    def test_an_attachment(self):
+        volume = make.volume(self.database)
+        wish = attachments.Wish(volume.id, volume.project_id)
+        made = self.late(lambda: attachments.reserve(self.broken, wish, 60))
+        self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
+
+    def test_a_volume(self):
+        before = self.count(models.volume.volumes)
+        kind = volume_types.get_by_name(self.database, make.DEFAULT_TYPE)
+        draft = volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})
+        made = self.late(lambda: volumes.create(self.broken, draft, 60))
+        self.assertEqual(made, volume_queries.get(self.database, made.id))
+        self.assertEqual(before + 1, self.count(models.volume.volumes))
+
+    def test_what_never_arrives_is_not_guessed(self):
+        """The server holds on to a session whose client has gone: nobody can tell."""
+        volume = make.volume(self.database)
+        wish = attachments.Wish(volume.id, volume.project_id)
+        with self.assertRaises(errors.OutcomeUnknown) as caught:
+            self.cut(Where.LATE, lambda: attachments.reserve(self.broken, wish, 60))
+        self.assertFalse(caught.exception.final)
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
+
+
+@base.on_every_server
+class GoneTest(Case):
+    """The database does not come back."""
+
+    def test_what_was_not_begun_is_told_as_such(self):
+        volume = make.volume(self.database)
+        self.broken.close()
+        self.proxy.close()
+        for act in (lambda: volume_queries.get(self.broken, volume.id),
+                    lambda: attachments.reserve(self.broken, attachments.Wish(
+                        volume.id, volume.project_id), 60)):
+            with self.assertRaises(errors.DatabaseUnavailable):
+                act()
+        self.assertFalse(self.broken.answers())
+        self.assertTrue(self.database.answers())
+
+    def test_a_way_that_breaks_each_time(self):
+        volume = make.volume(self.database)
+        with self.assertRaises(errors.DatabaseUnavailable):
+            self.cut(Where.BEFORE, lambda: attachments.reserve(
+                self.broken, attachments.Wish(volume.id, volume.project_id), 60), times=6)
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))

@@ -1,0 +1,58 @@
+"""How much there is and what takes too long, on each database."""
+from blockattach.db import attachments
+from blockattach.db import overview
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.testing import clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+S = lifecycle.State
+
+@base.on_every_database
+class OverviewTest(base.DatabaseTestCase):
+
+    def test_an_empty_database(self):
+        self.assertEqual(({}, {}, {'attachment': 0, 'volume': 0}), overview.read(self.database))
+
+    def test_live_rows_are_counted_by_state(self):
+        volume = make.volume(self.database, multiattach=True)
+        for state in (S.RESERVED, S.RESERVED, S.CONNECTING, S.GONE):
+            row = make.attachment(self.database, volume, state)
+            if state is S.CONNECTING:
+                connecting = row
+        self.assertEqual({'reserved': 2, 'connecting': 1},
+                         overview.read(self.database).attachments)
+        make.move(self.database, connecting, lifecycle.Event.CONNECTED)
+        self.assertEqual({'reserved': 2, 'connected': 1},
+                         overview.read(self.database).attachments)
+
+    def test_the_oldest_row_that_somebody_works_on(self):
+        volume = make.volume(self.database, multiattach=True)
+        held = clock.ManualClock()
+        later = self.fixture.open(held)
+        for state in (S.RESERVED, S.CONNECTING):
+            make.attachment(later, volume, state)
+        held.advance(30)
+        make.attachment(later, volume, S.CONNECTING)
+        held.advance(10)
+        # One that only waits for its consumer is as old as he likes.
+        self.assertEqual({'connecting': 40}, overview.read(later).oldest)
+
+    def test_one_that_was_born_connecting_is_as_old_as_itself(self):
+        held = clock.ManualClock()
+        later = self.fixture.open(held)
+        volume = make.volume(self.database)
+        attachments.reserve(later, attachments.Wish(
+            volume.id, make.PROJECT, connector=make.connector()), 60)
+        held.advance(7)
+        self.assertEqual({'connecting': 7}, overview.read(later).oldest)
+
+    def test_what_has_passed_its_deadline(self):
+        volume = make.volume(self.database, multiattach=True)
+        for lease in (-1, 600):
+            attachments.reserve(self.database, attachments.Wish(
+                volume.id, make.PROJECT, connector=make.connector()), lease)
+        told = make.volume(self.database)
+        volumes.start_delete(self.database, told.id, -1)
+        self.assertEqual({'attachment': 1, 'volume': 1}, overview.read(self.database).overdue)

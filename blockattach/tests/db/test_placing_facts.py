@@ -1,0 +1,33 @@
+"""What the scheduler looks at besides: hints, volumes they name, counts, QoS specs."""
+from blockattach import errors
+from blockattach.db import placing_facts
+from blockattach.db import qos_specs
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+
+@base.on_every_database
+class PlacingFactsTest(base.DatabaseTestCase):
+
+    def test_all_of_them(self):
+        near = make.volume(self.database).id
+        kind = make.volume_type(self.database)
+        qos_specs.associate(self.database, make.qos(self.database).id, kind.id)
+        hints = {'same_host': near, 'query': '["=", 1, 1]'}
+        made = volumes.create(self.database, volumes.Draft(
+            make.PROJECT, make.USER, 'web', None, 3, kind, make.ZONE, {}, hints), 60)
+        pool = volume_queries.get(self.database, near).pool
+        found = placing_facts.read(self.database, made.id, count=True)
+        self.assertEqual(hints, found.hints)
+        self.assertEqual({near: pool}, found.placed)
+        self.assertEqual({pool: 1}, found.volumes)
+        self.assertEqual({'total_iops_sec': '500'}, found.qos)
+        self.assertEqual(('web', kind.id, 'creating'), tuple(
+            found.volume[name] for name in ('display_name', 'volume_type_id', 'status')))
+        self.assertEqual({}, placing_facts.read(self.database, made.id, count=False).volumes)
+
+    def test_a_volume_that_is_gone(self):
+        with self.assertRaises(errors.VolumeNotFound):
+            placing_facts.read(self.database, 'nobody', count=False)

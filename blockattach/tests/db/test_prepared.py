@@ -1,0 +1,120 @@
+"""Statements that are compiled once say and do what SQLAlchemy's own would."""
+import datetime
+
+import sqlalchemy as sa
+from oslo_db import exception as oslo_db_exception
+
+from blockattach.conf import database as database_conf
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import prepared
+from blockattach.db.models import pool
+from blockattach.tests.db import base
+
+_pools = pool.pools
+NAME = 'host@disks#pool'
+NOW = datetime.datetime(2026, 3, 1, 12, 30, 15, 250000)
+ROW = {'name': NAME, 'host': 'host@disks', 'availability_zone': 'nova', 'allocated_gb': 1,
+       'capabilities': '{}', 'total_gb': 10.5, 'free_gb': None, 'provisioned_gb': 0.0,
+       'limit_gb': 21.0, 'thin': True, 'multiattach': False, 'reported_at': NOW}
+
+
+@base.on_every_database
+class PreparedTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.fixture.open()
+        with self.database.writer() as connection:
+            prepared.insert(connection, _pools, ROW)
+
+    ONE = prepared.Statement(lambda dialect: _pools.select().where(
+        _pools.c.name == prepared.value('name'), _pools.c.host.in_(('host@disks', 'elsewhere'))))
+
+    def read(self, database):
+        with database.reader() as connection:
+            return self.ONE.first(connection, name=NAME)
+
+    def test_values_are_what_they_were(self):
+        found = self.read(self.database)
+        self.assertEqual(ROW, {name: getattr(found, name) for name in ROW})
+        self.assertIs(True, found.thin)
+        with self.database.reader() as connection:
+            self.assertEqual(tuple(connection.execute(_pools.select()).one()), found)
+
+    def test_nobody(self):
+        with self.database.reader() as connection:
+            self.assertIsNone(self.ONE.first(connection, name='nobody'))
+            self.assertEqual([], self.ONE.rows(connection, name='nobody'))
+
+    def test_a_row_that_has_the_values_already_is_found(self):
+        with self.database.writer() as connection:
+            for _ in range(2):
+                self.assertEqual(1, prepared.update(
+                    connection, _pools, {'name': NAME}, {'free_gb': 2.5, 'thin': False}))
+            self.assertEqual(0, prepared.update(
+                connection, _pools, {'name': NAME, 'allocated_gb': 2}, {'free_gb': 1.0}))
+        found = self.read(self.other)
+        self.assertEqual((2.5, False), (found.free_gb, found.thin))
+
+    def test_a_time_from_now_is_the_databases(self):
+        with self.database.writer() as connection:
+            prepared.update(connection, _pools, {'name': NAME}, {'reported_at': clock.Later(60.0)})
+            later, = connection.execute(sa.select(sa.and_(
+                _pools.c.reported_at > clock.now(50), _pools.c.reported_at < clock.now(61)))).one()
+        self.assertTrue(later)
+
+    def test_a_name_twice(self):
+        with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
+                self.database.writer() as connection:
+            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 7})
+            prepared.insert(connection, _pools, ROW)
+        self.assertEqual(1, self.read(self.database).allocated_gb)
+
+    def test_who_looks_again_sees_what_was_written_meanwhile(self):
+        """A look leaves no transaction behind on the connection that goes back to the pool."""
+        for number in range(2, 5):
+            with self.other.writer() as connection:
+                prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
+            self.assertEqual(number, self.read(self.database).allocated_gb)
+
+    def test_what_fails_is_taken_back(self):
+        with self.assertRaises(ZeroDivisionError), self.database.writer() as connection:
+            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 9})
+            raise ZeroDivisionError
+        for database in (self.database, self.other):
+            self.assertEqual(1, self.read(database).allocated_gb)
+
+
+@base.on_every_server
+class ReadersTest(base.DatabaseTestCase):
+    """Connections that only read."""
+
+    def setUp(self):
+        super().setUp()
+        settings = database_conf.DatabaseSettings(self.fixture.url, max_pool_size=2)
+        self.looking = engine.Database(
+            engine.open_engine(settings), self.database.sealer, self.database.clock,
+            readers=engine.open_readers(settings))
+        self.addCleanup(self.looking.close)
+        with self.database.writer() as connection:
+            prepared.insert(connection, _pools, ROW)
+
+    def test_each_statement_sees_its_own_moment(self):
+        with self.looking.reader() as connection:
+            for number in range(2, 5):
+                with self.looking.writer() as writing:
+                    prepared.update(writing, _pools, {'name': NAME}, {'allocated_gb': number})
+                self.assertEqual(number, PreparedTest.ONE.first(
+                    connection, name=NAME).allocated_gb)
+                self.assertEqual(number, connection.execute(
+                    sa.select(_pools.c.allocated_gb)).scalar_one())
+        self.assertEqual((0, 2), self.looking.connections())
+
+    def test_they_hold_nobody_up(self):
+        with self.looking.reader() as connection:
+            self.assertIsNotNone(PreparedTest.ONE.first(connection, name=NAME))
+            # Waits for every transaction that has looked at the table.
+            with self.database.writer() as other:
+                other.exec_driver_sql('ALTER TABLE pools ADD COLUMN more INTEGER')
+                other.exec_driver_sql('ALTER TABLE pools DROP COLUMN more')

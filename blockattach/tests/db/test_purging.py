@@ -1,0 +1,265 @@
+"""History goes after its time; what lives, and what something refers to, stays."""
+import collections
+import datetime
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import engine
+from blockattach.db import idempotency
+from blockattach.db import messages
+from blockattach.db import models
+from blockattach.db import paging
+from blockattach.db import purging
+from blockattach.db import volume_queries
+from blockattach.db import volume_types
+from blockattach.db import volumes
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import messages as domain_messages
+from blockattach.domain import volume_lifecycle
+from blockattach.testing import clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+DAY = datetime.timedelta(days=1)
+GONE = volume_lifecycle.OwnStatus.GONE
+TABLES = models.metadata.tables
+
+
+@base.on_every_database
+class PurgeTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clock = clock.ManualClock()
+        self.db = self.fixture.open(self.clock)
+        self.kept = self.rows()
+
+    def rows(self):
+        with self.database.reader() as connection:
+            return {name: connection.execute(sa.select(sa.func.count()).select_from(
+                table)).scalar_one() for name, table in TABLES.items()}
+
+    def more(self):
+        """What there is beyond what there was at first."""
+        now = self.rows()
+        return {name: now[name] - self.kept[name] for name in now if now[name] != self.kept[name]}
+
+    def gone_volume(self, **more):
+        """History of a volume that was attached."""
+        volume = make.volume(self.db, metadata={'key': 'value'}, **more)
+        row = make.attachment(self.db, volume)
+        for event in (lifecycle.Event.DISCONNECT, lifecycle.Event.DISCONNECTED):
+            row = make.move(self.db, row, event)
+        self.delete(volume)
+        return volume
+
+    def delete(self, volume):
+        told = volumes.start_delete(self.db, volume.id, 60)
+        volumes.deleted(self.db, volume.id, told.generation)
+
+    def later(self, days):
+        self.clock.advance(days * 24 * 3600)
+
+    def purge(self, days=30, **more):
+        return purging.purge(self.db, days * DAY, **more)
+
+    def test_children_go_before_what_they_refer_to(self):
+        names = [table.name for table in purging.tables()]
+        for name in names:
+            for key in TABLES[name].foreign_keys:
+                if key.column.table.name in names:
+                    self.assertLess(names.index(name), names.index(key.column.table.name))
+        with_history = {name for name, table in TABLES.items() if 'deleted' in table.c}
+        self.assertLessEqual(with_history, set(names))
+
+    def test_what_has_been_gone_for_long_goes(self):
+        kind = make.volume_type(self.db, extra_specs={'key': 'value'})
+        self.gone_volume(kind=kind)
+        volume_types.delete(self.db, kind.id)
+        make.pool(self.db)
+        self.later(29)
+        self.assertEqual([], self.purge())
+        self.later(2)
+        self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
+        self.assertEqual({'pools': 1}, self.more())
+        self.assertEqual([], self.purge())
+
+    def test_what_lives_stays(self):
+        volume = make.volume(self.db, multiattach=True, metadata={'key': 'value'})
+        row = make.attachment(self.db, volume)
+        left = make.attachment(self.db, volume)
+        for event in (lifecycle.Event.DISCONNECT, lifecycle.Event.DISCONNECTED):
+            left = make.move(self.db, left, event)
+        before = volume_queries.get(self.db, volume.id)
+        self.later(1000)
+        self.assertEqual([('attachments', 1)], self.purge())
+        self.assertEqual(before, volume_queries.get(self.db, volume.id))
+        self.assertEqual([row.id], [server.attachment_id for server in before.attached])
+
+    def test_what_something_refers_to_stays(self):
+        kind = make.volume_type(self.db)
+        first = self.gone_volume(kind=kind)
+        self.later(20)
+        self.gone_volume(kind=kind)
+        volume_types.delete(self.db, kind.id)
+        # A type that is older than a volume of it, by a mistake of whoever wrote the row.
+        with self.db.writer() as connection:
+            connection.execute(TABLES['volume_types'].update().where(
+                TABLES['volume_types'].c.id == kind.id).values(
+                    deleted_at=self.clock.utcnow() - 1000 * DAY))
+        self.later(20)
+        self.assertEqual([('attachments', 1), ('volumes', 1)], self.purge())
+        with self.db.reader() as connection:
+            left = connection.execute(sa.select(TABLES['volumes'].c.id)).scalars().all()
+        self.assertNotIn(first.id, left)
+        self.later(20)
+        self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
+
+    def test_it_stops_where_it_is_told(self):
+        for _ in range(3):
+            self.gone_volume()
+        self.later(40)
+        self.assertEqual([('attachments', 2)], self.purge(most=2))
+        self.assertEqual([('attachments', 1), ('volumes', 1)], self.purge(most=2))
+        self.assertEqual([('volumes', 2)], self.purge(most=2))
+
+    def history(self, number, every=1):
+        """So many attachments of a volume that lives; each ``every``-th one has ended."""
+        volume = make.volume(self.db, multiattach=True)
+        template = make.attachment(self.db, volume, lifecycle.State.RESERVED)
+        make.move(self.db, template, lifecycle.Event.RELEASE)
+        rows = TABLES['attachments']
+        with self.db.writer() as connection:
+            [row] = connection.execute(rows.select()).mappings()
+            connection.execute(rows.insert(), [
+                {**row, 'id': f'{index:036}', 'deleted': index % every == 0}
+                for index in range(1, number)])
+
+    def test_more_than_a_batch_and_a_part_goes(self):
+        self.history(purging.PART + purging.BATCH + 10)
+        self.later(40)
+        self.assertEqual([('attachments', purging.PART + purging.BATCH + 10)], self.purge())
+        self.assertEqual(0, self.more().get('attachments', 0))
+
+    def test_it_looks_at_each_part_of_a_table_once(self):
+        """Also where hardly any row may go: what it costs follows from the size of the table."""
+        parts = 4
+        self.history(parts * purging.PART + 1, every=300)
+        self.later(40)
+        sent = collections.Counter()
+
+        def count(connection, cursor, statement, *rest):
+            if 'FROM attachments' in statement.replace('\n', '').split('WHERE')[0]:
+                sent[statement.split()[0]] += 1
+
+        sa.event.listen(self.db.engine, 'before_cursor_execute', count)
+        [(_, number)] = self.purge()
+        self.assertEqual(parts * purging.PART // 300 + 1, number)
+        # Where the part ends, and which of its rows may go; one transaction for those that do.
+        self.assertEqual({'SELECT': 2 * (parts + 1), 'DELETE': parts + 1}, sent)
+        self.assertEqual([], self.purge())
+
+    def test_a_batch_is_as_large_as_it_is_told(self):
+        self.history(10)
+        self.later(40)
+        commits = []
+        sa.event.listen(self.db.engine, 'commit', commits.append)
+        self.assertEqual([('attachments', 10)], self.purge(batch=3))
+        self.assertEqual(4, len(commits))
+
+    def test_a_dry_run_says_what_would_go_and_changes_nothing(self):
+        self.gone_volume(kind=make.volume_type(self.db))
+        self.later(40)
+        before = self.rows()
+        told = self.purge(dry_run=True)
+        self.assertEqual(before, self.rows())
+        self.assertEqual([('attachments', 1)], self.purge(dry_run=True, most=1))
+        self.assertEqual(told, self.purge())
+
+    def test_what_has_run_out_goes(self):
+        text = domain_messages.DELETE_FAILED
+        messages.create(self.db, 'p', None, text, 'volume')
+        request = idempotency.named('p', 'u', 'POST', '/volumes', 'key', 'digest')
+        with self.db.writer() as connection:
+            idempotency.remember(connection, self.db, request, 'volume', -40 * 24 * 3600)
+            connection.execute(TABLES['messages'].update().values(
+                expires_at=datetime.datetime(2020, 1, 1)))
+        messages.create(self.database, 'p', None, text, 'another')
+        self.assertEqual({('idempotency_keys', 1), ('messages', 1)}, set(self.purge()))
+        self.assertEqual(1, len(messages.list_page(self.db, 'p', {}, paging.Page())))
+
+
+@base.on_every_database
+class BesideTest(base.DatabaseTestCase):
+    """A service goes on attaching while history is removed around what it uses."""
+
+    LIVES = 25
+    WORKERS = 3
+
+    def test_nobody_is_hindered(self):
+        held = clock.ManualClock()
+        old = self.fixture.open(held)
+        volume = make.volume(old, multiattach=True)
+        for _ in range(40):
+            row = make.attachment(old, volume, lifecycle.State.RESERVED)
+            make.move(old, row, lifecycle.Event.RELEASE)
+            gone = make.volume(old)
+            told = volumes.start_delete(old, gone.id, 60)
+            volumes.deleted(old, gone.id, told.generation)
+        operator = self.fixture.open(held)
+        held.advance(40 * 24 * 3600)
+
+        def live(number):
+            """On the volume that has the history, and on volumes that come and go."""
+            mine = self.fixture.open()
+            for count in range(self.LIVES):
+                wish = attachments.Wish(volume.id, make.PROJECT, str(number), None,
+                                        make.connector(f'iqn.{number}'))
+                row = attachments.reserve(mine, wish, 60)
+                row = make.move(mine, row, lifecycle.Event.CONNECTED)
+                row = make.move(mine, row, lifecycle.Event.DISCONNECT)
+                make.move(mine, row, lifecycle.Event.DISCONNECTED)
+                if count % 5 == 0:
+                    make.volume(mine)
+
+        purged = collections.Counter()
+        with futures.ThreadPoolExecutor(self.WORKERS) as pool:
+            living = [pool.submit(live, number) for number in range(self.WORKERS)]
+            while not all(one.done() for one in living):
+                purged.update(dict(purging.purge(operator, 30 * DAY, batch=5)))
+            for one in living:
+                one.result()
+        purged.update(dict(purging.purge(operator, 30 * DAY)))
+        self.assertEqual((40, 40), (purged['attachments'], purged['volumes']))
+        self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
+        self.assertEqual('available', volume_queries.get(self.database, volume.id).status)
+
+
+@base.on_every_server
+class MeanwhileTest(base.DatabaseTestCase):
+
+    def test_a_row_that_comes_to_life_meanwhile_stays(self):
+        """Between the look and the write somebody refers to what was to go."""
+        held = clock.ManualClock()
+        database = self.fixture.open(held)
+        kind = make.volume_type(database)
+        volume = make.volume(database, kind=kind)
+        told = volumes.start_delete(database, volume.id, 60)
+        volumes.deleted(database, volume.id, told.generation)
+        held.advance(40 * 24 * 3600)
+        referred = []
+
+        def refer(connection):
+            if connection.get_execution_options().get(engine.WRITER) and not referred:
+                referred.append(volume.id)
+                with self.database.writer() as again:
+                    again.execute(TABLES['attachments'].insert().values(
+                        id='a', volume_id=volume.id, project_id='p', state='reserved', rank=4,
+                        generation=1, created_at=held.utcnow()))
+
+        sa.event.listen(database.engine, 'engine_connect', refer)
+        self.assertEqual([], purging.purge(database, 30 * DAY))
+        self.assertTrue(referred)

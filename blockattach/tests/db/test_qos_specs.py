@@ -1,0 +1,110 @@
+"""QoS specs: what is kept, what a volume's row brings along, and many at once."""
+import contextlib
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import qos_specs
+from blockattach.db import volume_queries
+from blockattach.db import volume_types
+from blockattach.testing import make
+from blockattach.tests.db import base
+from blockattach.tests.db import test_races
+
+SPECS = {'total_iops_sec': '500', 'mine': None}
+ROUNDS = 10
+MANY = 8
+
+
+@base.on_chosen_databases
+class LifeTest(base.DatabaseTestCase):
+
+    def test_what_was_written_is_read(self):
+        made = make.qos(self.database, 'both', SPECS)
+        self.assertEqual(('both', SPECS, None), (made.consumer, made.specs, made.updated_at))
+        self.assertEqual(made, qos_specs.get(self.database, made.id))
+
+    def test_what_is_not_named_stays(self):
+        made = make.qos(self.database, 'both', SPECS)
+        qos_specs.update(self.database, made.id, None, {'mine': 'x'})
+        found = qos_specs.get(self.database, made.id)
+        self.assertEqual(('both', {**SPECS, 'mine': 'x'}), (found.consumer, found.specs))
+        self.assertIsNotNone(found.updated_at)
+
+    def test_a_name_is_free_once_its_specs_are_gone(self):
+        made = make.qos(self.database)
+        with self.assertRaises(errors.QosSpecsExist):
+            qos_specs.create(self.database, made.name, 'both', {})
+        qos_specs.delete(self.database, made.id)
+        again = qos_specs.create(self.database, made.name, 'both', {})
+        self.assertNotEqual(made.id, again.id)
+        with self.database.reader() as connection:
+            self.assertEqual(2, connection.execute(sa.text(
+                'SELECT count(*) FROM qos_specs')).scalar_one())
+
+    def test_a_volume_brings_the_limits_of_its_type_and_no_statement_more(self):
+        kind = make.volume_type(self.database)
+        plain = make.volume(self.database, kind=kind)
+        with self.statements() as before:
+            self.assertIsNone(volume_queries.get(self.database, plain.id).limits)
+        made = make.qos(self.database, 'both', {'total_iops_sec_per_gb': '10'})
+        qos_specs.associate(self.database, made.id, kind.id)
+        large = make.volume(self.database, kind=kind, size_gb=4)
+        with self.statements() as after:
+            self.assertEqual({'total_iops_sec': 10},
+                             volume_queries.get(self.database, plain.id).limits)
+        self.assertEqual(len(before), len(after))
+        self.assertEqual({'total_iops_sec': 40},
+                         volume_queries.get(self.database, large.id).limits)
+        qos_specs.update(self.database, made.id, 'back-end', {})
+        self.assertIsNone(volume_queries.get(self.database, large.id).limits)
+
+    @contextlib.contextmanager
+    def statements(self):
+        """The statements that are sent inside."""
+        sent = []
+
+        def remember(connection, cursor, statement, values, context, many):
+            sent.append(statement)
+
+        sa.event.listen(self.database.engine, 'before_cursor_execute', remember)
+        try:
+            yield sent
+        finally:
+            sa.event.remove(self.database.engine, 'before_cursor_execute', remember)
+
+
+@base.on_every_database
+class RaceTest(test_races.Case):
+    """Of those who come at once one is right, and nothing is left in between."""
+
+    def test_a_type_gets_one_of_many(self):
+        for _ in range(ROUNDS):
+            kind = make.volume_type(self.database)
+            made = [make.qos(self.database) for _ in range(MANY)]
+            _, refused = self.split(self.at_once(
+                [self.associate(specs, kind) for specs in made]))
+            self.assertEqual([errors.QosSpecsTaken] * (MANY - 1), refused)
+            self.assertIn(volume_types.get(self.database, kind.id).qos_specs_id,
+                          [specs.id for specs in made])
+
+    def test_specs_that_go_are_in_no_type(self):
+        for _ in range(ROUNDS):
+            made = make.qos(self.database)
+            kinds = [make.volume_type(self.database) for _ in range(MANY - 1)]
+            self.at_once([
+                *(self.associate(made, kind) for kind in kinds),
+                lambda database, made=made: qos_specs.delete(database, made.id, force=True)])
+            self.assertEqual({None}, {volume_types.get(self.database, kind.id).qos_specs_id
+                                      for kind in kinds})
+
+    def test_each_key_that_is_written_at_once_is_kept(self):
+        made = make.qos(self.database, specs={})
+        outcomes = self.at_once([
+            lambda database, key=f'key{number}': qos_specs.update(
+                database, made.id, None, {key: key}) for number in range(MANY)])
+        self.assertEqual([None] * MANY, outcomes)
+        self.assertEqual(MANY, len(qos_specs.get(self.database, made.id).specs))
+
+    def associate(self, specs, kind):
+        return lambda database: qos_specs.associate(database, specs.id, kind.id)

@@ -1,0 +1,161 @@
+"""Credentials and the keys that sealed them: replaced while everybody works, lost, and renewed."""
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach import secrets
+from blockattach.db import attachments
+from blockattach.db import grants
+from blockattach.db import models
+from blockattach.db import sealed_grants
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+_grants = models.attachment.grants
+MANY = 7
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.old, self.new = secrets.new_key(), secrets.new_key()
+        self.use(self.old)
+        self.volume = make.volume(self.database, multiattach=True)
+
+    def use(self, *keys):
+        self.database.sealer = secrets.Sealer(keys)
+        return [key.id for key in self.database.sealer.ring()]
+
+    def join(self, initiator):
+        return make.attachment(self.database, self.volume,
+                               with_connector=make.connector(initiator))
+
+    def passwords(self):
+        return {grant.initiator: grant.credential.password
+                for grant in grants.wanted(self.database, self.volume.id)}
+
+
+@base.on_every_database
+class RotationTest(Case):
+
+    def test_each_says_which_key_sealed_it(self):
+        self.join('iqn.a')
+        [old] = self.use(self.old)
+        new, _ = self.use(self.new, self.old)
+        self.join('iqn.b')
+        self.assertEqual({old: 1, new: 1}, sealed_grants.counts(self.database))
+
+    def test_all_are_sealed_anew_in_batches(self):
+        for number in range(MANY):
+            self.join(f'iqn.{number}')
+        before = self.passwords()
+        new, old = self.use(self.new, self.old)
+        done = []
+        while (batch := sealed_grants.reseal(self.database, 3)).found:
+            self.assertEqual(batch.found, batch.done)
+            done.append(batch.done)
+        self.assertEqual([3, 3, 1], done)
+        self.assertEqual({new: MANY}, sealed_grants.counts(self.database))
+        self.use(self.new)
+        self.assertEqual(before, self.passwords())
+        sealed_grants.check(self.database)
+
+    def test_hosts_join_and_leave_meanwhile(self):
+        rows = [self.join(f'iqn.{number}') for number in range(MANY)]
+        self.use(self.new, self.old)
+        other = self.fixture.open()
+        other.sealer = secrets.Sealer([self.old, self.new])
+
+        def live():
+            """Of a process that has not noticed yet which key seals."""
+            for number, row in enumerate(rows):
+                make.move(other, row, lifecycle.Event.DISCONNECT)
+                make.move(other, row, lifecycle.Event.DISCONNECTED)
+                attachments.reserve(other, attachments.Wish(
+                    self.volume.id, make.PROJECT, connector=make.connector(f'iqn.{number}')), 60)
+
+        with futures.ThreadPoolExecutor(1) as one:
+            living = one.submit(live)
+            while not living.done():
+                sealed_grants.reseal(self.database, 2)
+            living.result()
+        while sealed_grants.reseal(self.database, 100).found:
+            pass
+        self.use(self.new)
+        self.assertEqual({f'iqn.{number}' for number in range(MANY)}, set(self.passwords()))
+
+    def test_a_row_that_changed_meanwhile_is_left_alone(self):
+        """Between the look and the write, another process has sealed it too."""
+        self.join('iqn.a')
+        new, _ = self.use(self.new, self.old)
+        other = self.fixture.open()
+        other.sealer = self.database.sealer
+
+        looks = []
+
+        def overtake(connection):
+            looks.append(connection)
+            if len(looks) == 2:
+                self.assertEqual((1, 1), sealed_grants.reseal(other, 10))
+
+        sa.event.listen(self.database.engine, 'engine_connect', overtake)
+        self.assertEqual((1, 0), sealed_grants.reseal(self.database, 10))
+        sa.event.remove(self.database.engine, 'engine_connect', overtake)
+        self.assertEqual({new: 1}, sealed_grants.counts(self.database))
+
+@base.on_every_database
+class LostKeyTest(Case):
+
+    def test_a_key_that_is_missing_is_told(self):
+        [old] = self.use(self.old)
+        sealed_grants.check(self.database)
+        self.join('iqn.a')
+        sealed_grants.check(self.database)
+        self.use(self.new)
+        with self.assertRaisesRegex(errors.ConfigurationError, old):
+            sealed_grants.check(self.database)
+
+    def test_what_is_lost_and_who_uses_it(self):
+        lost = self.join('iqn.a')
+        self.use(self.new)
+        self.join('iqn.b')
+        self.assertEqual(
+            [sealed_grants.Lost(self.volume.id, 'iqn.a', (lost.id,))],
+            list(sealed_grants.lost(self.database)))
+
+    def test_a_fresh_one_takes_its_place(self):
+        self.join('iqn.a')
+        self.use(self.new)
+        kept = self.join('iqn.b')
+        before = grants.credential(self.database, self.volume.id, kept.initiator)
+        for pair in sealed_grants.lost(self.database):
+            sealed_grants.renew(self.database, pair)
+            sealed_grants.renew(self.database, pair)
+        self.assertEqual([], list(sealed_grants.lost(self.database)))
+        self.assertEqual({'iqn.a', 'iqn.b'}, set(self.passwords()))
+        self.assertEqual(before, grants.credential(self.database, self.volume.id, 'iqn.b'))
+        sealed_grants.check(self.database)
+
+    def test_one_that_can_be_opened_is_never_renewed(self):
+        self.join('iqn.a')
+        before = self.passwords()
+        sealed_grants.renew(self.database, sealed_grants.Lost(self.volume.id, 'iqn.a', ()))
+        self.assertEqual(before, self.passwords())
+
+    def test_sealing_anew_leaves_what_is_lost(self):
+        self.join('iqn.a')
+        self.use(self.new, secrets.new_key())
+        self.assertEqual((0, 0), sealed_grants.reseal(self.database, 10))
+        self.assertEqual(1, len(list(sealed_grants.lost(self.database))))
+
+    def test_every_page_is_looked_at(self):
+        for number in range(MANY):
+            self.join(f'iqn.{number}')
+        with self.database.writer() as connection:
+            connection.execute(_grants.update().values(sealed_password='nothing'))
+        found = list(sealed_grants.lost(self.database, page=2))
+        self.assertEqual([f'iqn.{number}' for number in range(MANY)],
+                         [one.initiator for one in found])

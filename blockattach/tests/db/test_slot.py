@@ -1,0 +1,56 @@
+"""The last line of defence of a plain volume: the database itself refuses a second holder."""
+from concurrent import futures
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.db import models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+_rows = models.attachment.attachments
+WRITERS = 8
+
+
+@base.on_every_database
+class SlotTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database)
+        self.first = make.attachment(self.database, self.volume, lifecycle.State.RESERVED)
+
+    def row(self, name, slot):
+        return {'id': name, 'volume_id': self.volume.id, 'project_id': 'p', 'state': 'reserved',
+                'rank': 4, 'slot': slot, 'generation': 1, 'created_at': self.first.created_at}
+
+    def insert(self, name, slot):
+        """Whether a writer that never asked for the lock gets in."""
+        try:
+            with self.fixture.open().writer() as connection:
+                connection.execute(_rows.insert().values(**self.row(name, slot)))
+        except db_exception.DBDuplicateEntry:
+            return False
+        return True
+
+    def test_the_holder_has_the_first_place(self):
+        with self.database.reader() as connection:
+            self.assertEqual(0, connection.execute(sa.select(_rows.c.slot).where(
+                _rows.c.id == self.first.id)).scalar_one())
+
+    def test_a_second_holder_is_refused_by_the_database(self):
+        self.assertFalse(self.insert('second', 0))
+
+    def test_of_many_at_once_one_gets_the_second_place(self):
+        with futures.ThreadPoolExecutor(WRITERS) as pool:
+            answers = list(pool.map(lambda number: self.insert(f'{number}', 1), range(WRITERS)))
+        self.assertEqual(1, sum(answers))
+
+    def test_any_number_may_have_no_place(self):
+        """As on a volume that several hosts share, and as history."""
+        self.assertTrue(self.insert('a', None) and self.insert('b', None))
+
+    def test_who_leaves_makes_room(self):
+        make.move(self.database, self.first, lifecycle.Event.RELEASE)
+        self.assertTrue(self.insert('second', 0))

@@ -1,0 +1,371 @@
+"""What each request asks of the database, and what it sends over the bus, over all the parts.
+
+Counted are SELECT, INSERT, UPDATE and DELETE, also behind a WITH; where a transaction begins and
+ends is none. The tables below are literal: a statement more, or less, or another one, is red.
+doc/source/contributor/statements.rst explains them.
+"""
+import contextlib
+import uuid
+
+import sqlalchemy as sa
+
+from blockattach.db import models
+from blockattach.testing import database
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH')
+BOTH = 'UPDATE volumes and attachments'
+"""One statement on the servers; SQLite has none like it, and is in this process: two there."""
+
+LET_IN = [
+    ('SELECT volumes', 'manager: the volume, the rows of the initiator and its credential'),
+    ('UPDATE attachments', 'manager: the connection; other hosts learn nothing by it'),
+]
+
+# By the request: the messages on the bus, and each statement with its reason, in their order.
+REQUESTS = {
+    'create': (['volume let_in'], [
+        ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
+        ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
+        ('INSERT grants', 'the credential of a host that is new to the volume'),
+        ('INSERT attachments', 'the row, with its intent'),
+        *LET_IN]),
+    'create beside others': (['volume let_in'], [
+        ('SELECT volumes', 'the same'), ('UPDATE volumes', 'the same'),
+        ('INSERT grants', 'the same'), ('INSERT attachments', 'the same'),
+        *LET_IN]),
+    'reserve': ([], [
+        ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
+        ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
+        ('INSERT attachments', 'the row')]),
+    'update': (['volume let_in'], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        (BOTH, 'the intent, if what was read still holds'),
+        ('SELECT volumes', 'whether the host has a credential, and which names are free'),
+        ('INSERT grants', 'the credential of a host that is new to the volume'),
+        *LET_IN]),
+    'update again': (['volume let_in'], [
+        ('SELECT attachments', 'the row with its volume and its credential'),
+        (BOTH, 'the intent, if what was read still holds'),
+        *LET_IN]),
+    'complete': ([], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        (BOTH, 'the state, if what was read still holds')]),
+    'show attachment': ([], [
+        ('SELECT attachments', 'the row with the credential of its connection')]),
+    'delete': (['volume shut_out'], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        (BOTH, 'the intent, if what was read still holds'),
+        ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
+        (BOTH, 'manager: the end'),
+        ('DELETE grants', 'manager: the credential, unless another row needs it'),
+        ('SELECT attachments', 'the answer: what is left on the volume')]),
+    'delete what was held': ([], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        (BOTH, 'the end'),
+        ('SELECT attachments', 'the answer: what is left on the volume')]),
+    'show volume': ([], [
+        ('SELECT volumes', 'the volume with its type and its metadata'),
+        ('SELECT attachments', 'who is attached')]),
+    'list volumes': ([], [
+        ('SELECT volumes', 'the page'),
+        ('SELECT attachments', 'who is attached, and the metadata')]),
+    'list volumes after a marker': ([], [
+        ('SELECT volumes', 'the marker'), ('SELECT volumes', 'the page'),
+        ('SELECT attachments', 'who is attached, and the metadata')]),
+    'list volumes with a count': ([], [
+        ('SELECT volumes', 'the page'),
+        ('SELECT attachments', 'who is attached, and the metadata'),
+        ('SELECT volumes', 'the count')]),
+    'list attachments': ([], [
+        ('SELECT attachments', 'the page with the credentials')]),
+    'list attachments after a marker': ([], [
+        ('SELECT attachments', 'the marker'),
+        ('SELECT attachments', 'the page with the credentials')]),
+    'create a volume': (['scheduler create_volume', 'volume create_volume'], [
+        ('SELECT volume_types', 'the type'),
+        ('SELECT volume_types', 'a share of the type, so that it stays as it is'),
+        ('SELECT volume_types', 'the type, as it is under that lock'),
+        ('INSERT volumes', 'the row'),
+        ('SELECT volumes', 'scheduler: attempts, hints and what else filters look at'),
+        ('SELECT pools', 'scheduler: the pools and who keeps them'),
+        ('UPDATE volumes', 'scheduler: the pool, if it is still waiting for one'),
+        ('UPDATE pools', 'scheduler: the room, if it is still there'),
+        ('UPDATE volumes', 'manager: the owner'),
+        ('SELECT volumes', 'manager: what is to be made'),
+        ('UPDATE volumes', 'manager: it is available'),
+        ('UPDATE pools', 'manager: what is free now')]),
+}
+
+# While processes of the release before are at work: the volume is locked first, and each part
+# reads for itself what it could be told.
+MIXED = {
+    'create': ['volume connect'],
+    'complete': [],
+    'delete': ['volume disconnect'],
+}
+MIXED_MORE = {'create': 7, 'complete': 2, 'delete': 5}
+"""How many statements more."""
+
+
+def shape(statement):
+    """The verb and the table that it is about."""
+    words = statement.split()
+    if words[0] == 'WITH' or statement.startswith('UPDATE volumes, attachments'):
+        return BOTH
+    if words[0] == 'UPDATE':
+        return f'UPDATE {words[1]}'
+    if words[0] in ('INSERT', 'DELETE'):
+        return f'{words[0]} {words[2]}'
+    return f'SELECT {table(words)}'
+
+
+def table(words):
+    """What a query is from: the first FROM outside of parentheses."""
+    depth = 0
+    for number, word in enumerate(words):
+        if depth == 0 and word == 'FROM':
+            return words[number + 1]
+        depth += word.count('(') - word.count(')')
+    raise AssertionError(words)
+
+
+class Case(base.DatabaseTestCase):
+
+    def setUp(self):
+        base.need(self.KIND)
+        self.http = http.ApiFixture(kind=self.KIND)
+        self.addCleanup(self.http.close)
+        self.http.manager.reports_again = True
+        self.database = self.http.database
+        self.api = self.http.as_member
+
+    @contextlib.contextmanager
+    def statements(self):
+        """What is sent to the database inside."""
+        sent = []
+
+        def remember(connection, cursor, statement, values, context, many):
+            plain = statement.lstrip('( \n')
+            if plain.split(None, 1)[0] in COUNTED:
+                sent.append(shape(plain))
+
+        sa.event.listen(self.database.engine, 'before_cursor_execute', remember)
+        try:
+            yield sent
+        finally:
+            sa.event.remove(self.database.engine, 'before_cursor_execute', remember)
+
+    def watched(self, act):
+        """The answer of a request that goes well, its messages, and its statements."""
+        del self.http.managers.sent[:]
+        with self.statements() as sent:
+            reply = act()
+        self.assertLess(reply.status, 300, reply.text)
+        return reply.body, list(self.http.managers.sent), sent
+
+    def expect(self, name, act):
+        """Hold a request against its row; returns the answer."""
+        body, messages, sent = self.watched(act)
+        wanted_messages, wanted = REQUESTS[name]
+        with self.subTest(name):
+            self.assertEqual(wanted_messages, messages)
+            self.assertEqual(self.written([statement for statement, _ in wanted]), sent)
+        return body
+
+    def written(self, statements):
+        """The same as this database needs them."""
+        if self.KIND != database.SQLITE:
+            return statements
+        return [one for statement in statements for one in (
+            ('UPDATE volumes', 'UPDATE attachments') if statement == BOTH else (statement,))]
+
+    def volume(self, **wanted):
+        return self.api.post('/volumes', {'volume': {
+            'size': 1, 'metadata': {'a': '1', 'b': '2'}, **wanted}}).body['volume']['id']
+
+    def create(self, volume_id, connector=None):
+        body = {'volume_uuid': volume_id, 'instance_uuid': http.PROJECT}
+        if connector is not None:
+            body['connector'] = connector
+        return self.api.post('/attachments', {'attachment': body})
+
+    def update(self, made, connector):
+        return self.api.put(f'/attachments/{made}', {'attachment': {'connector': connector}})
+
+    def complete(self, made):
+        return self.api.post(f'/attachments/{made}/action', {'os-complete': None})
+
+
+@base.on_every_database
+class StatementsTest(Case):
+
+    def test_with_a_connector(self):
+        volume_id = self.volume()
+        made = self.expect('create', lambda: self.create(volume_id, make.connector()))
+        made = made['attachment']['id']
+        self.expect('show attachment', lambda: self.api.get(f'/attachments/{made}'))
+        self.expect('complete', lambda: self.complete(made))
+        self.expect('show volume', lambda: self.api.get(f'/volumes/{volume_id}'))
+        self.expect('delete', lambda: self.api.delete(f'/attachments/{made}'))
+
+    def test_held_first(self):
+        volume_id, connector = self.volume(), make.connector()
+        made = self.expect('reserve', lambda: self.create(volume_id))['attachment']['id']
+        self.expect('update', lambda: self.update(made, connector))
+        self.expect('update again', lambda: self.update(made, connector))
+        held = self.create(self.volume()).body['attachment']['id']
+        self.expect('delete what was held', lambda: self.api.delete(f'/attachments/{held}'))
+
+    def test_beside_others(self):
+        """Many others, and many that have gone: nothing is asked more often."""
+        volume_id = self.volume(volume_type=make.volume_type(self.database, multiattach=True).id)
+        for _ in range(5):
+            gone = self.create(volume_id, make.connector()).body['attachment']['id']
+            self.complete(self.create(volume_id, make.connector()).body['attachment']['id'])
+            self.api.delete(f'/attachments/{gone}')
+        made = self.expect('create beside others', lambda: self.create(
+            volume_id, make.connector()))['attachment']['id']
+        self.expect('complete', lambda: self.complete(made))
+        self.expect('show volume', lambda: self.api.get(f'/volumes/{volume_id}'))
+        self.expect('delete', lambda: self.api.delete(f'/attachments/{made}'))
+
+    def test_lists(self):
+        for _ in range(3):
+            made = self.create(self.volume(), make.connector()).body['attachment']['id']
+            self.complete(made)
+        found = self.expect('list volumes', lambda: self.api.get('/volumes/detail'))['volumes']
+        self.assertEqual([({'a': '1', 'b': '2'}, 1)] * 3, [
+            (one['metadata'], len(one['attachments'])) for one in found])
+        self.expect('list volumes after a marker', lambda: self.api.get(
+            f'/volumes/detail?marker={found[0]["id"]}'))
+        self.expect('list volumes with a count', lambda: self.api.get(
+            '/volumes/detail?with_count=true'))
+        self.expect('list attachments', lambda: self.api.get('/attachments/detail'))
+        self.expect('list attachments after a marker', lambda: self.api.get(
+            f'/attachments/detail?marker={made}'))
+
+    def test_a_new_volume(self):
+        def create():
+            return self.api.post('/volumes', {'volume': {'size': 1}})
+
+        # The first one reads the pools, which are looked at from time to time only.
+        create()
+        volume_id = self.expect('create a volume', create)['volume']['id']
+        self.assertEqual('available', self.api.get(f'/volumes/{volume_id}').body[
+            'volume']['status'])
+
+
+@base.on_every_server
+class MixedTest(Case):
+    """With ``[rpc] release`` set."""
+
+    def test_a_life(self):
+        self.database.mixed = True
+        volume_id = self.volume()
+        made = self.check('create', lambda: self.create(volume_id, make.connector()))
+        made = made['attachment']['id']
+        self.check('complete', lambda: self.complete(made))
+        self.check('delete', lambda: self.api.delete(f'/attachments/{made}'))
+
+    def check(self, name, act):
+        body, messages, sent = self.watched(act)
+        with self.subTest(name):
+            self.assertEqual(MIXED[name], messages)
+            self.assertEqual(len(REQUESTS[name][1]) + MIXED_MORE[name], len(sent), sent)
+        return body
+
+
+class FlatTest(Case):
+    """A crowded volume costs what any other costs: MariaDB counts the rows that it looks at."""
+
+    KIND = database.MYSQL
+    OTHERS = 500
+    GONE = 1000
+    _COUNTERS = "SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%%'"
+
+    def crowd(self, volume_id):
+        """Let others be attached to the volume, and have been."""
+        now = self.database.clock.utcnow()
+        sealed = self.database.sealer.sealed('x')
+        rows = [{'id': str(uuid.uuid4()), 'volume_id': volume_id, 'project_id': http.PROJECT,
+                 'instance_uuid': str(uuid.uuid4()), 'rank': None if number >= self.OTHERS else 1,
+                 'state': 'gone' if number >= self.OTHERS else 'attached', 'hidden': False,
+                 'mode': 'rw', 'initiator': f'iqn.{number}', 'connector': '{}',
+                 'connection': '{}', 'generation': 3, 'created_at': now,
+                 'deleted': number >= self.OTHERS} for number in range(self.OTHERS + self.GONE)]
+        grants = [{'volume_id': volume_id, 'initiator': f'iqn.{number}', 'alias': f'-{number}',
+                   'username': 'u', 'sealed_password': sealed.text, 'key_id': sealed.key_id,
+                   'created_at': now} for number in range(self.OTHERS)]
+        volumes = models.volume.volumes
+        with self.database.writer() as connection:
+            connection.execute(models.attachment.attachments.insert(), rows)
+            connection.execute(models.attachment.grants.insert(), grants)
+            connection.execute(volumes.update().where(volumes.c.id == volume_id).values(
+                lowest_rank=1, status='in-use', attach_status='attached'))
+
+    def looked_at(self, act):
+        """The answer, and how many rows the server has looked at for it."""
+        counted = [0]
+
+        def read(connection):
+            cursor = connection.connection.cursor()
+            cursor.execute(self._COUNTERS)
+            total = sum(int(value) for _, value in cursor.fetchall())
+            cursor.close()
+            return total
+
+        def before(connection, cursor, statement, values, context, many):
+            first = read(connection)
+            # What a look at the counters itself counts.
+            connection.info['counters'] = 2 * read(connection) - first
+
+        def after(connection, cursor, statement, values, context, many):
+            counted[0] += read(connection) - connection.info['counters']
+
+        sa.event.listen(self.database.engine, 'before_cursor_execute', before)
+        sa.event.listen(self.database.engine, 'after_cursor_execute', after)
+        try:
+            reply = act()
+        finally:
+            sa.event.remove(self.database.engine, 'before_cursor_execute', before)
+            sa.event.remove(self.database.engine, 'after_cursor_execute', after)
+        self.assertLess(reply.status, 300, reply.text)
+        return reply.body, counted[0]
+
+    def life(self, volume_id):
+        """How many rows are looked at in the life of one more."""
+        found = {}
+        made, found['create'] = self.looked_at(lambda: self.create(volume_id, make.connector()))
+        made = made['attachment']['id']
+        _, found['complete'] = self.looked_at(lambda: self.complete(made))
+        held, found['reserve'] = self.looked_at(lambda: self.create(volume_id))
+        held = held['attachment']['id']
+        _, found['update'] = self.looked_at(lambda: self.update(held, make.connector()))
+        return found
+
+    def test_many_on_one_volume(self):
+        kind = make.volume_type(self.database, multiattach=True).id
+        few, many = self.volume(volume_type=kind), self.volume(volume_type=kind)
+        self.complete(self.create(few, make.connector()).body['attachment']['id'])
+        self.crowd(many)
+        cost, crowded = self.life(few), self.life(many)
+        for name, number in cost.items():
+            self.assertLess(0, number)
+            self.assertLessEqual(crowded[name], 1.2 * number, (name, cost, crowded))
+
+
+class GoalsTest(base.unittest.TestCase):
+    """What was set out to be reached, as a server sees it."""
+
+    MOST = {'create': 6, 'complete': 3, 'delete': 6, 'update': 6, 'reserve': 3, 'show volume': 2,
+            'show attachment': 2, 'create a volume': 12}
+    LIST = 3
+
+    def test_no_request_costs_more(self):
+        for name, (_, statements) in REQUESTS.items():
+            most = self.LIST if name.startswith('list') else self.MOST.get(name)
+            if most is not None:
+                self.assertLessEqual(len(statements), most, name)

@@ -1,0 +1,221 @@
+"""Attachments that wait for their consumers: counted in database time, each ended by one."""
+import datetime
+import threading
+from concurrent import futures
+
+from blockattach import errors
+from blockattach.db import attachment_queries
+from blockattach.db import attachments
+from blockattach.db import clock
+from blockattach.db import waits
+from blockattach.db.models import wait as wait_models
+from blockattach.domain import abandonment
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.testing import clock as testing_clock
+from blockattach.testing import make
+from blockattach.tests.db import base
+
+HOST = 'storage-1@file'
+ELSEWHERE = 'storage-2@file'
+E, S = lifecycle.Event, lifecycle.State
+LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
+YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
+ROUNDS = 30
+JOIN_SECONDS = 300
+
+
+class Case(base.DatabaseTestCase):
+
+    def note(self, seen=None, host=HOST, limits=LIMITS):
+        return waits.note(seen or self.database, host, limits, 100)
+
+    def overdue(self, seen=None, host=HOST, limits=LIMITS):
+        return waits.overdue(seen or self.database, host, limits, 100)
+
+    def named(self, seen=None, **more):
+        return {waiting.row.id for waiting in self.overdue(seen, **more)}
+
+    def forget(self, limits=LIMITS):
+        return waits.forget(self.database, limits, 100)
+
+    def pass_by(self, seconds):
+        """Let all that waits have waited for so long."""
+        with self.database.writer() as writer:
+            writer.execute(wait_models.waits.update().values(since=clock.now(-seconds)))
+
+    def noted(self):
+        with self.database.reader() as reader:
+            return {row.attachment_id: row.generation
+                    for row in reader.execute(wait_models.waits.select())}
+
+
+@base.on_every_database
+class WaitsTest(Case):
+
+    def test_only_those_in_a_state_that_waits_are_noted(self):
+        made = {state: make.attachment(self.database, state=state) for state in lifecycle.LIVE}
+        self.assertEqual(2, self.note())
+        self.assertEqual({made[state].id: made[state].generation for state in LIMITS},
+                         self.noted())
+        self.assertEqual(0, self.note())
+
+    def test_a_state_without_a_limit_waits_for_ever(self):
+        rows = [make.attachment(self.database, state=state) for state in LIMITS]
+        limits = {S.CONNECTED: 600.0}
+        self.assertEqual(1, self.note(limits=limits))
+        self.pass_by(3600)
+        self.assertEqual({rows[1].id}, self.named(limits=limits))
+
+    def test_each_backend_notes_its_own(self):
+        here = make.attachment(self.database, state=S.RESERVED)
+        there = make.attachment(self.database, make.volume(
+            self.database, on_pool=f'{ELSEWHERE}#pool'), S.RESERVED)
+        self.assertEqual(1, self.note())
+        self.assertEqual(1, self.note(host=ELSEWHERE))
+        self.pass_by(3600)
+        self.assertEqual({here.id}, self.named())
+        self.assertEqual({there.id}, self.named(host=ELSEWHERE))
+
+    def test_each_state_has_its_own_limit(self):
+        reserved, connected = (make.attachment(self.database, state=state) for state in LIMITS)
+        self.note()
+        for seconds, expected in ((59, set()), (61, {reserved.id}), (599, {reserved.id}),
+                                  (601, {reserved.id, connected.id})):
+            self.pass_by(seconds)
+            self.assertEqual(expected, self.named(), seconds)
+        self.assertEqual({reserved.id: 60, connected.id: 600},
+                         {waiting.row.id: waiting.limit for waiting in self.overdue()})
+
+    def test_it_is_counted_by_the_clock_of_the_database(self):
+        """A node whose clock is years off neither makes nor sees anything older or newer."""
+        for year in YEARS:
+            seen = self.fixture.open(testing_clock.ManualClock(year))
+            row = make.attachment(seen, state=S.RESERVED)
+            self.assertEqual(year.year, row.created_at.year)
+            self.note(seen)
+            self.assertNotIn(row.id, self.named(seen))
+            self.pass_by(61)
+            self.assertIn(row.id, self.named(seen))
+            [waiting] = [one for one in self.overdue(seen) if one.row.id == row.id]
+            self.assertTrue(waits.take(seen, waiting))
+            self.assertNotIn(row.id, self.named(seen))
+
+    def test_whatever_moves_it_ends_its_wait(self):
+        row = make.attachment(self.database, state=S.RESERVED)
+        self.note()
+        self.pass_by(3600)
+        [old] = self.overdue()
+        row = make.move(self.database, row, E.CONNECT)
+        self.assertEqual(set(), self.named())
+        row = make.move(self.database, row, E.CONNECTED)
+        self.assertEqual(set(), self.named())
+        # It waits once more, for something else, and from now on.
+        self.assertEqual(1, self.note())
+        self.assertEqual({row.id: row.generation}, self.noted())
+        self.pass_by(601)
+        self.assertEqual({row.id}, self.named())
+        self.assertFalse(waits.take(self.database, old))
+
+    def test_a_wait_that_is_over_is_forgotten(self):
+        kept, ended = (make.attachment(self.database, state=S.RESERVED) for _ in range(2))
+        self.note()
+        make.move(self.database, ended, E.RELEASE)
+        self.assertEqual(0, self.forget())
+        self.pass_by(61)
+        self.assertEqual(1, self.forget())
+        self.assertEqual({kept.id}, self.noted().keys())
+
+    def test_it_is_taken_by_one(self):
+        make.attachment(self.database, state=S.RESERVED)
+        self.note()
+        self.pass_by(61)
+        [waiting] = self.overdue()
+        other = self.fixture.open()
+        self.assertEqual([True, False], [waits.take(seen, waiting)
+                                         for seen in (self.database, other)])
+
+    def test_one_that_nobody_could_judge_comes_again_soon(self):
+        make.attachment(self.database, state=S.RESERVED)
+        self.note()
+        self.pass_by(3600)
+        [waiting] = self.overdue()
+        for seconds, expected in ((10, 0), (0, 1), (100, 0)):
+            waits.put_off(self.database, waiting, seconds)
+            self.assertEqual(expected, len(self.overdue()), seconds)
+        self.pass_by(61)
+        self.assertEqual(1, len(self.overdue()))
+
+    def test_no_more_than_asked_for_at_a_time(self):
+        for _ in range(3):
+            make.attachment(self.database, state=S.RESERVED)
+        self.assertEqual([2, 1, 0], [waits.note(self.database, HOST, LIMITS, 2)
+                                     for _ in range(3)])
+        self.pass_by(61)
+        self.assertEqual(2, len(waits.overdue(self.database, HOST, LIMITS, 2)))
+
+
+@base.on_every_database
+class RaceTest(Case):
+
+    def at_once(self, *acts):
+        barrier = threading.Barrier(len(acts))
+
+        def run(act):
+            barrier.wait(JOIN_SECONDS)
+            try:
+                return act()
+            except errors.BlockattachError as exc:
+                return exc
+
+        with futures.ThreadPoolExecutor(len(acts)) as pool:
+            return [running.result(JOIN_SECONDS)
+                    for running in [pool.submit(run, act) for act in acts]]
+
+    def test_a_connector_that_comes_at_the_last_moment(self):
+        """Either it comes and the attachment lives, or the attachment is gone: never both."""
+        other, ended = self.fixture.open(), set()
+        for _ in range(ROUNDS):
+            row = make.attachment(self.database, state=S.RESERVED)
+            self.note()
+            self.pass_by(61)
+            [waiting] = self.overdue()
+            released, connected = self.at_once(
+                lambda waiting=waiting: attachments.move(
+                    other, waiting.row.volume_id, waiting.row.id,
+                    abandonment.ENDINGS[waiting.row.state].event,
+                    generation=waiting.row.generation),
+                lambda row=row: make.move(self.database, row, E.CONNECT))
+            lives = not isinstance(connected, Exception)
+            ended.add(lives)
+            if lives:
+                self.assertIsInstance(released, (errors.StaleGeneration, errors.InvalidTransition))
+                now = attachment_queries.get(self.database, row.id)
+                self.assertEqual((S.CONNECTING, row.generation + 1), (now.state, now.generation))
+                make.move(self.database, now, E.CONNECTED)
+            else:
+                self.assertIsInstance(connected, errors.AttachmentNotFound)
+                self.assertIs(S.GONE, released.new.state)
+        self.assertTrue(ended)
+
+    def test_a_connector_that_came_a_moment_before(self):
+        row = make.attachment(self.database, state=S.RESERVED)
+        self.note()
+        self.pass_by(61)
+        [waiting] = self.overdue()
+        make.move(self.database, row, E.CONNECT)
+        with self.assertRaises(errors.StaleGeneration):
+            attachments.move(self.database, row.volume_id, row.id, E.RELEASE,
+                             generation=waiting.row.generation)
+        self.assertIs(S.CONNECTING, attachment_queries.get(self.database, row.id).state)
+
+    def test_several_managers_note_and_take_each_once(self):
+        seen = [self.database, *(self.fixture.open() for _ in range(3))]
+        rows = {make.attachment(self.database, state=S.RESERVED).id for _ in range(10)}
+        self.at_once(*(lambda one=one: self.note(one) for one in seen))
+        self.assertEqual(rows, self.noted().keys())
+        self.pass_by(61)
+        found = {one: waits.overdue(one, HOST, LIMITS, 100) for one in seen}
+        taken = self.at_once(*(lambda one=one: [
+            waiting.row.id for waiting in found[one] if waits.take(one, waiting)]
+            for one in seen))
+        self.assertEqual(sorted(rows), sorted(sum(taken, [])))

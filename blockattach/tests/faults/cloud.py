@@ -1,0 +1,197 @@
+"""A cloud of real processes on servers of its own, each of which can be made to fail anywhere."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import sqlalchemy as sa
+from cryptography import fernet
+
+from blockattach import clock
+from blockattach import errors
+from blockattach import secrets
+from blockattach.db import clock as db_clock
+from blockattach.db import engine
+from blockattach.db import models
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.testing import stack
+from blockattach.tests.faults import lives
+from blockattach.tests.functional import base
+from blockattach.tests.system import fault_clouds
+from blockattach.volume import checker
+
+SECONDS = 120
+"""Longer than anything may take on a busy machine."""
+TICK = 0.1
+BACKEND_SECONDS = 7
+DOWN_SECONDS = 10
+MANAGER, SCHEDULER, API, CONTROL = 'volume-1', 'scheduler-1', 'api-1', 'control-1'
+MANAGE, CONSUMER = 'manage', 'consumer'
+ONCE = {MANAGE: 'blockattach.cmd.manage', CONSUMER: 'blockattach.tests.functional.consumer'}
+"""What is run to its end, each time that it is needed."""
+TOPIC = 'faults'
+SETTINGS = {
+    # Who has died is to be noticed, and what it had begun gone on with, within the ten seconds
+    # that are promised.
+    'DEFAULT': {'control_exchange': TOPIC},
+    'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '6', 'repeat_interval': '2',
+            'call_timeout': '6', 'short_call_timeout': '2'},
+    'service': {'service_down_time': str(DOWN_SECONDS)},
+    'health': {'interval': '1'},
+    'control': {'backend_seconds': str(BACKEND_SECONDS), 'schedule_seconds': '3',
+                'delete_seconds': '6'},
+    'scheduler': {'placing_seconds': '3', 'waiting_interval': '1'},
+    'volume': {'create_seconds': '6', 'backend_stats_polling_interval': '2'}}
+# What somebody is at work on, or waits to be gone on with.
+_AT_WORK = (
+    'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',
+    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')")
+
+
+class Cloud(fault_clouds.Cloud):
+    """An API, a scheduler, a volume manager and a control, with a switch for each of them."""
+
+    PROCESSES = (MANAGER, SCHEDULER, CONTROL, API)
+    MANAGERS = {MANAGER: 'disks'}
+    APIS = (API,)
+    SETTINGS = SETTINGS
+
+    def __init__(self, server, settings=None):
+        """
+        :param settings: more of them, by group
+        """
+        self.SETTINGS = SETTINGS | (settings or {})
+        super().__init__(server)
+        self.switches = {name: lives.Switch(self.folder, name)
+                         for name in (*self.PROCESSES, *ONCE)}
+        self.prepare = {}
+        self._target_port = stack.free_port()
+        self._kept = None
+
+    def _configure(self, name):
+        super()._configure(name)
+        # Whoever is let in finds the target again after it has died; all run on one host.
+        text = self._file(name).read_text('utf-8').replace(
+            'target_port = 0', f'target_port = {self._target_port}')
+        self._file(name).write_text(text.replace(f'storage-{MANAGE}', 'storage-1'), 'utf-8')
+
+    def _file(self, name):
+        return self.folder / f'{name}.conf'
+
+    def begin(self, name):
+        self._report(name).unlink(missing_ok=True)
+        self.processes[name] = self._life(name, ())
+
+    def _life(self, name, arguments):
+        program = ONCE.get(name) or f'blockattach.cmd.{name.partition("-")[0]}'
+        file = self._file(API if name == CONSUMER else name)
+        return lives.begin(program, ['--config-file', str(file), *arguments],
+                           self.log(name), self.folder, name, self.prepare.get(name))
+
+    def run(self, name, *arguments):
+        """The exit status of one of `ONCE`; negative: the signal that ended it; None: it does not
+        end.
+        """
+        process = self._life(name, arguments)
+        process.join(SECONDS)
+        status = process.exitcode
+        process.kill()
+        process.join()
+        return status
+
+    def kill(self, name):
+        # One that is stopped dies as well.
+        self.processes[name].kill()
+        self.processes[name].join()
+
+    def has_ended(self, name):
+        return self.processes[name].exitcode is not None
+
+    def was_killed(self, name):
+        """Whether it has ended as ``kill -9`` ends it."""
+        return self.processes[name].exitcode == -signal.SIGKILL
+
+    def signal(self, name, number):
+        os.kill(self.processes[name].pid, number)
+
+    def target_pid(self):
+        """The tgtd of the manager, which outlives it."""
+        return int((self.state(MANAGER) / 'tgtd' / 'pid').read_text('ascii').split()[0])
+
+    def is_stopped(self, name):
+        """Whether all of it stands still, as SIGSTOP lets it."""
+        with open(f'/proc/{self.processes[name].pid}/stat', encoding='ascii') as file:
+            return file.read().rpartition(')')[2].split()[0] == 'T'
+
+    def go_on(self, name):
+        """Let one that is stopped go on; one that was killed begins anew, and True is told."""
+        if not self.has_ended(name):
+            self.signal(name, signal.SIGCONT)
+            return False
+        self.begin(name)
+        return True
+
+    def stop(self):
+        """End every process in order; returns the exit statuses by name."""
+        for name in self.processes:
+            self.signal(name, signal.SIGTERM)
+        for process in self.processes.values():
+            process.join(stack.STOP_SECONDS)
+        return {name: process.exitcode for name, process in self.processes.items()}
+
+    def close(self):
+        if self._kept is not None:
+            self._kept.close()
+        super().close()
+
+    def violations(self):
+        """What the checker says now, and what is not ended yet, in words."""
+        judge = checker.Checker(self._rows(), {self.served(MANAGER): self.target(MANAGER)})
+        found = [f'{one.invariant}: {one.said}' for one in judge.violations()]
+        with self._rows().reader() as reader:
+            counts = {statement: reader.exec_driver_sql(statement).scalar()
+                      for statement in _AT_WORK}
+        return found + [f'{number} rows are at work: {statement}'
+                        for statement, number in counts.items() if number]
+
+    def _rows(self):
+        """The database as processes see it; kept."""
+        if self._kept is None:
+            self._kept = engine.Database(
+                database.open_engine(self.url),
+                secrets.Sealer([fernet.Fernet.generate_key()]), clock.Clock())
+        return self._kept
+
+    def checked(self):
+        """What the command says, as an operator runs it."""
+        done = subprocess.run(
+            [sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
+             str(self._file(MANAGER)), 'attachments', 'check', '--format', 'json'],
+            capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)['violations']
+
+    def forget_service(self, host):
+        """A volume service that has not been heard of for long; the command removes it."""
+        rows = self._rows()
+        services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago')
+        with rows.writer() as connection:
+            table = models.service.services
+            connection.execute(table.update().where(table.c.host == host).values(
+                reported_at=db_clock.now(-3600)))
+
+    def is_clean(self):
+        """Whether nothing is violated, and nobody has anything left to do."""
+        try:
+            return not self.violations()
+        except (sa.exc.SQLAlchemyError, errors.BlockattachError):
+            return False
+
+
+def wait_for(condition):
+    """What it says in the end; the limit is never reached but by a failure."""
+    return base.wait_for(condition, SECONDS, TICK)

@@ -1,0 +1,150 @@
+"""A process of the service that tells where it is, and can be made to fail there while it runs.
+
+Each is forked off one that has imported what they all need, so that a life begins in a fraction of
+a second; what happens from the first line of its command on is the same. At every failpoint it
+writes down the place, and looks into a page of shared memory whether something is to happen there.
+
+A place is the name of a failpoint. A commit of the database has the name of the verb before it:
+``db.volumes.claim/db.engine.before_commit``.
+"""
+import importlib
+import itertools
+import mmap
+import multiprocessing
+import os
+import pathlib
+import signal
+import sys
+import threading
+
+from blockattach import errors
+from blockattach import failpoints
+
+_PAGE = 4096
+_OVER = object()
+_COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
+LOADED = ('pymysql', 'psycopg2', 'alembic.command', 'kombu.transport.pyamqp',
+          'oslo_messaging._drivers.impl_rabbit', 'blockattach.cmd.manage_attachments',
+          'blockattach.cmd.manage_db', 'blockattach.cmd.manage_secrets',
+          'blockattach.cmd.manage_service',
+          'blockattach.wiring.api', 'blockattach.wiring.control',
+          'blockattach.wiring.http_service', 'blockattach.wiring.processes',
+          'blockattach.wiring.scheduler', 'blockattach.wiring.volume',
+          'blockattach.tests.faults.lives', 'blockattach.tests.functional.consumer')
+
+
+def _refuse(name, value):
+    """Besides the service's own actions: a backend that says that nothing has happened."""
+    def action():
+        raise errors.BackendRefused(reason=f'refused at {name}')
+    return action
+
+
+def _stop(name, value):
+    """All threads stand still until somebody lets them go on."""
+    return lambda: os.kill(os.getpid(), signal.SIGSTOP)
+
+
+ACTIONS = {**failpoints.ACTIONS, 'refuse': _refuse, 'stop': _stop}
+
+
+class Switch:
+    """What one process shall do where, set from outside; it holds over its lives."""
+
+    def __init__(self, folder, name):
+        """
+        :param folder: a path; the same for whoever sets and whoever heeds it
+        """
+        self.path = pathlib.Path(folder, f'{name}.armed')
+        self.places = pathlib.Path(folder, f'{name}.places')
+        for path, size in ((self.path, _PAGE), (self.places, 0)):
+            if not path.exists():
+                path.write_bytes(bytes(size))
+        with self.path.open('r+b') as file:
+            self._page = mmap.mmap(file.fileno(), _PAGE)
+
+    def set(self, *texts):
+        """Each is PLACE=ACTION as `blockattach.failpoints` has it; none: nothing happens."""
+        told = '\n'.join(texts).encode()
+        self._page[:] = told + bytes(_PAGE - len(told))
+
+    def get(self):
+        """What is set, as it is written; compared before it is read."""
+        return self._page[:]
+
+    def passed(self):
+        """How far the process has written by now, for `since`."""
+        return self.places.stat().st_size
+
+    def since(self, begin):
+        """The places that were passed since then, in this order, each once."""
+        with self.places.open('rb') as file:
+            file.seek(begin)
+            return list(dict.fromkeys(file.read().decode().split()))
+
+
+class _Heeding:
+    """In the process: called at every failpoint."""
+
+    def __init__(self, switch):
+        self._switch = switch
+        self._file = os.open(switch.places, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._seen = b''
+        self._armed = {}
+        self._here = threading.local()
+
+    def __call__(self, name):
+        place = self._place(name)
+        os.write(self._file, f'{place}\n'.encode())
+        told = self._switch.get()
+        if told != self._seen:
+            self._armed = dict(map(_read, told.rstrip(b'\0').decode().splitlines()))
+            self._seen = told
+        action = self._armed.get(place)
+        return None if action is None else action()
+
+    def _place(self, name):
+        if name in _COMMITS:
+            verb = getattr(self._here, 'verb', None)
+            return f'{verb}/{name}' if verb else name
+        if name.startswith('db.'):
+            verb, _, moment = name.rpartition('.')
+            self._here.verb = verb if moment == 'before' else None
+        return name
+
+
+def _read(text):
+    place, _, told = text.partition('=')
+    told, _, times = told.partition('*')
+    kind, _, value = told.partition(':')
+    action = ACTIONS[kind](place, value)
+    left = itertools.repeat(None) if not times else iter(range(int(times)))
+    return place, lambda: next(left, _OVER) is not _OVER and action() or None
+
+
+def begin(program, arguments, log, folder, name, prepare=None):
+    """Start one; returns the process.
+
+    :param program: a module with a function ``main``
+    :param folder: of its `Switch`
+    :param prepare: called in it before anything else
+    """
+    context = multiprocessing.get_context('forkserver')
+    context.set_forkserver_preload(list(LOADED))
+    process = context.Process(
+        target=_run, args=(program, arguments, str(log), str(folder), name, prepare))
+    process.start()
+    return process
+
+
+def _run(program, arguments, log, folder, name, prepare):
+    for number, path in ((0, os.devnull), (1, log), (2, log)):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), number)
+    # Nobody who was armed for another process.
+    for one in [one for one in os.environ if one.startswith('OS_')]:
+        del os.environ[one]
+    if prepare is not None:
+        prepare()
+    failpoints.arm_every(_Heeding(Switch(folder, name)))
+    sys.argv = [program, *arguments]
+    sys.exit(importlib.import_module(program).main())

@@ -1,0 +1,182 @@
+"""Every process is killed at every place that it passes, in every operation that there is."""
+import os
+import signal
+import zlib
+
+from blockattach.testing import failpoint_names
+from blockattach.testing import servers
+from blockattach.tests.faults import base as faults
+from blockattach.tests.faults import client as clients
+from blockattach.tests.faults import cloud as clouds
+from blockattach.tests.faults import operations
+from blockattach.tests.faults import unreached
+
+SAMPLE = 'BLOCKATTACH_FAULTS_SAMPLE'
+"""So many places of each cloud, by the seed; without it all."""
+_QUIET_SECONDS = 3
+
+
+class KillsTestCase(faults.FaultsTestCase):
+    """Where core operations write, they die on both databases; elsewhere on one of the two.
+
+    :cvar PART: on which
+    """
+
+    def places(self):
+        """All that there is to be killed at: operation, process and place, by a walk through."""
+        found, known = [], set()
+        idle = self._passed(operations.OPERATIONS[-1])
+        for operation in operations.OPERATIONS:
+            passed = idle if operation.name == 'idle' else self._passed(operation)
+            for process, places in passed.items():
+                if operation.others and process == clouds.MANAGER:
+                    continue
+                usual = set() if operation.name == 'idle' else set(idle.get(process, ()))
+                for place in places:
+                    if place in usual or not operation.core and (process, place) in known:
+                        continue
+                    known.add((process, place))
+                    found.append((operation, process, place))
+        for process in self.cloud.PROCESSES:
+            for word, places in self._of_a_life(process).items():
+                new = [place for place in places if (process, place) not in known]
+                known.update((process, place) for place in new)
+                found += [(word, process, place) for place in new]
+        return found
+
+    def _passed(self, operation):
+        """The places that an operation passes, by process."""
+        made = operation.prepare(self.client)
+        self.assertTrue(clouds.wait_for(self.cloud.is_clean))
+        begun = {name: switch.passed() for name, switch in self.cloud.switches.items()}
+        with operations.hindered(self.client, operation):
+            status = operation.act(self.client, made)
+            self.assertIn(status, (None, 0), operation.name)
+            clouds.wait_for(self.cloud.is_clean)
+            if operation.name == 'idle':
+                faults.pause(_QUIET_SECONDS)
+        passed = {name: switch.since(begun[name]) for name, switch in self.cloud.switches.items()}
+        operation.undo(self.client)
+        self.client.clear()
+        return passed
+
+    def _of_a_life(self, process):
+        """What it passes when it is told to stop, and when it begins."""
+        switch = self.cloud.switches[process]
+        found = {}
+        begun = switch.passed()
+        self.end(process)
+        found[operations.STOP] = switch.since(begun)
+        begun = switch.passed()
+        self.cloud.begin(process)
+        self.cloud.wait_ready([process])
+        # What begins by and by in the background.
+        faults.pause(_QUIET_SECONDS)
+        found[operations.START] = switch.since(begun)
+        return found
+
+    def end(self, process):
+        """In order. The manager takes the target with it, and whoever writes to it."""
+        if process == clouds.MANAGER:
+            self.end_streams()
+        self.cloud.signal(process, signal.SIGTERM)
+        self.assertTrue(clouds.wait_for(lambda: self.cloud.has_ended(process)))
+
+    def killed(self, operation, process, place):
+        """Kill it there, start it again, and look."""
+        what = f'{process} at {place} in {getattr(operation, "name", operation)}'
+        self.client.forget()
+        if operation == operations.START:
+            self._killed_at_start(process, place)
+        elif operation == operations.STOP:
+            self._killed_at_stop(process, place)
+        else:
+            self._killed_at_work(operation, process, place)
+        self.in_order(what, self.died, (process,))
+
+    def _killed_at_work(self, operation, process, place):
+        made = operation.prepare(self.client)
+        self.assertTrue(clouds.wait_for(self.cloud.is_clean))
+        self.client.forget()
+        with operations.hindered(self.client, operation, (process, f'{place}=kill')):
+            if process in clouds.ONCE:
+                self.assertEqual(-signal.SIGKILL, operation.act(self.client, made))
+                self.died = self.clock.monotonic()
+            else:
+                ends = clients.in_thread(lambda: operation.act(self.client, made))
+                self._died(process)
+        if process in clouds.ONCE:
+            self.assertIn(operation.act(self.client, made), operation.again)
+        else:
+            self.cloud.begin(process)
+            ends.result(faults.PATIENCE)
+        operation.undo(self.client)
+
+    def _died(self, process):
+        self.assertTrue(clouds.wait_for(lambda: self.cloud.has_ended(process)),
+                        'was not reached')
+        self.died = self.clock.monotonic()
+        self.assertTrue(self.cloud.was_killed(process))
+
+    def _killed_at_start(self, process, place):
+        self.cloud.kill(process)
+        self._killed_by_itself(process, place, lambda: self.cloud.begin(process))
+        self.cloud.begin(process)
+
+    def _killed_at_stop(self, process, place):
+        if process == clouds.MANAGER:
+            self.end_streams()
+        self._killed_by_itself(process, place,
+                               lambda: self.cloud.signal(process, signal.SIGTERM))
+        self.cloud.begin(process)
+        self.cloud.wait_ready([process])
+        if process == clouds.MANAGER:
+            self.assertTrue(clouds.wait_for(self.cloud.is_clean))
+            self.open_streams()
+
+    def _killed_by_itself(self, process, place, act):
+        switch = self.cloud.switches[process]
+        switch.set(f'{place}=kill')
+        act()
+        self._died(process)
+        switch.set()
+
+    def kill_at_all(self):
+        places = self.places()
+        self.open_streams()
+        self.assertEqual([], sorted(unreached.wrong(
+            failpoint_names.everywhere(), {place for _, _, place in places})))
+        chosen = [(operation, process, place) for operation, process, place in places
+                  if getattr(operation, 'core', False) and place.startswith('db.')
+                  or _part(process, place) == self.PART]
+        if os.environ.get(SAMPLE):
+            chosen = self.chance().sample(chosen, min(int(os.environ[SAMPLE]), len(chosen)))
+        for operation, process, place in chosen:
+            name = getattr(operation, 'name', operation)
+            with self.fault(operation=name, process=process, place=place):
+                self.killed(operation, process, place)
+        self.end_streams()
+        self.assertEqual([], self.cloud.checked())
+        faults.tell(f'{type(self).__name__}: {len(places)} places, {len(chosen)} kills')
+
+
+def _part(process, place):
+    """The same wherever it is asked."""
+    return zlib.crc32(f'{process} {place}'.encode()) % 2
+
+
+class MariadbKillsTest(KillsTestCase):
+
+    PART = 0
+
+    def test_every_process_at_every_place(self):
+        self.kill_at_all()
+
+
+class PostgresqlKillsTest(KillsTestCase):
+
+    SERVER = servers.PostgreSQL
+    PART = 1
+
+    def test_every_process_at_every_place(self):
+        self.kill_at_all()

@@ -1,0 +1,129 @@
+"""The database and the broker die, lose what they hold, and come back, and processes stand still,
+while somebody is in the middle of something.
+"""
+from blockattach.testing import rabbit
+from blockattach.testing import servers
+from blockattach.tests.faults import base as faults
+from blockattach.tests.faults import client as clients
+from blockattach.tests.faults import cloud as clouds
+from blockattach.tests.faults import operations
+
+# Within a transaction: all is said, and nothing is committed.
+IN_TRANSACTION = (
+    ('create', clouds.API, 'db.volumes.create/db.engine.before_commit'),
+    ('create', clouds.MANAGER, 'db.volumes.created/db.engine.before_commit'),
+    ('attach', clouds.API, 'db.attachments.reserve/db.engine.before_commit'),
+    ('attach', clouds.MANAGER, 'db.attachments.move/db.engine.before_commit'),
+    ('detach', clouds.MANAGER, 'db.attachments.move/db.engine.before_commit'))
+# On the way to somebody, and on the way back.
+ON_THE_WAY = (
+    ('create', clouds.API, 'rpc.scheduler.create_volume.before_send'),
+    ('create', clouds.SCHEDULER, 'rpc.scheduler.create_volume.before_work'),
+    ('attach', clouds.API, 'rpc.volume.let_in.before_send'),
+    ('attach', clouds.MANAGER, 'rpc.volume.let_in.before_reply'),
+    ('detach', clouds.MANAGER, 'rpc.volume.shut_out.before_work'),
+    ('delete', clouds.MANAGER, 'rpc.volume.delete_volume.before_reply'))
+
+
+class ServersTestCase(faults.FaultsTestCase):
+
+    def survives(self, cases, fault, words):
+        """Let each process stop where the case says, make the fault, and let it go on."""
+        for name, process, place in cases:
+            with self.fault(operation=name, process=process, place=place):
+                self.stopped_at(operations.named(name), process, place, fault,
+                                f'{words} with {process} at {place} in {name}')
+
+    def restart_database(self):
+        self.cloud.database.kill()
+        self.cloud.database.start()
+
+    def restart_broker(self):
+        self.cloud.broker.kill()
+        self.cloud.broker.start()
+
+    def requests(self, act):
+        """What a channel of the broker does with each queue of requests."""
+        names = [f'{clouds.TOPIC}-{topic}{of}' for topic, of in (
+            ('scheduler', ''), ('scheduler', '.storage-1'), ('attachments', ''),
+            ('volume', f'.{self.cloud.served(clouds.MANAGER)}'))]
+        with rabbit.connect(self.cloud.broker.url) as broker:
+            return [act(broker.default_channel, name) for name in names]
+
+    def purge(self):
+        """Every request that waits is lost."""
+        self.requests(lambda channel, name: channel.queue_purge(name))
+
+    def lost_requests(self, process, *names):
+        """Requests to one that is dead are lost before it comes back."""
+        for name in names:
+            operation = operations.named(name)
+            with self.fault(operation=name, process=process):
+                made = operation.prepare(self.client)
+                self.client.forget()
+                self.cloud.kill(process)
+                ends = clients.in_thread(lambda act=operation.act, made=made: act(
+                    self.client, made))
+                self.assertTrue(clouds.wait_for(self._something_waits))
+                self.purge()
+                self.cloud.begin(process)
+                ended = self.clock.monotonic()
+                ends.result(faults.PATIENCE)
+                self.in_order(f'queues purged, {process} dead, in {name}', ended)
+
+    def _something_waits(self):
+        return any(self.requests(lambda channel, name: channel.queue_declare(
+            name, passive=True).message_count))
+
+
+class MariadbTest(ServersTestCase):
+
+    def test_the_database_dies_in_a_transaction(self):
+        self.survives(IN_TRANSACTION, self.restart_database, 'MariaDB killed')
+
+    def test_the_broker_dies_on_the_way(self):
+        self.survives(ON_THE_WAY, self.restart_broker, 'RabbitMQ killed')
+
+    def test_the_queues_are_purged(self):
+        self.lost_requests(clouds.MANAGER, 'attach', 'detach', 'force-detach', 'delete')
+        self.lost_requests(clouds.SCHEDULER, 'create')
+
+
+class PostgresqlTest(ServersTestCase):
+
+    SERVER = servers.PostgreSQL
+
+    def test_the_database_dies_in_a_transaction(self):
+        self.survives(IN_TRANSACTION, self.restart_database, 'PostgreSQL killed')
+
+
+class StoppedTest(ServersTestCase):
+    """A process is stopped for longer than what it does may take, and then goes on."""
+
+    CASES = (
+        ('create', clouds.API, 'control.volumes.after_create'),
+        ('create', clouds.SCHEDULER, 'scheduler.flows.after_claim'),
+        ('create', clouds.MANAGER, 'volume.volumes.before_create'),
+        ('connect', clouds.API, 'control.attachments.after_connect_intent'),
+        ('attach', clouds.MANAGER, 'backend.target.grant.before'),
+        ('attach', clouds.MANAGER, 'volume.attachments.after_grant'),
+        ('detach', clouds.API, 'control.attachments.after_disconnect_intent'),
+        ('detach', clouds.MANAGER, 'backend.target.revoke.before'),
+        ('delete', clouds.MANAGER, 'volume.volumes.after_unexport'),
+        ('consumer', clouds.CONTROL, 'control.attachments.after_connect_intent'))
+
+    def test_each_process_is_stopped_and_goes_on(self):
+        self.survives(self.CASES, self.let_deadlines_pass, 'stopped')
+
+    def let_deadlines_pass(self):
+        """What nobody else can tell: that time passes for one who stands still."""
+        faults.pause(max(clouds.BACKEND_SECONDS, clouds.DOWN_SECONDS) + 1)
+
+    def test_one_that_is_stopped_is_killed(self):
+        """As a supervisor does who has had enough of it."""
+        for name, process, place in self.CASES[3:7]:
+            with self.fault(operation=name, process=process, place=place):
+                def end(process=process):
+                    self.cloud.kill(process)
+                self.stopped_at(operations.named(name), process, place, end,
+                                f'stopped and killed: {process} at {place} in {name}')

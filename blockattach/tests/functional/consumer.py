@@ -1,0 +1,60 @@
+"""A consumer as Nova would be one: a process of its own that knows the bus and nothing else of us.
+
+    python consumer.py --config-file FILE PROJECT USER VOLUME INSTANCE
+
+It attaches the volume to an instance, completes the attachment, looks at it and, once a line comes
+on standard input, detaches it. What it was answered it tells on standard output, in lines of JSON.
+"""
+import json
+import sys
+
+from oslo_config import cfg
+
+from blockattach.rpc import attachments
+from blockattach.rpc import transport
+
+CONNECTOR = {'initiator': 'iqn.2026-01.org.example:consumer', 'host': 'consumer',
+             'ip': '127.0.0.1'}
+
+
+def tell(**words):
+    sys.stdout.write(json.dumps(words) + '\n')
+    sys.stdout.flush()
+
+
+def refused(act, *arguments):
+    """How an act is refused: the class of the error."""
+    try:
+        act(*arguments)
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+def main():
+    project_id, user_id, volume_id, instance_uuid = sys.argv[3:]
+    conf = cfg.ConfigOpts()
+    conf(sys.argv[1:3], project='consumer')
+    bus = transport.open_bus(conf)
+    client = attachments.AttachmentsClient(bus)
+    user = attachments.caller(project_id, user_id, ['member', 'reader'])
+    held = client.create(user, volume_id, instance_uuid)
+    told = client.update(user, held.id, CONNECTOR)
+    tell(id=held.id, status=told.attach_status, info=told.connection_info)
+    client.complete(user, held.id)
+    tell(status=client.get(user, held.id).attach_status,
+         listed=[one.id for one in client.list(user, {'volume_id': volume_id})])
+    sys.stdin.readline()
+    for who in (attachments.caller('another', user_id, ['member', 'reader']),
+                attachments.caller(project_id, user_id, ['reader']),
+                attachments.caller(project_id, user_id, ['member', 'reader'], [])):
+        tell(refused=refused(client.delete, who, held.id))
+    client.delete(user, held.id)
+    tell(refused=refused(client.get, user, held.id),
+         packages=sorted({name.split('.')[1] for name in sys.modules
+                          if name.startswith('blockattach.')}))
+    bus.close()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,21 @@
+"""Stop a thread at a failpoint until it is let on."""
+import threading
+
+from blockattach.tests.functional import lives
+
+
+class Gate:
+    """An action for a failpoint that stops the first who comes until `open`; others pass."""
+
+    def __init__(self):
+        self._first = threading.Lock()
+        self._goes_on = threading.Event()
+        self.reached = threading.Event()
+
+    def __call__(self):
+        if self._first.acquire(blocking=False):
+            self.reached.set()
+            self._goes_on.wait(lives.WAIT_SECONDS)
+
+    def open(self):
+        self._goes_on.set()

@@ -1,0 +1,122 @@
+"""Separate processes by configuration alone: what tests of them share.
+
+The configuration is the one of ``doc/source/install/separate_processes.rst``, with other places.
+"""
+import configparser
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from blockattach.drivers.targets import tgtd
+from blockattach.testing import database
+from blockattach.testing import rabbit
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+from blockattach.tests.rules import sources
+
+GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
+PROCESSES = ('volume', 'scheduler', 'api')
+HOST = 'storage-1'
+# Several processes begin at once, perhaps beside other tests.
+START_SECONDS = 240
+
+
+def guided():
+    """The configuration file that the guide shows."""
+    shown = re.search(r'^\.\. code-block:: ini\n\n((?:    .*\n|\n)+)', GUIDE.read_text(), re.M)
+    parser = configparser.ConfigParser(interpolation=None, default_section='')
+    parser.read_string(''.join(line[4:] + '\n' for line in shown[1].splitlines()))
+    return parser
+
+
+class ProcessesTestCase(base.StackTestCase):
+    """A database server, RabbitMQ, a folder; `begin` starts processes, which end in order.
+
+    ``OF_OTHERS`` are loggers that may show a traceback.
+    """
+
+    OF_OTHERS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
+        self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
+        self.rows = database.DatabaseFixture(database.MYSQL, migrated=False)
+        self.addCleanup(self.rows.close)
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        broker = rabbit.RabbitFixture()
+        self.addCleanup(broker.close)
+        for topic, host in (('attachments', HOST), ('scheduler', HOST),
+                            ('volume', f'{HOST}@disks'), ('process', f'cinder-volume.{HOST}'),
+                            ('process', f'cinder-scheduler.{HOST}')):
+            broker.serves(topic, host)
+        self.started = {}
+        self.addCleanup(self.end)
+        with socket.create_server(('127.0.0.1', 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self.configure({
+            ('DEFAULT', 'state_path'): f'{self.folder}/state',
+            ('service', 'host'): HOST,
+            ('database', 'connection'): self.rows.url,
+            **broker.options(),
+            ('api', 'host'): '127.0.0.1', ('api', 'port'): str(self.port),
+            ('disks', 'target_ip_address'): '127.0.0.1', ('disks', 'target_port'): '0'})
+
+    def configure(self, places):
+        parser = guided()
+        for (group, name), value in places.items():
+            if not parser.has_section(group):
+                parser.add_section(group)
+            parser.set(group, name, value)
+        with open(f'{self.folder}/blockattach.conf', 'w', encoding='utf-8') as file:
+            parser.write(file)
+
+    def command(self, name, *arguments):
+        return [sys.executable, '-m', f'blockattach.cmd.{name}',
+                '--config-file', f'{self.folder}/blockattach.conf', *arguments]
+
+    def start(self, name, stderr=None):
+        """A process that is ended in order, and has said nothing of a failure by then."""
+        path = f'{self.folder}/{name}.log'
+        self.started[path] = subprocess.Popen(self.command(name, '--log-file', path),
+                                              stderr=stderr)
+
+    def end(self):
+        for process in self.started.values():
+            process.send_signal(signal.SIGTERM)
+        for path, process in self.started.items():
+            try:
+                self.assertEqual(0, process.wait(stack.STOP_SECONDS), path)
+            finally:
+                process.kill()
+            with open(path, encoding='utf-8') as log:
+                self.assertNotIn('Traceback', ''.join(
+                    line for line in log if not any(name in line for name in self.OF_OTHERS)))
+
+    def run_once(self, name, *arguments):
+        done = subprocess.run(self.command(name, *arguments), text=True, capture_output=True,
+                              timeout=START_SECONDS, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def everything_up(self):
+        with contextlib.suppress(OSError):
+            services = self.api.list('services', '/os-services')
+            return len([one for one in services if one['state'] == 'up']) == 2
+        return False
+
+    def begin(self, *more):
+        """Make the tables, start what is always there and ``more``, and wait until it is up."""
+        self.assertEqual(0, self.run_once('manage', 'db', 'sync')[0])
+        for name in (*PROCESSES, *more):
+            self.start(name)
+        self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
+        self.assertTrue(base.wait_for(self.everything_up, START_SECONDS))
+        self.assertEqual(200, self.api.ask('POST', '/types', {'volume_type': {
+            'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})[0])

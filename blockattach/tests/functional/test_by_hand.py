@@ -1,0 +1,82 @@
+"""What is done to a real target by hand comes back to truth, and nobody else notices.
+
+The promise is 10 seconds. It is held to by what is configured: how long something takes on a
+crowded machine is no matter of a test.
+"""
+import os
+import signal
+
+from blockattach.conf import volume as volume_conf
+from blockattach.drivers.targets import tgtd
+from blockattach.tests.functional import base
+from blockattach.tests.functional import by_hand
+
+SECONDS = 120
+PROMISED_SECONDS = 10
+STEADY = ('steady-1', 'steady-2')
+
+
+class ByHandTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.site = by_hand.Site(self, self.a_stack('file'))
+        self.steady = [self.site.session(host) for host in STEADY]
+        self.volume_id, _ = self.site.attach('moved')
+        self.before, self.sessions = self.site.let_in(), self.site.sessions()
+
+    def until(self, condition, message=''):
+        self.assertTrue(base.wait_for(condition, SECONDS), message)
+
+    def mended(self, kind):
+        """How many of a kind the service says that it has put right."""
+        told = self.site.reconciled()
+        return 0 if told is None else told['mended'][kind]
+
+    def assert_undisturbed(self):
+        self.assertEqual(self.sessions, self.site.sessions())
+        for session in filter(None, self.steady):
+            self.assertTrue(session.read(0, 4096, 1))
+
+    def test_a_difference_is_looked_for_often_enough(self):
+        # What is offered to nobody is seen twice before it is believed.
+        self.assertLessEqual(2 * volume_conf.VolumeSettings().reconcile_seconds,
+                             PROMISED_SECONDS)
+
+    def test_a_grant_that_was_added(self):
+        self.site.let_in_by_hand(self.volume_id)
+        self.assertNotEqual(self.before, self.site.let_in())
+        self.until(lambda: self.site.let_in() == self.before)
+        self.until(lambda: self.mended('grant') == 1)
+        self.assertEqual('grant', self.site.reconciled()['last'])
+        self.assertIsNotNone(self.site.reconciled()['last_at'])
+        self.assert_undisturbed()
+
+    def test_a_grant_that_was_taken_away(self):
+        self.site.target.revoke(self.volume_id, base.connector('moved')['initiator'])
+        self.until(lambda: self.site.let_in() == self.before)
+        self.until(lambda: self.mended('grant') == 1)
+        self.assert_undisturbed()
+
+    def test_what_is_offered_without_an_attachment(self):
+        unused, gone = self.a_volume(self.site.api), base.instance('gone')
+        self.site.offer_by_hand(unused)
+        self.until(lambda: unused not in self.site.exported())
+        self.site.offer_by_hand(gone)
+        self.until(lambda: gone not in self.site.exported())
+        self.until(lambda: (self.mended('unused_export'), self.mended('stray_export')) == (1, 1))
+        self.assertEqual(self.before, self.site.let_in())
+        self.assert_undisturbed()
+
+    def test_a_target_that_stops(self):
+        """All sessions on it end; the hosts come back by themselves, by what they knew."""
+        pid = self.site.tgtd.client().pid()
+        os.kill(pid, signal.SIGKILL)
+        self.until(lambda: self.site.tgtd.running() and self.site.tgtd.client().pid() != pid)
+        self.until(lambda: self.site.let_in() == self.before)
+        for session in filter(None, self.steady):
+            self.assertTrue(session.read(0, 4096, 1))
+        if all(self.steady):
+            self.assertEqual({name[1] for name in self.sessions},
+                             {name[1] for name in self.site.sessions()})

@@ -1,0 +1,324 @@
+"""The verbs of an attachment over the bus, beside the API and by the same rules."""
+import functools
+import uuid
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.conf import nova as nova_conf
+from blockattach.conf import rpc as rpc_conf
+from blockattach.control import consumer_requests
+from blockattach.control import consumers
+from blockattach.control import endpoint
+from blockattach.control import service
+from blockattach.rpc import attachments
+from blockattach.rpc import contract
+from blockattach.rpc import transport
+from blockattach.testing import http
+from blockattach.testing import make
+from blockattach.testing import nova
+from blockattach.tests.functional import base
+
+MOST = 3
+SECRET_RULE = 'blockattach:attachment_secrets'
+
+
+def caller(roles='member,reader', project_id=make.PROJECT, service_roles=('service',)):
+    """A user's service."""
+    return attachments.caller(project_id, make.USER, [role for role in roles.split(',') if role],
+                              service_roles)
+
+
+class ConsumersTestCase(base.StackTestCase):
+    """An API, and beside it a control service on a bus, over the same rows."""
+
+    def begin(self, **settings):
+        self.http = http.ApiFixture(**settings)
+        self.addCleanup(self.http.close)
+        conf = cfg.ConfigOpts()
+        conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+        bus = transport.Bus(transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
+                            rpc_conf.RpcSettings())
+        self.addCleanup(bus.close)
+        services = self.http.services
+        served = service.ControlService(bus.server(endpoint.AttachmentsEndpoint(
+            services.database, consumers.Consumers(services.database, services.policy),
+            services.attachments, MOST), 'any'), 'any')
+        served.start()
+        self.addCleanup(served.stop)
+        self.bus = bus
+        self.client = attachments.AttachmentsClient(bus)
+        self.member = caller()
+
+    def setUp(self):
+        super().setUp()
+        self.begin()
+
+    def volume(self, multiattach=False):
+        """The id of a volume that is available."""
+        if multiattach:
+            self.http.as_admin.post('/types', {'volume_type': {
+                'name': 'shared', 'extra_specs': {'multiattach': '<is> True'}}})
+        body = {'size': 1, **({'volume_type': 'shared'} if multiattach else {})}
+        return self.http.as_member.post('/volumes', {'volume': body}).body['volume']['id']
+
+    def created(self, host='one', volume_id=None):
+        return self.client.create(self.member, volume_id or self.volume(), base.instance(host),
+                                  base.connector(host))
+
+    def shown(self, attachment_id):
+        """What the API says of it; None once it is gone."""
+        reply = self.http.as_service.get(f'/attachments/{attachment_id}')
+        return reply.body['attachment'] if reply.status == 200 else None
+
+    def outcome(self, act, *arguments, **more):
+        """The class of the error that it raises; None: none."""
+        try:
+            act(*arguments, **more)
+        except errors.BlockattachError as error:
+            return type(error)
+        return None
+
+
+class LifeTest(ConsumersTestCase):
+
+    def test_a_life(self):
+        volume_id = self.volume()
+        held = self.client.create(self.member, volume_id, base.instance('one'))
+        self.assertEqual(('reserved', {}), (held.attach_status, held.connection_info))
+        told = self.client.update(self.member, held.id, base.connector('one'))
+        self.assertEqual('attaching', told.attach_status)
+        self.assertEqual(self.shown(held.id)['connection_info'], told.connection_info)
+        self.assertIn('auth_password', told.connection_info)
+        self.client.complete(self.member, held.id)
+        found = self.client.get(self.member, held.id)
+        self.assertEqual(('attached', 'rw', 'one', base.instance('one'), volume_id),
+                         (found.attach_status, found.attach_mode, found.host,
+                          found.instance_uuid, found.volume_id))
+        self.assertEqual([], self.client.delete(self.member, held.id))
+        self.assertIsNone(self.shown(held.id))
+        self.assertEqual('available', self.http.as_member.get(
+            f'/volumes/{volume_id}').body['volume']['status'])
+
+    def test_what_is_left_is_told(self):
+        volume_id = self.volume(multiattach=True)
+        first, second = (self.created(host, volume_id) for host in ('one', 'two'))
+        left = self.client.delete(self.member, first.id)
+        self.assertEqual([(second.id, None)], [(one.id, one.connection_info) for one in left])
+
+    def test_modes(self):
+        made = self.client.create(self.member, self.volume(), base.instance('one'),
+                                  base.connector('one'), mode='ro')
+        self.assertEqual(('ro', 'ro'), (made.attach_mode, made.connection_info['access_mode']))
+
+    def test_a_key_makes_one_and_belongs_to_its_request(self):
+        volume_id = self.volume(multiattach=True)
+        create = functools.partial(self.client.create, self.member, volume_id,
+                                   connector=base.connector('one'), idempotency_key='k')
+        first = create(base.instance('one'))
+        self.assertEqual(first.id, create(base.instance('one')).id)
+        self.assertIs(errors.IdempotencyKeyReused, self.outcome(create, base.instance('two')))
+        other = attachments.caller(make.PROJECT, 'another user', ['member'])
+        self.assertNotEqual(first.id, self.client.create(
+            other, volume_id, base.instance('one'), base.connector('one'),
+            idempotency_key='k').id)
+
+    def test_pages(self):
+        volume_id = self.volume(multiattach=True)
+        made = [self.created(f'host-{number}', volume_id).id for number in range(MOST + 2)]
+        first = self.client.list(self.member)
+        second = self.client.list(self.member, marker=first[-1].id)
+        self.assertEqual(MOST, len(first))
+        self.assertEqual(made[::-1], [one.id for one in (*first, *second)])
+        for limit, found in ((0, 0), (1, 1), (MOST + 1, MOST)):
+            self.assertEqual(found, len(self.client.list(self.member, limit=limit)))
+        self.assertIn('auth_password', first[0].connection_info)
+
+    def test_filters(self):
+        made = self.created('one')
+        held = self.client.create(self.member, self.volume(), base.instance('two'))
+        for filters, found in (
+                ({'volume_id': made.volume_id}, made),
+                ({'instance_uuid': base.instance('two')}, held),
+                ({'host': 'one'}, made), ({'attach_status': 'reserved'}, held),
+                ({'attach_status': 'no such word'}, None), ({'host': 'three'}, None)):
+            with self.subTest(filters):
+                self.assertEqual([found.id] if found else [],
+                                 [one.id for one in self.client.list(self.member, filters)])
+
+
+class Late:
+    """A volume manager who is asked when nobody waits any more."""
+
+    def let_in(self, *arguments):
+        raise errors.DeadlinePassed(method='let_in')
+
+    def shut_out(self, *arguments):
+        raise errors.DeadlinePassed(method='shut_out')
+
+
+class LateTest(ConsumersTestCase):
+
+    def test_what_was_not_begun_in_time_leaves_nothing(self):
+        held = self.client.create(self.member, self.volume(), base.instance('one'))
+        made = self.created('two')
+        volume_id = self.volume()
+        self.http.managers.add(http.HOST, Late())
+        for act, arguments in (
+                (self.client.create, (volume_id, base.instance('one'), base.connector('one'))),
+                (self.client.update, (held.id, base.connector('one'))),
+                (self.client.delete, (made.id,))):
+            self.assertIs(errors.DeadlinePassed, self.outcome(act, self.member, *arguments))
+        self.assertEqual({held.id: 'reserved', made.id: 'attaching'}, {
+            one.id: one.attach_status for one in self.client.list(self.member)})
+        reply = self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'connector': base.connector('one')}})
+        self.assertEqual(503, reply.status)
+
+
+class RightsTest(ConsumersTestCase):
+    """Who may: the table of the API, and a service role for all of it."""
+
+    def acts(self, attachment_id, volume_id):
+        """Every method, as somebody asks for it who changes nothing unless he may."""
+        client, connector = self.client, base.connector('one')
+        return {
+            'create': lambda who: client.create(who, volume_id, base.instance('two'), connector),
+            'update': lambda who: client.update(who, attachment_id, connector),
+            'complete': lambda who: client.complete(who, attachment_id),
+            'get': lambda who: client.get(who, attachment_id),
+            'list': client.list,
+            'delete': lambda who: client.delete(who, attachment_id)}
+
+    def refusals(self, who):
+        """What every method raises; the attachment, and no other, is there afterwards."""
+        made = self.created()
+        found = {name: self.outcome(act, who)
+                 for name, act in self.acts(made.id, made.volume_id).items()}
+        self.assertEqual(set(contract.methods(attachments.AttachmentsInterface)), set(found))
+        self.assertEqual('attaching', self.shown(made.id)['status'])
+        self.assertEqual(1, len(self.http.as_member.get('/attachments').body['attachments']))
+        return found
+
+    def test_without_a_service_role_nothing(self):
+        found = self.refusals(caller('admin,member,reader', service_roles=()))
+        self.assertEqual({errors.NotAuthorized}, set(found.values()))
+
+    def test_a_service_in_its_own_name(self):
+        made = self.created()
+        service_user = caller('admin,service', 'service-project', ())
+        self.assertEqual(made.id, self.client.get(service_user, made.id).id)
+
+    def test_a_reader_only_looks(self):
+        found = self.refusals(caller('reader'))
+        self.assertEqual({'get': None, 'list': None}, {
+            name: found.pop(name) for name in ('get', 'list')})
+        self.assertEqual({errors.NotAuthorized}, set(found.values()))
+
+    def test_without_a_role_in_the_project_nothing(self):
+        self.assertEqual({errors.NotAuthorized}, set(self.refusals(caller('')).values()))
+
+    def test_a_stranger_finds_nothing(self):
+        found = self.refusals(caller(project_id=http.OTHER_PROJECT))
+        self.assertIsNone(found.pop('list'))
+        self.assertIs(errors.VolumeNotFound, found.pop('create'))
+        self.assertEqual({errors.AttachmentNotFound}, set(found.values()))
+        self.assertEqual([], self.client.list(caller(project_id=http.OTHER_PROJECT)))
+
+    def test_only_our_policy_makes_an_administrator(self):
+        self.created()
+        stranger = caller(project_id=http.OTHER_PROJECT)
+        stranger.is_admin = True
+        self.assertEqual([], self.client.list(stranger, all_projects=True))
+        admin = caller('admin', http.OTHER_PROJECT)
+        self.assertEqual([], self.client.list(admin))
+        self.assertEqual(1, len(self.client.list(admin, all_projects=True)))
+
+    def test_without_a_project_nothing_is_seen(self):
+        found = self.refusals(caller('admin,member,reader', ''))
+        self.assertEqual({errors.InvalidInput}, set(found.values()))
+
+    def test_a_credential_is_for_whom_the_policy_says(self):
+        self.begin(rules={SECRET_RULE: 'role:trusted'})
+        made = self.created()
+        told = (made, self.client.get(self.member, made.id), *self.client.list(self.member),
+                self.client.update(self.member, made.id, base.connector('one')))
+        for one in told:
+            self.assertIn('target_iqn', one.connection_info)
+            self.assertNotIn('auth_password', one.connection_info)
+        trusted = self.client.get(caller('member,reader,trusted'), made.id)
+        self.assertIn('auth_password', trusted.connection_info)
+
+    def test_the_rule_on_detaching_holds(self):
+        """A service in its own name has no service token, as over HTTP."""
+        with nova.NovaStandIn() as stand_in:
+            self.begin(nova=nova_conf.NovaSettings(endpoint_override=stand_in.url))
+            made = self.created()
+            stand_in.use(made.instance_uuid, made.volume_id, made.id)
+            self.assertIs(errors.AttachmentInUseByServer, self.outcome(
+                self.client.delete, caller('member,service', service_roles=()), made.id))
+            self.assertEqual([], self.client.delete(self.member, made.id))
+
+
+class BadInputTest(ConsumersTestCase):
+    """What cannot be meant is refused as the caller's mistake, and changes nothing."""
+
+    def test_create(self):
+        volume_id, one = self.volume(), base.connector('one')
+        for arguments, error in (
+                ({'volume_id': 'x'}, errors.VolumeNotFound),
+                ({'volume_id': 5}, errors.VolumeNotFound),
+                ({'volume_id': str(uuid.uuid4())}, errors.VolumeNotFound),
+                ({'instance_uuid': 'x'}, errors.InvalidInput),
+                ({'instance_uuid': ['x']}, errors.InvalidInput),
+                ({'mode': 'rwx'}, errors.InvalidInput), ({'mode': {}}, errors.InvalidInput),
+                ({'connector': 'x'}, errors.InvalidInput),
+                ({'connector': ['x']}, errors.InvalidInput),
+                ({'connector': {**one, 'host': 5}}, errors.InvalidInput),
+                ({'connector': {**one, 'host': 'x' * 256}}, errors.InvalidInput),
+                ({'connector': {**one, 'more': 'a\0b'}}, errors.InvalidInput),
+                ({'connector': {**one, 'more': 'x' * consumer_requests.LARGEST_CONNECTOR}},
+                 errors.InvalidInput),
+                ({'connector': {'host': 'one'}}, errors.ConnectorUnusable),
+                ({'idempotency_key': ''}, errors.InvalidInput),
+                ({'idempotency_key': 'x' * 256}, errors.InvalidInput),
+                ({'idempotency_key': 5}, errors.InvalidInput)):
+            with self.subTest(str(arguments)[:60]):
+                self.assertIs(error, self.outcome(self.client.create, self.member, **{
+                    'volume_id': volume_id, 'connector': one, **arguments}))
+        self.assertEqual([], self.client.list(self.member))
+
+    def test_update(self):
+        held = self.client.create(self.member, self.volume(), base.instance('one'))
+        for connector in (None, {}, 'x', {'host': ''}, {'host': 'one'}):
+            with self.subTest(connector):
+                self.assertTrue(issubclass(
+                    self.outcome(self.client.update, self.member, held.id, connector),
+                    errors.InvalidInput))
+        self.assertEqual('reserved', self.client.get(self.member, held.id).attach_status)
+
+    def test_ids_and_pages(self):
+        for wrong in ('x', '', 5, None, 'a\0b', str(uuid.uuid4())):
+            for act in (self.client.get, self.client.complete, self.client.delete):
+                with self.subTest(wrong=wrong, act=act.__name__):
+                    self.assertIs(errors.AttachmentNotFound,
+                                  self.outcome(act, self.member, wrong))
+        for arguments, error in (
+                ({'filters': {'colour': 'red'}}, errors.InvalidFilter),
+                ({'filters': 'x'}, errors.InvalidInput),
+                ({'filters': {'host': 5}}, errors.InvalidInput),
+                ({'filters': {'host': 'a\0b'}}, errors.InvalidInput),
+                ({'limit': -1}, errors.InvalidInput), ({'limit': 'x'}, errors.InvalidInput),
+                ({'marker': 'x'}, errors.AttachmentNotFound),
+                ({'marker': str(uuid.uuid4())}, errors.AttachmentNotFound)):
+            with self.subTest(arguments):
+                self.assertIs(error, self.outcome(self.client.list, self.member, **arguments))
+
+    def test_states_are_those_of_the_api(self):
+        volume_id = self.volume()
+        held = self.client.create(self.member, volume_id, base.instance('one'))
+        self.assertIs(errors.InvalidVolume, self.outcome(
+            self.client.create, self.member, volume_id, base.instance('two')))
+        self.assertIs(None, self.outcome(self.client.delete, self.member, held.id))
+        self.assertIs(errors.AttachmentNotFound, self.outcome(
+            self.client.delete, self.member, held.id))

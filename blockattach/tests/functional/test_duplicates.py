@@ -1,0 +1,359 @@
+"""Messages that come twice, late, or after everything has moved on: for every method of every
+interface, over the bus.
+
+A broker delivers at least once, and a sender that heard nothing repeats. So each method is sent
+twice, one after the other and at the same moment, and nothing differs from what one message makes;
+and each is sent with what was true once, and changes nothing.
+"""
+import dataclasses
+import functools
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach.conf import rpc as rpc_conf
+from blockattach.conf import scheduler as scheduler_conf
+from blockattach.control import consumers
+from blockattach.control import endpoint as control_endpoint
+from blockattach.db import attachments as attachment_verbs
+from blockattach.db import pools as stored_pools
+from blockattach.db import services
+from blockattach.db import volumes as volume_verbs
+from blockattach.db.models import attachment as attachment_models
+from blockattach.db.models import volume as volume_models
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import binaries
+from blockattach.domain import pools
+from blockattach.domain import volume_lifecycle
+from blockattach.objects import placement as placement_objects
+from blockattach.policy import enforcer
+from blockattach.policy import options
+from blockattach.rpc import attachments as attachments_rpc
+from blockattach.rpc import contract
+from blockattach.rpc import processes
+from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.rpc import transport
+from blockattach.rpc import volume as volume_rpc
+from blockattach.scheduler import endpoint as scheduler_endpoint
+from blockattach.scheduler import filters
+from blockattach.scheduler import flows
+from blockattach.scheduler import placement
+from blockattach.scheduler import pools as scheduler_pools
+from blockattach.scheduler import weighers
+from blockattach.testing import make
+from blockattach.tests.functional import lives
+
+_Event = attachment_lifecycle.Event
+_State = attachment_lifecycle.State
+_Own = volume_lifecycle.OwnStatus
+
+LOGGER = f'{__name__}.levels'
+INTERFACES = (volume_rpc.VolumeInterface, scheduler_rpc.SchedulerInterface,
+              attachments_rpc.AttachmentsInterface, processes.ProcessInterface)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One message.
+
+    :ivar send: sends it
+    :ivar done: what it is to bring about, and bring about once
+    :ivar move_on: what happens meanwhile, so that it means nothing any more
+    """
+
+    send: Callable[[], Any]
+    done: Callable[[], bool]
+    move_on: Callable[[], Any]
+
+
+class DuplicatesTest(lives.WorldTestCase):
+    """The world with its volume manager, a scheduler and a control service behind a bus."""
+
+    def setUp(self):
+        super().setUp()
+        conf = cfg.ConfigOpts()
+        conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
+        self.bus = transport.Bus(
+            transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
+            rpc_conf.RpcSettings())
+        self.addCleanup(self.bus.close)
+        options.register(conf)
+        # A scheduler's first look takes up everything.
+        self.world.waiting.look()
+        policy = enforcer.Enforcer(conf)
+        self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
+            (self.world.life.endpoint, lives.HOST),
+            (self.scheduler(), 'any'),
+            (control_endpoint.AttachmentsEndpoint(
+                self.world.database, consumers.Consumers(self.world.database, policy),
+                self.world.control, 1000), 'any'))]
+        self.servers.append(processes.server(self.bus, 'x', lives.HOST))
+        self.process = processes.ProcessClients(self.bus).on('x', lives.HOST)
+        for server in self.servers:
+            server.start()
+            self.addCleanup(server.stop)
+        self.manager = volume_rpc.VolumeClients(self.bus).on(lives.HOST)
+        self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
+        self.consumer = attachments_rpc.AttachmentsClient(self.bus)
+        self.user = attachments_rpc.caller(make.PROJECT, make.USER, ['member', 'reader'])
+
+    def scheduler(self):
+        world, settings = self.world, scheduler_conf.SchedulerSettings()
+        placing = placement.Placement(world.database, flows.PlacingFlows(
+            world.database, scheduler_pools.PoolChooser(
+                world.database, filters.load(settings.filters), weighers.load(settings.weighers),
+                lives.LEASE_SECONDS, clocks.Clock()), world.managers, settings))
+        return scheduler_endpoint.SchedulerEndpoint(placing, world.waiting)
+
+    def settle(self):
+        """Let everything happen that follows from what was sent."""
+        for server in self.servers:
+            server.stop()
+            server.start()
+        self.world.settle()
+
+    def seen(self):
+        """All that a message could change: rows, store and target."""
+        world = self.world
+        with world.database.reader() as reader:
+            rows, volumes, grants = (reader.execute(table.select()).all() for table in (
+                attachment_models.attachments, volume_models.volumes, attachment_models.grants))
+        return (
+            sorted((row.id, row.state, row.connection) for row in rows),
+            sorted((row.id, row.own_status, row.status, row.pool) for row in volumes),
+            sorted((row.volume_id, row.initiator) for row in grants),
+            sorted(world.store.sizes()),
+            sorted((export.volume_id, grant.initiator, grant.mode)
+                   for export in world.target.exports() for grant in export.grants),
+            stored_pools.get(world.database, lives.POOL, lives.LEASE_SECONDS).allocated_gb)
+
+    def generations(self):
+        """How often each row has moved."""
+        with self.world.database.reader() as reader:
+            return sorted((row.id, row.generation)
+                          for table in (attachment_models.attachments, volume_models.volumes)
+                          for row in reader.execute(table.select()))
+
+    # Preparations: what stands in the rows before somebody is told.
+
+    def waiting_volume(self):
+        """A volume that no scheduler has heard of."""
+        return make.volume(self.world.database, own_status=_Own.CREATING)
+
+    def claimed_volume(self):
+        """A volume that was given to the manager, who has not heard of it; its generation."""
+        made = self.waiting_volume()
+        return made, self.claim(made, made.generation)
+
+    def claim(self, volume, generation):
+        """Some scheduler gives the volume to the manager; the generation from then on."""
+        service = services.get_by_host(self.world.database, binaries.VOLUME, lives.HOST, 60)
+        return volume_verbs.claim(self.world.database, volume.id, generation, lives.POOL,
+                                  service.uuid, lives.LEASE_SECONDS)
+
+    def intent(self, event, row, host=None):
+        """A row that says what is to be done, and of which nobody was told."""
+        return attachment_verbs.move(
+            self.world.database, row.volume_id, row.id, event, attachment_verbs.Facts(
+                connector=host and lives.connector(host),
+                lease=attachment_verbs.Lease(lives.HOST, lives.LEASE_SECONDS))).new
+
+    def status(self, volume):
+        """What a volume is; 'gone' once it is."""
+        found = lives.outcome(self.world.shown, volume)
+        return 'gone' if isinstance(found, errors.VolumeNotFound) else found.status
+
+    def state(self, row):
+        """What an attachment is."""
+        found = lives.outcome(self.world.again, row)
+        return _State.GONE if isinstance(found, errors.AttachmentNotFound) else found.state
+
+    # The cases: one a method.
+
+    def volume_create_volume(self):
+        volume, generation = self.claimed_volume()
+
+        def come_back():
+            self.claim(volume, volume_verbs.unclaim(self.world.database, volume.id, generation,
+                                                    lives.LEASE_SECONDS))
+        return Case(
+            lambda: self.manager.create_volume(self.world.caller, volume.id, generation),
+            lambda: self.status(volume) == 'available', come_back)
+
+    def volume_delete_volume(self):
+        volume = self.world.volume()
+        told = volume_verbs.start_delete(self.world.database, volume.id, lives.LEASE_SECONDS)
+
+        def be_told_again():
+            volume_verbs.delete_failed(self.world.database, volume.id, told.generation)
+            volume_verbs.start_delete(self.world.database, volume.id, lives.LEASE_SECONDS)
+        return Case(
+            lambda: self.manager.delete_volume(self.world.caller, volume.id, told.generation),
+            lambda: self.status(volume) == 'gone', be_told_again)
+
+    def volume_connect(self):
+        row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
+        return Case(
+            lambda: self.manager.connect(self.world.caller, row.id, row.generation),
+            lambda: self.state(row) is _State.CONNECTED,
+            lambda: self.world.update(row, 'two'))
+
+    def volume_disconnect(self):
+        row = self.world.attached(self.world.volume(), 'one')
+        self.world.target.log_out(row.volume_id, row.initiator)
+        told = self.intent(_Event.DISCONNECT, row)
+        return Case(
+            lambda: self.manager.disconnect(self.world.caller, row.id, told.generation),
+            lambda: self.state(row) is _State.GONE,
+            lambda: self.intent(_Event.REFUSED, told))
+
+    def volume_let_in(self):
+        row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
+        return Case(
+            lambda: self.manager.let_in(self.world.caller, row.volume_id, row.initiator, row.id,
+                                        row.generation),
+            lambda: self.state(row) is _State.CONNECTED,
+            lambda: self.world.update(row, 'two'))
+
+    def volume_shut_out(self):
+        row = self.world.attached(self.world.volume(), 'one')
+        self.world.target.log_out(row.volume_id, row.initiator)
+        told = self.intent(_Event.DISCONNECT, row)
+        return Case(
+            lambda: self.manager.shut_out(self.world.caller, row.volume_id, [row.initiator],
+                                          row.id, told.generation),
+            lambda: self.state(row) is _State.GONE,
+            lambda: self.intent(_Event.REFUSED, told))
+
+    def volume_ping(self):
+        return Case(lambda: self.manager.ping(self.world.caller), lambda: True, lambda: None)
+
+    def volume_host_reservation(self):
+        row = self.world.attached(self.world.volume(), 'one')
+        return Case(
+            lambda: self.manager.host_reservation(self.world.caller, row.volume_id, row.initiator),
+            lambda: True, lambda: self.world.delete(row))
+
+    def scheduler_create_volume(self):
+        volume = self.waiting_volume()
+        request = placement_objects.VolumeRequest.from_domain(pools.request_of(volume, {}))
+        return Case(
+            lambda: self.schedulers.create_volume(self.world.caller, request),
+            lambda: self.status(volume) == 'available',
+            lambda: self.claim(volume, volume.generation))
+
+    def scheduler_report_pools(self):
+        report = placement_objects.PoolsReport.from_capabilities(lives.HOST, {'pool': {}})
+        return Case(lambda: self.schedulers.report_pools(self.world.caller, report),
+                    lambda: True, lambda: None)
+
+    def attachments_create(self):
+        volume = self.world.volume(multiattach=True)
+        send = functools.partial(self.consumer.create, self.user, volume.id, str(uuid.uuid4()),
+                                 lives.connector('one'), idempotency_key=uuid.uuid4().hex)
+        return Case(send, lambda: len(self.world.rows(volume)) == 1,
+                    lambda: self.world.delete(send()))
+
+    def attachments_update(self):
+        row = self.world.reserve(self.world.volume())
+        return Case(
+            lambda: self.consumer.update(self.user, row.id, lives.connector('one')),
+            lambda: self.state(row) is _State.CONNECTED, lambda: self.world.delete(row))
+
+    def attachments_complete(self):
+        row = self.world.create(self.world.volume(), 'one')
+        return Case(lambda: self.consumer.complete(self.user, row.id),
+                    lambda: self.state(row) is _State.ATTACHED, lambda: self.world.delete(row))
+
+    def attachments_get(self):
+        row = self.world.create(self.world.volume(), 'one')
+        return Case(lambda: self.consumer.get(self.user, row.id), lambda: True,
+                    lambda: self.world.delete(row))
+
+    def attachments_list(self):
+        self.world.create(self.world.volume(), 'one')
+        return Case(lambda: self.consumer.list(self.user), lambda: True, lambda: None)
+
+    def attachments_delete(self):
+        row = self.world.create(self.world.volume(), 'one')
+        return Case(lambda: self.consumer.delete(self.user, row.id),
+                    lambda: self.state(row) is _State.GONE, lambda: self.world.delete(row))
+
+    def process_get_log_levels(self):
+        return Case(lambda: self.process.get_log_levels(self.world.caller, LOGGER),
+                    lambda: True, lambda: None)
+
+    def process_set_log_levels(self):
+        logger = logging.getLogger(LOGGER)
+        self.addCleanup(logger.setLevel, logger.level)
+        return Case(lambda: self.process.set_log_levels(self.world.caller, LOGGER, 'ERROR'),
+                    lambda: logger.level == logging.ERROR, lambda: None)
+
+    def prepared(self):
+        """Every method of every interface, each prepared anew and on its own."""
+        for interface in INTERFACES:
+            for name in contract.methods(interface):
+                yield f'{interface.TOPIC}_{name}', getattr(self, f'{interface.TOPIC}_{name}')
+
+    def test_twice_one_after_the_other(self):
+        for name, prepare in self.prepared():
+            with self.subTest(name):
+                case = prepare()
+                case.send()
+                self.settle()
+                self.assertTrue(case.done())
+                once = self.seen()
+                lives.outcome(case.send)
+                self.settle()
+                self.assertEqual(once, self.seen())
+                self.assert_agree()
+
+    def test_twice_at_the_same_moment(self):
+        for name, prepare in self.prepared():
+            with self.subTest(name):
+                case = prepare()
+                self.at_once(case.send, case.send)
+                self.settle()
+                self.assertTrue(case.done())
+                self.assert_agree()
+
+    def test_after_everything_has_moved_on(self):
+        for name, prepare in self.prepared():
+            with self.subTest(name):
+                case = prepare()
+                case.move_on()
+                self.settle()
+                before = self.seen(), self.generations()
+                lives.outcome(case.send)
+                self.settle()
+                self.assertEqual(before, (self.seen(), self.generations()))
+
+    def test_one_request_delivered_twice_makes_one_attachment(self):
+        """Also where the consumer gave it no key."""
+        volume = self.world.volume(multiattach=True)
+        recorder = Recorder(self.bus)
+        made = attachments_rpc.AttachmentsClient(recorder).create(
+            self.user, volume.id, str(uuid.uuid4()), lives.connector('one'))
+        self.assertEqual(made.id, recorder.again().id)
+        self.assertEqual([made.id], [row.id for row in self.world.rows(volume)])
+
+
+class Recorder:
+    """A bus that delivers its last message once more."""
+
+    def __init__(self, bus):
+        self._bus = bus
+        self.again = None
+
+    def client(self, interface):
+        invoke = self._bus.client(interface)
+
+        def send(ctxt, name, /, **arguments):
+            self.again = functools.partial(invoke, ctxt, name, **arguments)
+            return self.again()
+        return send

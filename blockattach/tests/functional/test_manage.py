@@ -1,0 +1,322 @@
+"""``blockattach-manage`` as an operator runs it: what it prints, and its exit status."""
+import datetime
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import sqlalchemy as sa
+
+from blockattach import clock
+from blockattach.db import engine
+from blockattach.db import pools
+from blockattach.db import services
+from blockattach.db import volumes
+from blockattach.domain import binaries
+from blockattach.drivers.targets import tgtd
+from blockattach.secrets import key_file
+from blockattach.testing import clock as clocks
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
+
+SECONDS = 120
+LONG_AGO = datetime.datetime(2020, 1, 1)
+
+
+class ManageTestCase(base.StackTestCase):
+    """``state_dir`` is where the commands look."""
+
+    database_url = None
+
+    def manage(self, *arguments):
+        """Exit status, and what was said; never a traceback."""
+        done = commands.run('blockattach-manage', arguments, self.environment())
+        self.assertNotIn('Traceback', done.errors)
+        self.said = done.output
+        self.errors = [line for line in done.errors.splitlines()
+                       if line.startswith('blockattach-manage')]
+        return done.status
+
+    def environment(self):
+        found = {'OS_DEFAULT__STATE_PATH': self.state_dir}
+        if self.database_url:
+            found['OS_DATABASE__CONNECTION'] = self.database_url
+        return found
+
+    def check(self, status, *arguments):
+        self.assertEqual(status, self.manage(*arguments), (self.said, self.errors))
+
+    def refused(self, words, *arguments):
+        """In one line, with exit status 1."""
+        self.check(1, *arguments)
+        [line] = self.errors
+        self.assertIn(words, line)
+        self.assertEqual('', self.said)
+
+
+class DatabaseTest(ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.fixture = database.DatabaseFixture(migrated=False)
+        self.addCleanup(self.fixture.close)
+        self.state_dir = str(self.fixture.path.parent)
+
+    def rows(self, time=None):
+        """The rows as a process sees them that uses the same files."""
+        opened = engine.Database(
+            database.open_engine(self.fixture.url),
+            key_file.KeyFile(f'{self.state_dir}/seal.key'), time or clock.Clock())
+        self.addCleanup(opened.close)
+        return opened
+
+    def test_an_upgrade(self):
+        self.check(0, 'db', 'version')
+        self.assertEqual('None, not contracted\n', self.said)
+        self.refused('run blockattach-manage db sync', 'db', 'sync', '--contract')
+        self.check(0, 'db', 'sync', '--expand')
+        self.check(0, 'db', 'version')
+        self.assertRegex(self.said, r'^\d+, not contracted\n$')
+        rows = self.rows()
+        volume = make.volume(rows, multiattach=True)
+        for number in range(3):
+            make.attachment(rows, volume, with_connector=make.connector(f'iqn.{number}'))
+        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life')
+        with rows.writer() as connection:
+            connection.execute(sa.text('UPDATE grants SET key_id = NULL'))
+        self.refused('3 rows wait for the online migration grants_key_id', 'db', 'sync',
+                     '--contract')
+        self.assertIn('storage-1@disks (release not told)', self.errors[0])
+        self.check(0, 'db', 'sync')
+        self.assertRegex(self.said, 'is expanded, and not contracted: .*storage-1@disks')
+        self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
+        self.assertRegex(self.said, r'grants_key_id +2 +2 +1\n')
+        # As Nova and Cinder have it: it did something, so there may be more.
+        self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
+        self.check(0, 'db', 'online_data_migrations', '--max-count', '2')
+        self.check(0, 'db', 'online_data_migrations')
+        self.refused('storage-1@disks', 'db', 'sync', '--contract')
+        with rows.writer() as connection:
+            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+        self.check(0, 'db', 'sync', '--contract')
+        self.check(0, 'db', 'sync')
+        self.check(0, 'db', 'version')
+        self.assertRegex(self.said, r'^\d+, contracted to c\d+\n$')
+
+    def test_an_upgrade_of_what_stands_still(self):
+        """Nobody of an older release is at work: one command does all of it."""
+        self.check(0, 'db', 'sync', '--expand')
+        rows = self.rows()
+        make.attachment(rows, with_connector=make.connector('iqn.a'))
+        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life')
+        with rows.writer() as connection:
+            connection.execute(sa.text('UPDATE grants SET key_id = NULL'))
+            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+        self.check(0, 'db', 'sync')
+        self.assertEqual('', self.said)
+        self.check(0, 'db', 'version')
+        self.assertRegex(self.said, r'^\d+, contracted to c\d+\n$')
+    def listed(self):
+        """Host to status and state."""
+        self.check(0, 'service', 'list')
+        head, *rows = (re.split(' {2,}', line.strip()) for line in self.said.splitlines()
+                       if not line.startswith('-'))
+        self.assertEqual(['BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE',
+                          'LAST SIGN OF LIFE', 'REASON'], head)
+        return {row[1]: (row[3], row[4], *row[6:]) for row in rows}
+
+    def test_services(self):
+        self.check(0, 'db', 'sync')
+        self.assertEqual({}, self.listed())
+        rows, disks, tapes = self.rows(), 'storage-1@disks', 'storage-1@tapes'
+        for host in (disks, tapes):
+            services.register(rows, binaries.VOLUME, host, 'nova', 'life')
+            pools.report(rows, host, [(f'{host}#pool', {})], 'nova')
+        services.set_disabled(rows, binaries.VOLUME, disks, True, 'new disks')
+        services.set_frozen(rows, tapes, True)
+        self.assertEqual({disks: ('disabled', 'up', 'new disks'), tapes: ('frozen', 'up')},
+                         self.listed())
+        self.refused(f'{binaries.VOLUME} on {tapes} gives signs of life', 'service', 'remove',
+                     binaries.VOLUME, tapes)
+        self.refused('could not be found', 'service', 'remove', binaries.SCHEDULER, tapes)
+        with rows.writer() as connection:
+            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
+                                       f"WHERE host = '{tapes}'"))
+        self.assertEqual(('frozen', 'down'), self.listed()[tapes])
+        self.check(0, 'service', 'remove', binaries.VOLUME, tapes)
+        self.refused('could not be found', 'service', 'remove', binaries.VOLUME, tapes)
+        self.assertEqual({disks}, set(self.listed()))
+        self.assertEqual([f'{disks}#pool'], [pool.name for pool in pools.list_all(rows, 60)])
+
+    def test_a_service_whose_removal_was_cut_off(self):
+        self.check(0, 'db', 'sync')
+        rows, disks = self.rows(), 'storage-1@disks'
+        for point in ('db.pools.forget.before', 'db.pools.forget.after',
+                      'db.services.remove.before', 'db.services.remove.after'):
+            with self.subTest(point):
+                services.register(rows, binaries.VOLUME, disks, 'nova', 'life')
+                pools.report(rows, disks, [(f'{disks}#pool', {})], 'nova')
+                with rows.writer() as connection:
+                    connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+                remove = 'service', 'remove', binaries.VOLUME, disks
+                cut_off = self.environment() | {'OS_FAILPOINTS__ARMED': f'{point}=kill'}
+                self.assertEqual(-signal.SIGKILL, commands.run(
+                    'blockattach-manage', remove, cut_off).status)
+                self.manage(*remove)
+                self.assertEqual({}, self.listed())
+                self.assertEqual([], pools.list_all(rows, 60))
+
+    def test_online_migrations_that_fail(self):
+        for number in ('0', '-1', 'many'):
+            self.check(127, 'db', 'online_data_migrations', '--max-count', number)
+        self.assertIn('--max-count must be at least 1', self.errors[0])
+        self.check(2, 'db', 'online_data_migrations')
+        self.assertIn('run blockattach-manage db sync', self.errors[0])
+        self.check(0, 'db', 'sync')
+        rows = self.rows()
+        make.attachment(rows, with_connector=make.connector('iqn.a'))
+        rows.close()
+        with sqlite3.connect(self.fixture.path) as broken:
+            broken.execute('ALTER TABLE grants RENAME COLUMN sealed_password TO gone')
+        broken.close()
+        self.check(2, 'db', 'online_data_migrations')
+
+    def test_a_purge(self):
+        self.refused('run blockattach-manage db sync', 'db', 'purge', '30')
+        self.check(0, 'db', 'sync')
+        held = clocks.ManualClock(LONG_AGO)
+        rows = self.rows(held)
+        for _ in range(4):
+            volume = make.volume(rows)
+            told = volumes.start_delete(rows, volume.id, 60)
+            volumes.deleted(rows, volume.id, told.generation)
+        self.check(0, 'db', 'purge', '30', '--dry-run')
+        self.assertEqual(['TABLE    WOULD GO', 'volumes  4'], self.said.splitlines())
+        days = (clock.Clock().utcnow() - LONG_AGO).days
+        self.check(0, 'db', 'purge', str(days + 10))
+        self.assertEqual(['TABLE  GONE'], self.said.splitlines())
+        self.check(0, 'db', 'purge', '30', '--max-rows', '1')
+        self.assertEqual(['TABLE    GONE', 'volumes  1'], self.said.splitlines())
+        self.check(0, 'db', 'purge', '30', '--batch', '2')
+        self.assertEqual(['TABLE    GONE', 'volumes  3'], self.said.splitlines())
+        self.refused('--max-rows must be at least 1', 'db', 'purge', '30', '--max-rows', '0')
+        self.refused('--batch must be at least 1', 'db', 'purge', '30', '--batch', '0')
+        for age in ('-1', '1000000', '99999999999'):
+            self.refused('age_in_days must be at least 0', 'db', 'purge', age)
+
+    def test_what_cannot_be_read_is_a_usage(self):
+        for arguments in (('db', 'sync', '--expand', '--contract'), ('db', 'purge'),
+                          ('db', 'purge', 'long'), ('db', 'purge', '30', '--max-rows', 'many'),
+                          ('secrets', 'rotate', '--prepare', '--finish'), ('db', 'vanish'), ()):
+            self.check(2, *arguments)
+
+    def test_the_console_script_ends_with_the_same_status(self):
+        script = pathlib.Path(sys.executable).with_name('blockattach-manage')
+        for status, arguments in ((1, ('db', 'purge', '30')),
+                                  (2, ('db', 'online_data_migrations')),
+                                  (2, ('db',)), (0, ('db', 'sync'))):
+            done = subprocess.run([script, *arguments], capture_output=True, timeout=SECONDS,
+                                  check=False, env={**os.environ, **self.environment()})
+            self.assertEqual(status, done.returncode, done.stderr)
+
+    def test_the_servers(self):
+        """The same words for each of them."""
+        for kind in (database.MYSQL, database.POSTGRESQL):
+            self.outside_program(database.why_missing(kind) is None, kind)
+            with self.subTest(kind), database.DatabaseFixture(kind, migrated=False) as fixture:
+                self.database_url = fixture.url
+                self.refused('run blockattach-manage db sync', 'db', 'purge', '30')
+                self.check(0, 'db', 'sync')
+                self.check(0, 'db', 'sync', '--contract')
+                self.check(0, 'db', 'online_data_migrations')
+                self.check(0, 'db', 'purge', '30')
+                self.check(0, 'secrets', 'check')
+
+
+class SecretsTest(ManageTestCase):
+    """Keys are replaced while the service attaches; a lost one is mended."""
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.service = self.a_stack('file')
+        self.state_dir = self.service.state_dir
+        self.api = base.Api(self.service.endpoint)
+        self.key_file = pathlib.Path(self.state_dir) / 'seal.key'
+
+    def attached(self, host):
+        """Id and password of a new attachment."""
+        status, made = self.api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': self.a_volume(self.api), 'instance_uuid': base.instance(host),
+            'connector': base.connector(host)}})
+        self.assertEqual(200, status, made)
+        return made['attachment']['id'], self.password(made)
+
+    def password(self, shown):
+        return shown['attachment']['connection_info']['auth_password']
+
+    def shown(self, attachment_id):
+        return self.password(self.api.ask('GET', f'/attachments/{attachment_id}')[1])
+
+    def counted(self):
+        """Keys with their use and number of credentials, as they are printed."""
+        self.check(0, 'secrets', 'check')
+        return [tuple(line.split()[1:]) for line in self.said.splitlines()[1:]]
+
+    def test_a_key_is_replaced_while_everybody_works(self):
+        first = dict([self.attached('one')])
+        before = self.key_file.read_text()
+        self.refused('there is one key only', 'secrets', 'rotate', '--promote')
+        self.check(0, 'secrets', 'rotate', '--prepare')
+        self.refused('there is another key already', 'secrets', 'rotate', '--prepare')
+        first |= dict([self.attached('two')])
+        self.assertEqual([('seals', '2'), ('opens', '0')], self.counted())
+        self.check(0, 'secrets', 'rotate', '--promote')
+        self.refused('are not sealed by key', 'secrets', 'rotate', '--finish')
+        first |= dict([self.attached('three')])
+        self.assertEqual([('seals', '1'), ('opens', '2')], self.counted())
+        self.refused('has sealed before', 'secrets', 'rotate', '--promote')
+        self.check(0, 'secrets', 'rotate', '--reseal')
+        self.assertRegex(self.said, '^2 credentials are sealed anew')
+        self.assertEqual([('seals', '3'), ('opens', '0')], self.counted())
+        self.check(0, 'secrets', 'rotate', '--finish')
+        after = self.key_file.read_text()
+        self.assertEqual(1, len(after.split()))
+        self.assertNotEqual(before, after)
+        first |= dict([self.attached('four')])
+        self.assertEqual(first, {one: self.shown(one) for one in first})
+        self.service.stop()
+        self.service.start()
+        self.assertEqual(first, {one: self.shown(one) for one in first})
+        for line in (self.service.log_text(), self.said):
+            self.assertNotIn(before.strip(), line)
+            self.assertNotIn(after.strip(), line)
+
+    def test_a_lost_key(self):
+        attachment_id, password = self.attached('one')
+        self.service.stop()
+        self.key_file.unlink()
+        with self.assertRaisesRegex(stack.StackRefused, 'blockattach-manage secrets check'):
+            self.service.start()
+        self.check(3, 'secrets', 'check')
+        self.assertRegex(self.said, f'iqn.2026-01.org.example:one +{attachment_id}\n')
+        self.refused('cannot open sealed credentials', 'secrets', 'rotate', '--prepare')
+        self.check(0, 'secrets', 'check', '--forget')
+        self.assertIn(attachment_id, self.said)
+        self.check(0, 'secrets', 'check')
+        self.assertNotIn(attachment_id, self.said)
+        self.service.start()
+        # What the host needs to log in again comes with the next connect.
+        status, made = self.api.ask('PUT', f'/attachments/{attachment_id}', {
+            'attachment': {'connector': base.connector('one')}})
+        self.assertEqual(200, status, made)
+        fresh = self.password(made)
+        self.assertTrue(re.fullmatch('[A-Za-z0-9]{16}', fresh))
+        self.assertNotEqual(password, fresh)
+        self.assertEqual(fresh, self.shown(attachment_id))

@@ -1,0 +1,89 @@
+"""``blockattach-manage attachments``: rows and targets of a service at work, compared, mended."""
+import json
+import sqlite3
+
+from blockattach.drivers.targets import tgtd
+from blockattach.tests.functional import base
+from blockattach.tests.functional import test_manage
+
+FILE = {'OS_SERVICE__HOST': 'localhost', 'OS_VOLUME__ENABLED_BACKENDS': 'file'}
+VIOLATED = 3
+
+
+class AttachmentsTest(test_manage.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.service = self.a_stack('file', settings='[volume]\nreconcile_interval = 3600\n')
+        self.state_dir = self.service.state_dir
+        self.api = base.Api(self.service.endpoint)
+        self.targets = FILE
+
+    def environment(self):
+        return {**super().environment(), **self.targets}
+
+    def attached(self, host='one'):
+        volume_id = self.a_volume(self.api)
+        status, made = self.api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
+            'connector': base.connector(host)}})
+        self.assertEqual(200, status, made)
+        return volume_id, made['attachment']['id']
+
+    def violated(self):
+        """The invariants that are violated, as the command tells programs."""
+        self.manage('attachments', 'check', '--format', 'json')
+        told = json.loads(self.said)
+        self.assertEqual(['localhost@file'] if self.targets else [], told['targets'])
+        return [(one['invariant'], one['volume_id']) for one in told['violations']]
+
+    def write(self, statement, *values):
+        with sqlite3.connect(f'{self.state_dir}/blockattach.sqlite') as rows:
+            rows.execute(statement, values)
+        rows.close()
+
+    def test_what_is_whole(self):
+        self.attached()
+        self.check(0, 'attachments', 'check')
+        self.assertEqual('No violation.\n', self.said)
+        self.assertEqual([], self.violated())
+        self.targets = {}
+        self.check(0, 'attachments', 'check')
+        self.assertIn('No backend is configured here', self.said)
+        self.assertEqual([], self.violated())
+
+    def test_a_target_that_was_changed_by_hand(self):
+        volume_id, attachment_id = self.attached()
+        other, _ = self.attached('two')
+        # A service that serves would mend it.
+        self.service.kill()
+        target = tgtd.Tgtd(self.state_dir, ('127.0.0.1',), 0)
+        target.stop()
+        target.start()
+        self.addCleanup(target.stop)
+        self.check(VIOLATED, 'attachments', 'check')
+        self.assertIn(f'P4 who_uses_it_is_let_in (service): {attachment_id} is connected, and '
+                      f'the target does not let', self.said)
+        self.assertIn('    mend with: blockattach-manage reconcile\n', self.said)
+        self.assertIn('2 violations\n', self.said)
+        self.check(VIOLATED, 'attachments', 'check', '--volume-id', other)
+        self.assertIn('1 violations\n', self.said)
+
+    def test_a_row_that_was_changed_by_hand(self):
+        volume_id, _ = self.attached()
+        self.write("UPDATE volumes SET status = 'available' WHERE id = ?", volume_id)
+        self.write('UPDATE pools SET allocated_gb = 5')
+        self.assertEqual([('status_is_derived', volume_id), ('room_is_counted', None)],
+                         self.violated())
+        self.check(VIOLATED, 'attachments', 'check')
+        mends = [line.split()[2:] for line in self.said.splitlines() if 'mend with' in line]
+        self.assertEqual([['blockattach-manage', 'attachments', 'derive', volume_id],
+                          ['blockattach-manage', 'attachments', 'derive', '--counts']], mends)
+        for mend in mends:
+            self.check(0, *mend[1:])
+        self.check(0, 'attachments', 'check')
+
+    def test_what_cannot_be_derived(self):
+        self.refused('name a volume, or say --counts', 'attachments', 'derive')
+        self.refused('could not be found', 'attachments', 'derive', 'none')

@@ -1,0 +1,98 @@
+"""``blockattach-manage reconcile``, beside a service at work that does not look by itself."""
+import json
+import sqlite3
+
+from blockattach.drivers.targets import tgtd
+from blockattach.tests.functional import base
+from blockattach.tests.functional import by_hand
+from blockattach.tests.functional import test_manage
+
+LEFT = 3
+HOST = 'localhost@file'
+
+
+class ReconcileTest(test_manage.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(tgtd.program(), 'tgtd')
+        self.backend = 'file'
+        self.service = self.a_stack('file', settings='[volume]\nreconcile_interval = 3600\n')
+        self.state_dir = self.service.state_dir
+        self.site = by_hand.Site(self, self.service)
+        self.steady = self.site.session('steady')
+        self.volume_id, self.attachment = self.site.attach('one')
+        self.before, self.sessions = self.site.let_in(), self.site.sessions()
+
+    def environment(self):
+        return {**super().environment(), 'OS_SERVICE__HOST': 'localhost',
+                'OS_FAKE__STORE': 'fake', 'OS_FAKE__TARGET': 'fake',
+                'OS_VOLUME__ENABLED_BACKENDS': self.backend}
+
+    def rows(self, statement='', *values):
+        """All attachments after a change by hand."""
+        with sqlite3.connect(f'{self.state_dir}/blockattach.sqlite') as found:
+            if statement:
+                found.execute(statement, values)
+            said = found.execute('SELECT * FROM attachments ORDER BY id').fetchall()
+            leases = found.execute('SELECT * FROM leases').fetchall()
+        found.close()
+        return said, leases
+
+    def tamper(self):
+        self.site.let_in_by_hand(self.volume_id)
+        self.site.target.revoke(self.volume_id, base.connector('one')['initiator'])
+        self.site.offer_by_hand(base.instance('gone'))
+        self.rows("UPDATE attachments SET state = 'disconnecting', rank = 3, previous_state = "
+                  "'connected', deadline = '2020-01-01 00:00:00.000000' WHERE id = ?",
+                  self.other['id'])
+        self.check(0, 'attachments', 'derive', self.other['volume_id'])
+
+    def test_what_differs_is_told_and_mended(self):
+        _, self.other = self.site.attach('two')
+        self.tamper()
+        rows, let_in, exported = self.rows(), self.site.let_in(), self.site.exported()
+        self.check(LEFT, 'reconcile', '--dry-run')
+        self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target lets an '
+                      'initiator in that no attachment wants in\n    it is shut out: would be '
+                      'done\n', self.said)
+        self.assertIn('4 differences\n', self.said)
+        self.assertEqual((rows, let_in, exported),
+                         (self.rows(), self.site.let_in(), self.site.exported()))
+        self.check(0, 'reconcile', '--format', 'json', 'file')
+        told = json.loads(self.said)
+        self.assertEqual((False, [HOST], []), (
+            told['dry_run'], told['backends'], told['backends_not_asked']))
+        self.assertEqual(
+            [('attachment', self.other['id'], 'done'), ('grant', None, 'done'),
+             ('grant', None, 'done'), ('stray_export', None, 'done')],
+            [(one['drift'], one['attachment_id'], one['outcome']) for one in told['findings']])
+        self.assertEqual(self.before, self.site.let_in())
+        self.assertEqual(404, self.site.api.ask('GET', f'/attachments/{self.other["id"]}')[0])
+        self.assertEqual([], self.rows()[1])
+        self.check(0, 'reconcile', '--dry-run')
+        self.assertEqual('No difference.\n', self.said)
+        self.check(0, 'attachments', 'check')
+        self.assertEqual(self.sessions, self.site.sessions())
+        if self.steady is not None:
+            self.assertTrue(self.steady.read(0, 4096, 1))
+
+    def test_while_the_service_is_away(self):
+        self.service.kill()
+        self.addCleanup(self.site.tgtd.stop)
+        self.site.target.revoke(self.volume_id, base.connector('one')['initiator'])
+        self.check(0, 'reconcile')
+        self.assertEqual(self.before, self.site.let_in())
+        self.site.tgtd.stop()
+        self.refused('cannot ask the target of localhost@file', 'reconcile')
+
+    def test_what_is_not_there_to_be_mended(self):
+        self.refused('[volume] enabled_backends does not name it', 'reconcile', 'tape')
+        self.backend = 'fake'
+        self.check(0, 'reconcile', '--format', 'json')
+        told = json.loads(self.said)
+        self.assertEqual(([], ['localhost@fake'], []), (
+            told['backends'], told['backends_not_asked'], told['findings']))
+        self.backend = ''
+        self.check(0, 'reconcile')
+        self.assertEqual('No backend is configured here.\nNo difference.\n', self.said)

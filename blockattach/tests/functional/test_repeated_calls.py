@@ -1,0 +1,105 @@
+"""Calls that were sent again because nobody had answered: what came of the first copy counts.
+
+And a volume manager that begins again leaves what a caller may still be waiting for to its call.
+"""
+import uuid
+
+from blockattach import context
+from blockattach import errors
+from blockattach.db import attachments as attachment_verbs
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.drivers import faults
+from blockattach.rpc import volume as volume_rpc
+from blockattach.testing import clock
+from blockattach.tests.functional import lives
+from blockattach.volume import attachment_outcomes
+from blockattach.volume import reconcile
+
+S = lifecycle.State
+SETTLE_SECONDS = 10
+
+
+class Unheard(volume_rpc.VolumeClient):
+    """Does what it is asked; the answer is lost, and it is asked again."""
+
+    def __init__(self, manager):
+        super().__init__(None)
+        self._manager = manager
+
+    def _twice(self, act, *arguments):
+        lives.outcome(act, *arguments)
+        return act(*arguments)
+
+    def let_in(self, *arguments):
+        return self._twice(self._manager.let_in, *arguments)
+
+    def shut_out(self, *arguments):
+        return self._twice(self._manager.shut_out, *arguments)
+
+
+class UnheardTest(lives.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = self.world.volume()
+        self.world.managers.add(lives.HOST, Unheard(self.world.life.endpoint))
+
+    def test_an_attachment_comes_changes_its_host_and_goes(self):
+        row = self.world.attached(self.volume, 'one')
+        self.assertEqual(S.ATTACHED, self.world.again(row).state)
+        self.world.update(row, 'two')
+        self.assertEqual((S.CONNECTED, 'two'), (self.world.again(row).state,
+                                                self.world.again(row).host))
+        self.world.delete(row)
+        self.assertEqual([], self.world.rows(self.volume))
+        self.assertEqual([], self.world.disagreements())
+
+    def test_a_refusal_is_told_as_it_was(self):
+        row = self.world.attached(self.volume, 'one')
+        self.world.target.faults.plan('grant', faults.Fault.REFUSED)
+        told = lives.outcome(self.world.update, row, 'two')
+        self.assertIsInstance(told, errors.BackendRefused)
+        self.assertTrue(told.final)
+        self.assertEqual('one', self.world.again(row).host)
+
+
+class BeginningTest(lives.WorldTestCase):
+    """An attachment is being connected, and the manager that was asked has ended."""
+
+    def setUp(self):
+        super().setUp()
+        volume = self.world.volume()
+        self.row = attachment_verbs.reserve(self.world.database, attachment_verbs.Wish(
+            volume.id, volume.project_id, str(uuid.uuid4()), None, lives.connector('one')),
+            lives.LEASE_SECONDS)
+        self.world.begin_life()
+        life, self.clock = self.world.life, clock.ManualClock()
+        self.reconciler = reconcile.Reconciler(
+            self.world.database, life.keeper, life.attachments,
+            attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.tell),
+            life.menders, lives.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
+        self.reconciler.remember_orphans()
+        self.assertEqual(0, self.reconciler.mend())
+
+    def test_the_call_comes_once_more(self):
+        self.world.life.endpoint.connect(context.admin_context(), self.row.id,
+                                         self.row.generation)
+        self.clock.advance(SETTLE_SECONDS)
+        self.assertEqual(0, self.reconciler.mend())
+        self.assertEqual(S.CONNECTED, self.world.again(self.row).state)
+
+    def test_nobody_asks_again(self):
+        self.assertEqual(S.CONNECTING, self.world.again(self.row).state)
+        self.clock.advance(SETTLE_SECONDS)
+        self.assertEqual(1, self.reconciler.mend())
+        with self.assertRaises(errors.AttachmentNotFound):
+            self.world.again(self.row)
+
+    def test_a_call_that_is_worked_on_is_left_alone(self):
+        def mend():
+            self.clock.advance(SETTLE_SECONDS)
+            self.reconciler.mend()
+        self.arm('volume.attachments.before_grant', mend)
+        self.world.life.endpoint.connect(context.admin_context(), self.row.id,
+                                         self.row.generation)
+        self.assertEqual(S.CONNECTED, self.world.again(self.row).state)

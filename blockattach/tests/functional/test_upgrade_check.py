@@ -1,0 +1,198 @@
+"""``blockattach-status upgrade check`` as an operator runs it, before, during and after one."""
+import json
+import pathlib
+import tempfile
+
+import sqlalchemy as sa
+from cryptography import fernet
+
+from blockattach import clock
+from blockattach.cmd import upgrade_checks
+from blockattach.db import engine
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.rpc import history
+from blockattach.secrets import key_file
+from blockattach.testing import database
+from blockattach.testing import make
+from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
+
+LATER = ('Sealing_keys', 'Rows', 'What_only_older_releases_need')
+BEFORE = history.RELEASES[-2].name
+
+
+class CheckTestCase(base.StackTestCase):
+    """``settings`` are variables of the environment, by the name of the option."""
+
+    kind = database.SQLITE
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(database.why_missing(self.kind) is None, self.kind)
+        self.fixture = database.DatabaseFixture(self.kind, migrated=False)
+        self.addCleanup(self.fixture.close)
+        self.state = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.settings = {'DATABASE__CONNECTION': self.fixture.url,
+                         'DEFAULT__STATE_PATH': str(self.state)}
+
+    def run_command(self, name, *arguments):
+        done = commands.run(name, arguments, {
+            f'OS_{option}': value for option, value in self.settings.items()})
+        self.assertNotIn('Traceback', done.output + done.errors)
+        return done
+
+    def manage(self, *arguments):
+        done = self.run_command('blockattach-manage', *arguments)
+        self.assertEqual(0, done.status, done)
+
+    def check(self, status, **expected):
+        """The exit status, and the results that are not a success: name to words."""
+        done = self.run_command('blockattach-status', 'upgrade', 'check', '--json')
+        found = {one['check']: one for one in json.loads(done.output)['checks']}
+        self.assertEqual([name for name, _ in upgrade_checks.CHECKS], list(found))
+        wrong = {name: one['details'] for name, one in found.items() if one['result']}
+        self.assertEqual(status, done.status, wrong)
+        self.assertEqual(status, max(one['result'] for one in found.values()))
+        named = {name.replace('_', ' '): words for name, words in expected.items()}
+        self.assertEqual(set(named), set(wrong), wrong)
+        for name, words in named.items():
+            self.assertIn(words, wrong[name])
+
+    def rows(self):
+        """The rows as a process sees them that uses the same files."""
+        opened = engine.Database(database.open_engine(self.fixture.url),
+                                 key_file.KeyFile(str(self.state / 'seal.key')), clock.Clock())
+        self.addCleanup(opened.close)
+        return opened
+
+    def change(self, rows, statement):
+        with rows.writer() as connection:
+            connection.execute(sa.text(statement))
+
+
+class UpgradeTest(CheckTestCase):
+
+    def test_an_upgrade_from_its_beginning_to_its_end(self):
+        later = dict.fromkeys(LATER, 'once the schema is expanded')
+        self.check(2, Schema='blockattach-manage db sync --expand', **later)
+        self.manage('db', 'sync', '--expand')
+        rows = self.rows()
+        make.attachment(rows, make.volume(rows), with_connector=make.connector('iqn.1'))
+        self.change(rows, 'UPDATE grants SET key_id = NULL')
+        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life')
+        begun = {'Services_of_older_releases': 'storage-1@disks', 'Rows': '1 for grants_key_id',
+                 'What_only_older_releases_need': 'db sync --contract'}
+        self.check(2, Release_that_is_spoken='does not name it', **begun)
+        self.settings['RPC__RELEASE'] = BEFORE
+        self.check(1, **begun)
+        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'next life',
+                          history.RELEASES[-1].name)
+        del begun['Services_of_older_releases']
+        self.check(1, Release_that_is_spoken='set it to auto', **begun)
+        del self.settings['RPC__RELEASE']
+        self.manage('db', 'online_data_migrations')
+        del begun['Rows']
+        self.check(1, **begun)
+        self.manage('db', 'sync', '--contract')
+        self.check(0)
+        told = self.run_command('blockattach-status', 'upgrade', 'check')
+        self.assertEqual(0, told.status)
+        self.assertEqual(len(upgrade_checks.CHECKS), told.output.count('Result: Success'))
+
+
+class FindingsTest(CheckTestCase):
+    """An installation that is up to date, but for one thing."""
+
+    def setUp(self):
+        super().setUp()
+        self.manage('db', 'sync')
+        self.check(0)
+
+    def configure(self, text):
+        """A file, which is read where no other is named."""
+        file = self.state / 'blockattach.conf'
+        file.write_text(text, 'utf-8')
+        self.settings['DEFAULT__STATE_PATH'] = str(self.state)
+        return str(file)
+
+    def check_file(self, status, text, name, words):
+        file = self.configure(text)
+        done = self.run_command('blockattach-status', '--config-file', file, 'upgrade', 'check',
+                                '--json')
+        self.assertEqual(status, done.status, done)
+        found = {one['check']: one['details'] for one in json.loads(done.output)['checks']}
+        self.assertIn(words, found[name])
+
+    def test_a_database_of_a_newer_release(self):
+        self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999' "
+                                 "WHERE version_num NOT LIKE 'c%'")
+        later = dict.fromkeys(LATER, 'once the schema')
+        self.check(2, Schema='newer release: it is at revision 9999', **later)
+
+    def test_a_release_that_never_was(self):
+        self.settings['RPC__RELEASE'] = '7.0'
+        self.check(2, Release_that_is_spoken="'7.0'")
+
+    def test_keys(self):
+        rows = self.rows()
+        make.attachment(rows, make.volume(rows), with_connector=make.connector('iqn.1'))
+        self.check(0)
+        file = self.state / 'seal.key'
+        file.write_bytes(fernet.Fernet.generate_key())
+        self.check(2, Sealing_keys='blockattach-manage secrets check')
+        file.unlink()
+        self.check(2, Sealing_keys=f'{file} is not there')
+        self.assertFalse(file.exists(), 'a check that makes a key hides that it is missing')
+
+    def test_the_name_that_the_release_before_gave_an_option(self):
+        self.check_file(1, f'[rpc]\nrelease_pin = {BEFORE}\n', 'Names of options',
+                        'release_pin is called release now')
+        self.check_file(1, f'[rpc]\nrelease_pin = {BEFORE}\n', 'Release that is spoken',
+                        f'[rpc] release = {BEFORE}')
+
+    def test_a_policy_file_in_json(self):
+        (self.state / 'policy.json').write_text('{}', 'utf-8')
+        self.settings['OSLO_POLICY__POLICY_FILE'] = str(self.state / 'policy.json')
+        self.check(2, Policy_file='JSON-formatted')
+
+    def test_queues(self):
+        self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/?rabbit_quorum_queue=false'
+        self.check(1, Message_bus='rabbit_quorum_queue: off')
+        self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/'
+        self.settings['RPC__SECOND_TRANSPORT_URL'] = 'rabbit://other/'
+        self.check(1, Message_bus='second_transport_url is still set')
+
+    def test_what_cannot_be_found_out_is_told_in_a_line(self):
+        for option, value, words in (
+                ('DATABASE__CONNECTION', 'sqlite:////nowhere/at/all', 'cannot use the database'),
+                ('RPC__THREADS', 'many', '[rpc] threads')):
+            with self.subTest(option):
+                before = dict(self.settings)
+                self.settings[option] = value
+                done = self.run_command('blockattach-status', 'upgrade', 'check')
+                self.settings = before
+                self.assertEqual((255, ''), (done.status, done.output))
+                [line] = done.errors.splitlines()
+                self.assertIn(words, line)
+
+
+class MysqlTest(CheckTestCase):
+
+    kind = database.MYSQL
+
+    def test_text_and_a_bus_that_ends_within_the_process(self):
+        self.manage('db', 'sync')
+        self.check(0)
+        self.change(self.rows(), 'ALTER TABLE messages CONVERT TO CHARACTER SET latin1')
+        self.settings['DEFAULT__TRANSPORT_URL'] = 'inproc://one/'
+        self.check(2, Text_in_the_database='messages', Message_bus='separate processes need')
+
+
+class PostgresqlTest(CheckTestCase):
+
+    kind = database.POSTGRESQL
+
+    def test_it_is_up_to_date(self):
+        self.manage('db', 'sync')
+        self.check(0)

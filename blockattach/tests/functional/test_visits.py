@@ -1,0 +1,198 @@
+"""A backend is put right from outside, beside the one service that has it for itself."""
+from concurrent import futures
+
+from blockattach import failpoints
+from blockattach.db.models import base as tables
+from blockattach.db.models import volume as volume_models
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
+from blockattach.drivers import faults
+from blockattach.tests.functional import gates
+from blockattach.tests.functional import lives
+from blockattach.volume import mending
+from blockattach.volume import visiting
+
+S = lifecycle.State
+RW = lives.RW
+A_MOMENT = 0.3
+STRANGER = 'iqn.2026-01.org.example:stranger'
+
+
+class VisitTestCase(lives.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        visitor = lives.Life(self.world, lives.HOST, 'blockattach-manage.1@fake')
+        self.addCleanup(visitor.menders.stop)
+        self.visitor = visitor
+        self.visit = visiting.Visit(lives.HOST, visitor.reconciler, visitor.truth,
+                                    visitor.menders)
+        self.target = self.world.target
+        self.volume = self.world.volume(multiattach=True)
+        self.steady = self.world.attached(self.volume, 'steady')
+
+    def strange(self, volume, initiator=STRANGER):
+        self.target.grant(self.world.backend.export_of(volume), connection.Grant(
+            volume.id, initiator, RW, connection.Credential('u', 'secret-of-twelve'),
+            '-stranger'))
+
+    def kinds(self, found):
+        return [(one.drift, one.outcome) for one in found]
+
+    def rows(self):
+        """Everything in the database."""
+        with self.world.database.reader() as reader:
+            return {table.name: reader.execute(table.select()).all()
+                    for table in tables.metadata.sorted_tables}
+
+    def assert_undisturbed(self):
+        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.steady.initiator])
+        self.assert_agree()
+
+
+class FindingsTest(VisitTestCase):
+    """What is found, and what comes of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.overdue = self.world.reserve(self.volume)
+        self.arm('volume.attachments.after_grant')
+        with self.assertRaises(lives.Death):
+            self.world.update(self.overdue, 'late')
+        failpoints.disarm('volume.attachments.after_grant')
+        lost = self.world.attached(self.volume, 'lost')
+        self.target.revoke(self.volume.id, lost.initiator)
+        self.strange(self.volume)
+        self.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
+        self.unused = self.world.volume()
+        self.target.export(self.world.backend.export_of(self.unused))
+        self.world.expire()
+
+    def test_a_look_changes_nothing(self):
+        rows, exports = self.rows(), self.target.exports()
+        found = self.visit.look()
+        self.assertEqual(
+            [('attachment', visiting.WOULD), ('grant', visiting.WOULD),
+             ('grant', visiting.WOULD), ('stray_export', visiting.WOULD),
+             ('unused_export', visiting.WOULD)], self.kinds(found))
+        self.assertEqual(self.overdue.id, found[0].attachment_id)
+        self.assertTrue(all(one.left for one in found))
+        self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
+
+    def test_each_is_mended(self):
+        found = self.visit.mend()
+        self.assertEqual(
+            ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
+            [one.drift for one in found])
+        self.assertEqual({mending.MENDED}, {one.outcome for one in found})
+        self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
+        self.assertEqual({self.volume.id},
+                         {export.volume_id for export in self.target.exports()})
+        self.assertEqual([], self.visit.mend())
+        self.assert_undisturbed()
+
+    def test_what_cannot_be_mended_is_left(self):
+        self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
+        found = self.visit.mend()
+        left = [one for one in found if one.left]
+        self.assertEqual([STRANGER], [one.initiator for one in left])
+        self.assertTrue(left[0].outcome.startswith('cannot: '), left)
+        self.visit.mend()
+        self.assert_undisturbed()
+
+    def test_an_attachment_whose_volume_is_gone(self):
+        self.visit.mend()
+        rows = self.world.rows(self.volume)
+        with self.world.database.writer() as writer:
+            writer.execute(volume_models.volumes.update().where(
+                volume_models.volumes.c.id == self.volume.id).values(
+                deleted=True, own_status='gone'))
+        found = self.visit.mend()
+        self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
+        self.assertEqual({mending.MENDED}, {one.outcome for one in found})
+        self.assertEqual((), self.target.exports())
+        self.assertEqual([], self.world.rows(self.volume))
+
+
+class ExclusionTest(VisitTestCase):
+    """The service takes no lease; whoever visits does."""
+
+    def stopped_at(self, point):
+        gate = gates.Gate()
+        self.arm(point, gate)
+        self.addCleanup(gate.open)
+        return gate
+
+    def test_what_the_service_is_at_is_left_alone(self):
+        gate = self.stopped_at('volume.attachments.after_grant')
+        coming = self.begin(self.world.create, self.volume, 'a')
+        self.assertTrue(gate.reached.wait(lives.WAIT_SECONDS))
+        self.target.revoke(self.volume.id, lives.initiator_of('a'))
+        self.assertEqual([], self.visit.mend())
+        # Also where it was found a moment before the service began.
+        self.assertFalse(self.visitor.attachments.align(self.volume.id, lives.initiator_of('a')))
+        self.assertNotIn(lives.initiator_of('a'), self.world.let_in(self.volume))
+        gate.open()
+        coming.result(lives.WAIT_SECONDS)
+        self.world.life.look()
+        self.assert_undisturbed()
+
+    def test_the_service_waits_for_who_visits_a_pair(self):
+        self.strange(self.volume, lives.initiator_of('a'))
+        held = self.target.faults.hold('revoke', once=True)
+        visiting_now = self.begin(self.visit.mend)
+        self.until_held(self.target, 'revoke')
+        calls = self.target.faults.calls.get('grant', 0)
+        coming = self.begin(self.world.create, self.volume, 'a')
+        futures.wait([coming], A_MOMENT)
+        self.assertFalse(coming.done())
+        self.assertEqual(calls, self.target.faults.calls.get('grant', 0))
+        held.set()
+        visiting_now.result(lives.WAIT_SECONDS)
+        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        self.assert_undisturbed()
+
+    def test_the_comparison_of_the_service_waits_for_nobody(self):
+        self.strange(self.volume)
+        held = self.target.faults.hold('revoke', once=True)
+        visiting_now = self.begin(self.visit.mend)
+        self.until_held(self.target, 'revoke')
+        calls = self.target.faults.calls['revoke']
+        with self.assertNoLogs('blockattach.volume.mending', 'ERROR'):
+            self.assertEqual(0, self.world.life.truth.mend())
+        self.assertEqual(calls, self.target.faults.calls['revoke'])
+        held.set()
+        visiting_now.result(lives.WAIT_SECONDS)
+        self.assert_undisturbed()
+
+    def test_the_service_waits_for_who_visits_a_volume(self):
+        unused = self.world.volume()
+        self.target.export(self.world.backend.export_of(unused))
+        held = self.target.faults.hold('unexport', once=True)
+        visiting_now = self.begin(self.visit.mend)
+        self.until_held(self.target, 'unexport')
+        coming = self.begin(self.world.create, unused, 'a')
+        futures.wait([coming], A_MOMENT)
+        self.assertFalse(coming.done())
+        held.set()
+        visiting_now.result(lives.WAIT_SECONDS)
+        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        self.assert_undisturbed()
+
+    def test_visits_beside_live_work(self):
+        chance = self.random()
+        hosts = [f'host-{number}' for number in range(4)]
+
+        def work(host):
+            for _ in range(6):
+                row = self.world.create(self.volume, host, chance.choice((RW, lives.RO)))
+                self.assertIsNotNone(self.world.log_in(row))
+                self.world.delete(row)
+
+        def visit():
+            for _ in range(6):
+                self.visit.mend()
+
+        told = self.at_once(*[lambda host=host: work(host) for host in hosts], visit, visit)
+        self.assertEqual([None] * (len(hosts) + 2), told)
+        self.assert_undisturbed()

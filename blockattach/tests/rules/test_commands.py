@@ -1,0 +1,44 @@
+"""Commands hear signals before they load anything, and what may change while they run is told."""
+import re
+import subprocess
+import sys
+import unittest
+
+from blockattach.conf import options
+from blockattach.tests.rules import sources
+from blockattach.tests.rules import test_packaging
+
+# What takes long to import: none of it is there when the first signal may come.
+HEAVY = ('alembic', 'cheroot', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 'oslo_messaging',
+         'oslo_policy', 'sqlalchemy', 'stevedore', 'webob')
+# Options of oslo.log that it takes over itself.
+OF_LIBRARIES = {'[DEFAULT] debug', '[DEFAULT] log_config_append'}
+PAGE = sources.ROOT / 'doc' / 'source' / 'admin' / 'processes.rst'
+
+
+def commands():
+    """Name and module of each console script."""
+    return [(name, place.partition(':')[0]) for group, name, place in test_packaging.entry_points()
+            if group == 'console_scripts']
+
+
+class CommandsTest(unittest.TestCase):
+
+    def test_each_hears_signals_before_it_loads_anything(self):
+        for name, module in commands():
+            with self.subTest(command=name):
+                done = subprocess.run(
+                    [sys.executable, '-c', f'import sys, {module}; print(*sys.modules)'],
+                    capture_output=True, text=True, check=True)
+                self.assertEqual(set(), set(HEAVY).intersection(done.stdout.split()))
+
+    def test_each_is_described(self):
+        for name, _ in commands():
+            with self.subTest(command=name):
+                self.assertIn(f'   * - ``{name}``', PAGE.read_text())
+
+    def test_what_may_change_while_they_run_is_described(self):
+        described = set(re.findall(r'^   \* - ``(\[\w+\] \w+)``$', PAGE.read_text(), re.M))
+        ours = {f'[{group}] {option.dest}' for group, found in options.list_opts()
+                for option in found if option.mutable}
+        self.assertEqual(ours | OF_LIBRARIES, described)

@@ -1,0 +1,89 @@
+"""A verb whose COMMIT may have happened looks for what it has written, or may be done twice.
+
+`blockattach.db.engine.Database.writer` is told how to look. Where it is not, the verb is repeated:
+the table says why that does no harm.
+"""
+import ast
+import unittest
+
+from blockattach.tests.rules import sources
+
+AGAIN = 'says the same once more'
+NOTHING_LEFT = 'finds nothing left to do'
+FOUND_DONE = 'is refused because it is done, which is what was asked for'
+
+REPEATABLE = {
+    ('db/derived.py', 'counts'): AGAIN,
+    ('db/derived.py', 'volume_words'): AGAIN,
+    ('db/idempotency.py', 'purge'): NOTHING_LEFT,
+    ('db/leases.py', '_insert'): FOUND_DONE,
+    ('db/leases.py', '_take_over'): AGAIN,
+    ('db/leases.py', 'give_back'): NOTHING_LEFT,
+    ('db/leases.py', 'take_volume'): AGAIN,
+    ('db/leases.py', 'give_back_volume'): NOTHING_LEFT,
+    ('db/leases.py', 'forget'): NOTHING_LEFT,
+    ('db/leases.py', 'leave'): NOTHING_LEFT,
+    ('db/messages.py', 'create_once'): AGAIN,
+    ('db/messages.py', 'withdraw'): NOTHING_LEFT,
+    ('db/messages.py', 'delete'): NOTHING_LEFT,
+    ('db/messages.py', 'purge'): NOTHING_LEFT,
+    ('db/pools.py', 'report'): AGAIN,
+    ('db/pools.py', 'forget'): NOTHING_LEFT,
+    ('db/pools.py', 'refresh'): AGAIN,
+    ('db/purging.py', '_remove'): NOTHING_LEFT,
+    ('db/qos_specs.py', 'associate'): AGAIN,
+    ('db/qos_specs.py', 'delete'): FOUND_DONE,
+    ('db/qos_specs.py', 'delete_keys'): FOUND_DONE,
+    ('db/qos_specs.py', 'disassociate'): NOTHING_LEFT,
+    ('db/qos_specs.py', 'update'): AGAIN,
+    ('db/sealed_grants.py', 'awaiting'): AGAIN,
+    ('db/sealed_grants.py', 'renew'): NOTHING_LEFT,
+    ('db/sealed_grants.py', '_change'): NOTHING_LEFT,
+    ('db/services.py', 'register'): AGAIN,
+    ('db/services.py', 'heartbeat'): AGAIN,
+    ('db/services.py', 'set_disabled'): AGAIN,
+    ('db/services.py', 'set_frozen'): AGAIN,
+    ('db/services.py', 'remove'): FOUND_DONE,
+    ('db/waits.py', '_begin'): FOUND_DONE,
+    ('db/waits.py', '_remove'): NOTHING_LEFT,
+    ('db/waits.py', 'put_off'): AGAIN,
+    ('db/waits.py', 'take'): FOUND_DONE,
+    ('db/volume_settings.py', 'set_readonly'): AGAIN,
+    ('db/volume_settings.py', 'reset_status'): AGAIN,
+    ('db/volume_type_encryptions.py', 'update'): AGAIN,
+    ('db/volume_type_encryptions.py', 'delete'): FOUND_DONE,
+    ('db/volume_types.py', 'update'): AGAIN,
+    ('db/volume_types.py', 'delete'): FOUND_DONE,
+    ('db/volume_types.py', 'set_extra_specs'): AGAIN,
+    ('db/volume_types.py', 'delete_extra_spec'): FOUND_DONE,
+    ('db/volumes.py', 'own'): AGAIN,
+    ('wiring/foundation.py', 'open_database'): NOTHING_LEFT,
+}
+
+
+def repeated(module):
+    """The functions of a module that write and do not say how to look."""
+    for function in ast.walk(module.tree):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                if (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                        and node.func.attr == 'writer' and not node.args):
+                    yield module.path.removeprefix('blockattach/'), function.name
+
+
+class LostCommitsTest(unittest.TestCase):
+
+    def test_whoever_does_not_look_may_be_repeated(self):
+        found = {place for module in sources.product() for place in repeated(module)
+                 if not module.path.startswith('blockattach/testing/')}
+        self.assertEqual(set(REPEATABLE), found)
+
+    def test_one_that_does_not_look_is_found(self):
+        module = sources.parse('def verb(database):\n    with database.writer() as c:\n'
+                               '        pass\n', 'blockattach/db/example.py')
+        self.assertEqual([('db/example.py', 'verb')], list(repeated(module)))
+
+    def test_one_that_looks_passes(self):
+        module = sources.parse('def verb(database):\n    with database.writer(look) as c:\n'
+                               '        pass\n')
+        self.assertEqual([], list(repeated(module)))

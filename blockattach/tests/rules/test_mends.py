@@ -1,0 +1,70 @@
+"""Each invariant names a command that mends it: one that there is, with the words it takes."""
+import argparse
+import io
+import unittest
+from contextlib import redirect_stderr
+
+from openstackclient import shell
+
+from blockattach.cmd import manage
+from blockattach.domain import invariants
+
+OURS, CLIENT = 'blockattach-manage', 'openstack'
+FILLED = {'volume_id': '11111111-1111-4111-8111-111111111111',
+          'attachment_id': '22222222-2222-4222-8222-222222222222'}
+
+
+def is_ours(words):
+    """Whether the service's own command takes these words."""
+    parser = argparse.ArgumentParser(prog=OURS)
+    manage._add_commands(parser.add_subparsers(dest='noun', required=True))
+    try:
+        with redirect_stderr(io.StringIO()):
+            parser.parse_args(words)
+    except SystemExit:
+        return False
+    return True
+
+
+def is_clients(words):
+    """Whether openstackclient has such a command, which takes the rest."""
+    shop = shell.OpenStackShell().command_manager
+    shop.load_commands('openstack.volume.v3')
+    try:
+        found, _, arguments = shop.find_command(words)
+    except ValueError:
+        return False
+    parser = found(argparse.Namespace(), argparse.Namespace()).get_parser(CLIENT)
+    try:
+        with redirect_stderr(io.StringIO()):
+            parser.parse_args(arguments)
+    except SystemExit:
+        return False
+    return True
+
+
+TAKEN = {OURS: is_ours, CLIENT: is_clients}
+
+
+def works(mend):
+    """Whether such a command is there."""
+    program, *words = mend.format(**FILLED).split()
+    return program in TAKEN and TAKEN[program](words)
+
+
+class MendsTest(unittest.TestCase):
+
+    def test_each_is_a_command_that_there_is(self):
+        for row in invariants.INVARIANTS:
+            if row.mend == invariants.RECONCILE and 'reconcile' not in manage.NOUNS:
+                continue
+            with self.subTest(row.name):
+                self.assertTrue(works(row.mend), row.mend)
+
+    def test_one_that_is_not_there_is_seen(self):
+        for mend in ('blockattach-manage attachments mend {volume_id}',
+                     'blockattach-manage attachments derive --all', 'blockattach-mange db sync',
+                     'openstack volume attachment forget {attachment_id}',
+                     'openstack volume attachment delete'):
+            with self.subTest(mend):
+                self.assertFalse(works(mend))

@@ -1,0 +1,87 @@
+"""Metrics: what alerts, documents and code say of them agrees with the table."""
+import ast
+import re
+import unittest
+
+import yaml
+
+from blockattach import metrics
+from blockattach.tests.rules import sources
+
+RULES = sources.ROOT / 'etc' / 'prometheus' / 'blockattach.rules.yaml'
+NAMES = re.compile(rf'\b{metrics.PREFIX}\w+')
+SUFFIXES = {metrics.Kind.HISTOGRAM: ('_bucket', '_sum', '_count'), metrics.Kind.COUNTER: ('',),
+            metrics.Kind.GAUGE: ('',)}
+SELECTOR = re.compile(rf'({metrics.PREFIX}\w+)(?:\{{([^}}]*)\}})?')
+
+
+def exported():
+    """The names of the series, with their labels."""
+    return {row.full_name + suffix: set(row.labels) for row in metrics.METRICS
+            for suffix in SUFFIXES[row.kind]}
+
+
+def alerts():
+    with RULES.open(encoding='utf-8') as file:
+        return [rule for group in yaml.safe_load(file)['groups'] for rule in group['rules']]
+
+
+class TableTest(unittest.TestCase):
+
+    def test_names_are_as_prometheus_wants_them(self):
+        for row in metrics.METRICS:
+            with self.subTest(row.name):
+                self.assertRegex(row.full_name, r'^[a-z][a-z_]*[a-z]$')
+                self.assertEqual(row.kind is metrics.Kind.COUNTER, row.name.endswith('_total'))
+                self.assertEqual(row.kind is metrics.Kind.HISTOGRAM, bool(row.buckets))
+                if row.buckets:
+                    self.assertTrue(row.name.endswith('_seconds'))
+                    self.assertEqual(sorted(row.buckets), list(row.buckets))
+        self.assertEqual(len(metrics.METRICS), len({row.name for row in metrics.METRICS}))
+
+    def test_every_label_is_explained_and_every_explanation_needed(self):
+        self.assertEqual({label for row in metrics.METRICS for label in row.labels},
+                         set(metrics.LABELS))
+
+    def test_every_row_is_in_the_table(self):
+        declared = {row for row in vars(metrics).values() if isinstance(row, metrics.Metric)}
+        self.assertEqual(declared, set(metrics.METRICS))
+
+    def test_every_row_is_measured_somewhere(self):
+        used = {module.imported(node).rpartition('.')[2] for module in sources.product()
+                for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+        self.assertEqual([], [name for name, row in vars(metrics).items()
+                              if isinstance(row, metrics.Metric) and name not in used])
+
+
+class AlertsTest(unittest.TestCase):
+
+    def test_each_says_what_it_is_about_and_how_bad_it_is(self):
+        for rule in alerts():
+            with self.subTest(rule['alert']):
+                self.assertRegex(rule['alert'], '^Blockattach[A-Za-z]+$')
+                self.assertIn(rule['labels']['severity'], ('critical', 'warning'))
+                self.assertTrue(rule['annotations']['summary'])
+
+    def test_each_metric_and_label_that_is_named_is_there(self):
+        known = exported()
+        for rule in alerts():
+            with self.subTest(rule['alert']):
+                found = SELECTOR.findall(rule['expr'])
+                self.assertTrue(found)
+                for name, selected in found:
+                    self.assertIn(name, known)
+                    self.assertLessEqual(set(re.findall(r'(\w+)\s*[=!]', selected)), known[name])
+                shown = set(re.findall(r'\$labels\.(\w+)', str(rule['annotations'])))
+                self.assertLessEqual(shown, {'instance'}.union(*(known[name]
+                                                                 for name, _ in found)))
+
+    def test_documents_name_none_that_is_not_there(self):
+        known = exported()
+        histograms = {row.full_name for row in metrics.METRICS if row.buckets}
+        for name, text in sources.texts('.rst', '.txt'):
+            if name.startswith('doc/source/admin/'):
+                said = {word for word in NAMES.findall(text) if word.endswith(
+                    ('_seconds', '_bytes', '_total', '_count'))}
+                with self.subTest(name):
+                    self.assertLessEqual(said, known.keys() | histograms)

@@ -1,0 +1,135 @@
+"""While processes of two releases share a database, nothing is taken from the older one.
+
+A revision that expands only adds, and what it adds may be left out by whoever does not know it.
+All that takes away or forbids is a revision that contracts, which runs when the older ones have
+ended.
+"""
+import ast
+import pathlib
+import unittest
+
+from blockattach.db import migrate
+from blockattach.tests.rules import sources
+
+FOLDER = 'blockattach/db/migrations'
+EXPANDS = f'{FOLDER}/{migrate.EXPAND.folder}/'
+CONTRACTS = f'{FOLDER}/{migrate.CONTRACT.folder}/'
+
+ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f'}
+TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
+              'create_foreign_key', 'create_unique_constraint', 'drop_column', 'drop_constraint',
+              'drop_index', 'drop_table', 'execute', 'f'}
+# Makes the tables: nobody is there yet who could write to them.
+FIRST = f'{EXPANDS}0001_first_light.py'
+
+
+def breaks_the_older(module):
+    """What of a revision that expands a process of the release before could not live with."""
+    for call in _calls(module):
+        name = module.dotted(call.func).rpartition('.')[2]
+        if _of_alembic(module, call) and name not in ADDS:
+            yield f'{module.at(call)}: {name}'
+        if name == 'add_column' and (
+                not _may_be_left_out(call.args[1]) or _is_unique(call.args[1])):
+            yield f'{module.at(call)}: a column that must be filled'
+        if name == 'create_index' and _said(call, 'unique'):
+            yield f'{module.at(call)}: refuses rows that were fine'
+        if name in ('execute', 'sql') and module.path != FIRST:
+            yield f'{module.at(call)}: rows are for the online migrations'
+
+
+def adds(module):
+    """What of a revision that contracts should have been there before."""
+    for call in _calls(module):
+        name = module.dotted(call.func).rpartition('.')[2]
+        if _of_alembic(module, call) and name not in TAKES_AWAY:
+            yield f'{module.at(call)}: {name}'
+
+
+def _calls(module):
+    return (node for node in ast.walk(module.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+
+
+def _of_alembic(module, call):
+    return module.dotted(call.func).startswith('alembic.op.')
+
+
+def _may_be_left_out(column):
+    """It may be NULL, or the database fills it in."""
+    return isinstance(column, ast.Call) and (
+        _said(column, 'server_default') or not _is(column, 'nullable', False))
+
+
+def _is_unique(column):
+    return isinstance(column, ast.Call) and _is(column, 'unique', True)
+
+
+def _said(call, name):
+    return any(keyword.arg == name for keyword in call.keywords)
+
+
+def _is(call, name, value):
+    return any(keyword.arg == name and getattr(keyword.value, 'value', None) is value
+               for keyword in call.keywords)
+
+
+def revision(body, folder=EXPANDS):
+    """A revision of one statement."""
+    return sources.parse(f'import sqlalchemy as sa\nfrom alembic import op\n{body}\n',
+                         f'{folder}0999_example.py')
+
+
+class RevisionsTest(unittest.TestCase):
+
+    def test_what_expands_only_adds(self):
+        self.assertEqual([], [found for module in sources.modules(EXPANDS)
+                              for found in breaks_the_older(module)])
+
+    def test_what_contracts_adds_nothing(self):
+        self.assertEqual([], [found for module in sources.modules(CONTRACTS)
+                              for found in adds(module)])
+
+    def test_there_are_some_of_both(self):
+        for folder in (EXPANDS, CONTRACTS):
+            self.assertLess(1, len(sources.modules(folder)))
+
+    def test_each_belongs_to_the_branch_of_its_folder(self):
+        scripts = migrate.scripts()
+        for phase, folder in ((migrate.EXPAND, EXPANDS), (migrate.CONTRACT, CONTRACTS)):
+            mine = {pathlib.Path(module.path).name for module in sources.modules(folder)}
+            walked = {pathlib.Path(step.path).name for step in scripts.walk_revisions(
+                head=f'{phase.name}@head')}
+            self.assertEqual(mine - {'__init__.py'}, walked)
+
+    def test_the_last_of_each_branch_is_known_without_alembic(self):
+        self.assertEqual(set(migrate.expected()), set(migrate.scripts().get_heads()))
+
+    def test_what_breaks_the_older_is_found(self):
+        for body in ("op.drop_column('volumes', 'name')", "op.drop_table('volumes')",
+                     "op.rename_table('volumes', 'disks')", "op.drop_index('ix')",
+                     "op.alter_column('volumes', 'name', nullable=False)",
+                     "op.alter_column('volumes', 'name', new_column_name='title')",
+                     "op.create_unique_constraint('uq', 'volumes', ['name'])",
+                     "op.create_foreign_key('fk', 'volumes', 'pools', ['pool'], ['name'])",
+                     "op.create_index('ix', 'volumes', ['name'], unique=True)",
+                     "op.add_column('volumes', sa.Column('x', sa.Integer, nullable=False))",
+                     "op.add_column('volumes', sa.Column('x', sa.Integer, unique=True))",
+                     "op.execute('DELETE FROM volumes')"):
+            with self.subTest(body):
+                self.assertEqual(1, len(list(breaks_the_older(revision(body)))))
+
+    def test_what_only_adds_passes(self):
+        for body in ("op.add_column('volumes', sa.Column('x', sa.Integer))",
+                     "op.add_column('volumes', sa.Column('x', sa.Integer, nullable=False, "
+                     "server_default='0'))",
+                     "op.create_table('x', sa.Column('id', sa.Integer, nullable=False))",
+                     "op.create_index('ix', 'volumes', ['name'])"):
+            with self.subTest(body):
+                self.assertEqual([], list(breaks_the_older(revision(body))))
+
+    def test_what_adds_is_found_where_it_contracts(self):
+        for body in ("op.create_table('x')", "op.add_column('x', sa.Column('y', sa.Integer))",
+                     "op.create_index('ix', 'x', ['y'])"):
+            with self.subTest(body):
+                self.assertEqual(1, len(list(adds(revision(body, CONTRACTS)))))

@@ -1,0 +1,103 @@
+"""`tools/benchmark` measures every scenario and says what it saw; no figure is judged here."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from blockattach.testing import database
+from blockattach.testing import rabbit
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+from blockattach.tests.rules import sources
+
+SECONDS = 600
+PROJECT = '0000000000000000000000000000beef'
+SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available', 'show-volume',
+             'show-attachment', 'list-detail', 'list-attachments', 'list-by-instance',
+             'list-by-host'}
+WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume'}
+TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')
+
+
+def benchmark(*arguments):
+    """Run it; how it ended."""
+    return subprocess.run([sys.executable, sources.ROOT / 'tools' / 'benchmark', *arguments],
+                          capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+class BenchmarkTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
+        self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / 'results.json'
+
+    def measured(self, *arguments):
+        """What it has stored, and printed."""
+        done = benchmark(*arguments, *TINY, '--json', str(self.path))
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return json.loads(self.path.read_text()), done.stdout
+
+    def test_every_scenario_the_floor_and_a_peer(self):
+        with stack.Stack('fake') as peer:
+            api = base.Api(peer.endpoint)
+            stored, said = self.measured(
+                'scenarios', 'memory', '--volumes', '20', '--peer', f'{peer.endpoint}/{PROJECT}',
+                '--peer-pids', f'all={peer.pid}')
+            # It is left as it was.
+            self.assertTrue(base.wait_for(lambda: not api.list(
+                'volumes', '/volumes/detail?all_tenants=1')))
+        self.assertRegex(said, r'(?m)^show-attachment +2 +[0-9.]+x +[0-9.]+x')
+        self.assertIn('show-attachment: throughput to the peer', said)
+        own = [row for row in stored['rows'] if row['target'] == 'blockattach']
+        self.assertEqual(SCENARIOS, {row['scenario'] for row in own})
+        self.assertEqual(WITH_A_FLOOR, {row['scenario'] for row in stored['rows']
+                                        if row['target'] == 'floor'})
+        for row in stored['rows']:
+            with self.subTest(scenario=row['scenario'], target=row['target']):
+                self.assertIn(row['scenario'], said)
+                self.assertEqual((2, 0, {}), (row['clients'], row['failed'], row['errors']))
+                self.assertGreater(row['operations'], 0)
+                self.assertLessEqual(row['p50_ms'], row['p99_ms'])
+        for name, wrong in ((row['scenario'], row['facts']['wrong']) for row in own
+                            if 'wrong' in row['facts']):
+            self.assertEqual(0, wrong, name)
+        self.assertEqual({'api', 'control', 'scheduler', 'volume'},
+                         set(stored['facts']['idle_pss_mib']))
+        self.assertGreater(stored['facts']['all_in_one_pss_mib'], 0)
+        self.check_documents(stored)
+
+    def check_documents(self, stored):
+        """Tables are written from what was stored; nothing is measured again."""
+        done = benchmark('--merge', str(self.path), '--docs', str(self.folder / 'docs'))
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        text = (self.folder / 'docs' / 'scenarios.txt').read_text()
+        for scenario in SCENARIOS:
+            self.assertIn(f'   * - {scenario}', text)
+        page = (sources.ROOT / 'doc' / 'source' / 'admin' / 'performance.rst').read_text()
+        for table in os.listdir(self.folder / 'docs'):
+            if table.endswith('.txt'):
+                self.assertIn(f'.. include:: performance/{table}', page)
+
+    def test_a_crowd_sizes_and_more_load_than_can_be_served(self):
+        stored, _ = self.measured('crowd', 'size', 'overload', '--crowds', '1', '4', '--sizes',
+                                  '10', '30', '--overload-seconds', '1')
+        rows, facts = stored['rows'], stored['facts']
+        self.assertEqual({1, 4}, {row['attachments'] for row in rows if 'attachments' in row})
+        self.assertEqual({10, 30}, {row['volumes'] for row in rows if 'volumes' in row})
+        self.assertEqual(0, facts['crowd_refused'])
+        self.assertEqual(0, facts['overload_unsettled'])
+        self.assertEqual(0, facts['overload']['stuck'])
+
+    def test_no_peer(self):
+        done = benchmark('--scenario', 'show-volume', '--peer',
+                         f'http://127.0.0.1:{stack.free_port()}/v3/{PROJECT}', *TINY)
+        self.assertEqual(1, done.returncode)
+        self.assertIn('Cannot measure: ', done.stderr)
+        self.assertNotIn('Traceback', done.stderr)

@@ -1,0 +1,148 @@
+"""What an operator meets: signals, a key that is lost, a database of tomorrow, a wrong file."""
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+
+
+class SignalsTest(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.service = self.a_stack()
+        self.process = self.service.pid
+
+    def test_the_policy_is_read_anew_and_work_goes_on(self):
+        api = base.Api(self.service.endpoint)
+        volume_id = self.a_volume(api)
+        os.kill(self.process, signal.SIGHUP)
+        self.assertTrue(base.wait_for(lambda: 'Policy is reloaded' in self.service.log_text()))
+        self.assertTrue(self.service.running())
+        self.assertEqual(200, api.ask('GET', f'/volumes/{volume_id}')[0])
+
+    def test_ctrl_c_ends_it_in_order(self):
+        os.kill(self.process, signal.SIGINT)
+        self.assertTrue(base.wait_for(lambda: not self.service.running()))
+        self.assertNotIn('Traceback', self.service.log_text())
+        self.assertIn('Volume service has stopped', self.service.log_text())
+
+
+class OptionsTest(base.StackTestCase):
+
+    def test_how_many_attachments_a_project_may_have(self):
+        api = base.Api(self.a_stack(settings='[control]\nquota_attachments = 1').endpoint)
+        body = {'attachment': {'volume_uuid': self.a_volume(api, volume_type='multiattach')}}
+        self.assertEqual([200, 413], [api.ask('POST', '/attachments', body)[0] for _ in range(2)])
+
+
+class RefusedStartTest(base.StackTestCase):
+    """One line, and what to do is in it; nothing is left running."""
+
+    def setUp(self):
+        super().setUp()
+        self.service = self.a_stack()
+        self.state_dir = self.service.state_dir
+
+    def refused(self, settings=''):
+        made = stack.Stack(state_dir=self.state_dir, settings=settings)
+        self.addCleanup(made.remove)
+        with self.assertRaises(stack.StackRefused) as caught:
+            made.start()
+        words = caught.exception.words
+        self.assertEqual(1, caught.exception.status, words)
+        self.assertNotIn('Traceback', words)
+        line, = [line for line in words.splitlines() if line.startswith('blockattach-all: ')]
+        return line
+
+    def test_the_key_of_the_credentials_is_lost(self):
+        api = base.Api(self.service.endpoint)
+        self.assertEqual(200, api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': self.a_volume(api), 'instance_uuid': base.instance('one'),
+            'connector': base.connector('one')}})[0])
+        self.service.stop()
+        key = os.path.join(self.state_dir, 'seal.key')
+        os.rename(key, f'{key}.safe')
+        for _ in range(2):
+            self.assertIn(f'restore {key}', self.refused())
+        os.replace(f'{key}.safe', key)
+        self.service.start()
+        self.assertEqual(1, len(api.list('attachments')))
+
+    def test_a_database_of_a_newer_release(self):
+        self.service.stop()
+        path = os.path.join(self.state_dir, 'blockattach.sqlite')
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = '9999' "
+                               "WHERE version_num < 'c'")
+        connection.close()
+        self.assertIn('the database is of a newer release: it is at revision 9999',
+                      self.refused())
+
+    def test_a_file_that_is_no_database(self):
+        self.service.stop()
+        with open(os.path.join(self.state_dir, 'blockattach.sqlite'), 'wb') as file:
+            file.write(b'not a database' * 1000)
+        self.assertIn('cannot use the database: file is not a database', self.refused())
+
+    def test_wrong_settings(self):
+        self.service.stop()
+        for settings, words in (
+                ('garbage', 'Failed to parse'),
+                ('[api]\nthreads = many', 'threads'),
+                ('[database]\nconnection = geheim', 'cannot use the database'),
+                ('[DEFAULT]\ntransport_url = nothing://u:geheim@h/', 'transport_url = nothing:'),
+                ('[oslo_policy]\npolicy_file = /dev/null/x\n[api]\nauth_strategy = keystone',
+                 'auth_strategy')):
+            with self.subTest(settings=settings):
+                line = self.refused(settings)
+                self.assertIn(words, line)
+                self.assertNotIn('geheim', line)
+
+
+class ListenTest(base.StackTestCase):
+
+    def serve(self, address):
+        """A service on this address; what it says first."""
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        started = subprocess.Popen(
+            [sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', folder.name,
+             '--listen', address, '--backend', 'fake', '--log-file', f'{folder.name}/log'],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, started)
+        line = started.stdout.readline()
+        with open(f'{folder.name}/log', encoding='utf-8') as log:
+            return line, log.read()
+
+    def end(self, started):
+        """It ends in order though nobody reads what it says any more."""
+        started.stdout.close()
+        started.terminate()
+        try:
+            self.assertEqual(0, started.wait(stack.STOP_SECONDS))
+        finally:
+            started.kill()
+
+    def test_an_address_of_ipv6(self):
+        line, log = self.serve('[::1]:0')
+        url = line.split()[3]
+        self.assertRegex(url, r'^http://\[::1\]:[1-9][0-9]*/v3$')
+        with urllib.request.urlopen(f'{url}/volumes', timeout=base.SECONDS) as answer:
+            self.assertEqual(200, answer.status)
+        self.assertNotIn('WARNING', log)
+
+    def test_an_address_that_strangers_reach_is_not_listened_on(self):
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            done = subprocess.run(
+                [sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', folder,
+                 '--listen', '0.0.0.0:0', '--backend', 'fake', '--log-file', f'{folder}/log'],
+                capture_output=True, text=True, timeout=stack.START_SECONDS, check=False)
+        self.assertEqual((1, ''), (done.returncode, done.stdout), done.stderr)
+        line, = done.stderr.splitlines()
+        self.assertIn('cannot listen on 0.0.0.0 without authentication', line)

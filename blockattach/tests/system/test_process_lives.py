@@ -1,0 +1,342 @@
+"""Each process by itself: how it begins, what it is told by signals, and how it ends."""
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+from blockattach.health import report
+from blockattach.testing import stack
+from blockattach.tests.functional import base
+
+SECONDS = 180
+SETTINGS = """
+[DEFAULT]
+state_path = {folder}/state
+transport_url = inproc://{folder}/
+{default}
+[api]
+port = {port}
+[volume]
+enabled_backends = disks
+{volume}
+[disks]
+store = fake
+target = fake
+[health]
+file = {folder}/{{process}}.health
+interval = 1
+{last}
+"""
+PROCESSES = ('api', 'control', 'scheduler', 'volume')
+
+
+class ProcessTestCase(base.StackTestCase):
+    """One configuration on SQLite, with a bus that ends where the process does."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.port = stack.free_port()
+        self.file = os.path.join(self.folder, 'blockattach.conf')
+        self.configure()
+
+    def configure(self, default='', volume='', last=''):
+        with open(self.file, 'w', encoding='utf-8') as file:
+            file.write(SETTINGS.format(folder=self.folder, port=self.port, default=default,
+                                       volume=volume, last=last))
+
+    def append(self, text):
+        with open(self.file, 'a', encoding='utf-8') as file:
+            file.write(f'{text}\n')
+
+    def command(self, name, *arguments):
+        if name == 'status':
+            return [sys.executable, '-m', f'blockattach.cmd.{name}', *arguments]
+        return [sys.executable, '-m', f'blockattach.cmd.{name}', '--config-file', self.file,
+                *arguments]
+
+    def run_once(self, name, *arguments):
+        return subprocess.run(self.command(name, *arguments), text=True, capture_output=True,
+                              timeout=SECONDS, check=False)
+
+    def start(self, name, *arguments):
+        """A process; what it says is in ``said`` once it has ended."""
+        begun = subprocess.Popen(self.command(name, *arguments), text=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, begun)
+        return begun
+
+    def end(self, begun):
+        begun.kill()
+        begun.wait()
+        begun.stderr.close()
+
+    def ended(self, begun, number=None):
+        """The exit status and all that was said; with a number, after that signal."""
+        if number is not None:
+            begun.send_signal(number)
+        said = begun.communicate(timeout=SECONDS)[1]
+        return begun.returncode, said
+
+    def told(self, name):
+        """What the process says of itself; None as long as it says nothing."""
+        with contextlib.suppress(OSError):
+            return report.read(f'{self.folder}/blockattach-{name}.health')
+        return None
+
+    def is_ready(self, name):
+        told = self.told(name)
+        return told is not None and told.state is report.State.READY
+
+    def serving(self, name, *arguments):
+        """A process that serves."""
+        if not os.path.exists(f'{self.folder}/state'):
+            self.assertEqual(0, self.run_once('manage', 'db', 'sync').returncode)
+        begun = self.start(name, *arguments)
+        self.assertTrue(base.wait_for(
+            lambda: self.is_ready(name) or begun.poll() is not None, SECONDS))
+        if begun.poll() is not None:
+            self.fail(begun.communicate()[1])
+        return begun
+
+    def ask(self, path):
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=SECONDS)
+        try:
+            connection.request('GET', path, headers={'Accept': 'application/json'})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+
+class LifeTest(ProcessTestCase):
+
+    def test_each_serves_says_so_and_ends_in_order(self):
+        for name in PROCESSES:
+            with self.subTest(process=name):
+                begun = self.serving(name, '--use-json')
+                self.assertEqual(begun.pid, self.told(name).pid)
+                asked = self.run_once(
+                    'status', 'health', '--file', f'{self.folder}/blockattach-{name}.health',
+                    '--max-age', str(SECONDS))
+                self.assertEqual((0, f'blockattach-{name} is ready\n'),
+                                 (asked.returncode, asked.stdout))
+                status, said = self.ended(begun, signal.SIGTERM)
+                self.assertEqual(0, status, said)
+                lines = [json.loads(line) for line in said.splitlines()]
+                self.assertFalse([line for line in lines if line['traceback']], said)
+                self.assertTrue([line for line in lines if line['message'].endswith('stopped')])
+                self.assertIs(report.State.STOPPING, self.told(name).state)
+
+    def test_ctrl_c_ends_them_in_order_too(self):
+        for name in PROCESSES:
+            with self.subTest(process=name):
+                status, said = self.ended(self.serving(name), signal.SIGINT)
+                self.assertEqual((0, False), (status, 'Traceback' in said), said)
+
+    def test_the_api_tells_its_health(self):
+        self.serving('api')
+        self.assertEqual((200, {'detailed': False, 'reasons': ['database: OK', 'bus: OK',
+                                                               'backends: OK']}),
+                         self.ask('/healthcheck'))
+        # A backend that is known, and has been silent for long.
+        self.ended(self.serving('volume'), signal.SIGTERM)
+        self.port = stack.free_port()
+        self.configure()
+        self.append('[service]\nservice_down_time = 1')
+        os.unlink(f'{self.folder}/blockattach-api.health')
+        self.start('api')
+        self.assertTrue(base.wait_for(
+            lambda: self.told('api') is not None and self.told('api').wrong.get(
+                'backends', '').startswith('no backend is up'), SECONDS))
+        status, body = self.ask('/healthcheck')
+        self.assertEqual((503, ['database: OK', 'bus: OK']), (status, body['reasons'][:2]))
+        self.assertRegex(body['reasons'][2], 'backends: no backend is up: .+@disks')
+
+
+class SignalsTest(ProcessTestCase):
+
+    def caught(self, begun, number):
+        """Whether the process has made known that it handles this signal."""
+        with contextlib.suppress(OSError), open(f'/proc/{begun.pid}/status',
+                                                encoding='ascii') as file:
+            for line in file:
+                if line.startswith('SigCgt:'):
+                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+        return False
+
+    def test_whoever_stops_one_that_only_begins_hears_nothing(self):
+        self.assertEqual(0, self.run_once('manage', 'db', 'sync').returncode)
+        for name, arguments in (*((name, ()) for name in PROCESSES), ('manage', ('db', 'sync')),
+                                ('status', ('health', '--file', 'x')), ('allinone', ())):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(process=name, signal=number):
+                    begun = self.start(name, *arguments)
+                    # From the first statement of the command on; Python itself handles SIGINT.
+                    self.assertTrue(base.wait_for(
+                        lambda begun=begun: self.caught(begun, signal.SIGTERM)
+                        or begun.poll() is not None, SECONDS))
+                    status, said = self.ended(begun, number)
+                    self.assertNotIn('Traceback', said)
+                    if name == 'status':
+                        # It is done as soon as it has begun.
+                        self.assertIn(status, (1, -number))
+                    else:
+                        self.assertEqual((-number, ''), (status, said))
+
+    def test_what_waits_while_it_begins_is_interrupted(self):
+        with socket.create_server(('127.0.0.1', 0)) as silent:
+            self.configure(default=f'[database]\nconnection = mysql+pymysql://u:p@127.0.0.1:'
+                                   f'{silent.getsockname()[1]}/x?connect_timeout=600')
+            for name in ('scheduler', 'manage'):
+                with self.subTest(process=name):
+                    begun = self.start(name, *(('db', 'sync') if name == 'manage' else ()))
+                    silent.settimeout(SECONDS)
+                    connection, _ = silent.accept()
+                    with connection:
+                        status, said = self.ended(begun, signal.SIGTERM)
+                    self.assertEqual((-signal.SIGTERM, False), (status, 'Traceback' in said),
+                                     said)
+
+    def test_periods_are_read_anew(self):
+        begun = self.serving('volume', '--log-file', f'{self.folder}/log')
+        self.assertEqual(1, self.told('volume').interval)
+        self.configure(volume='reconcile_interval = 7')
+        self.append('[health]\ninterval = 2')
+        begun.send_signal(signal.SIGHUP)
+        self.assertTrue(base.wait_for(lambda: self.told('volume').interval == 2, SECONDS))
+        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in self.log(),
+                                      SECONDS))
+        self.assertIn('Option volume.reconcile_interval changed', self.log())
+
+    def test_the_level_of_the_log_is_read_anew(self):
+        begun = self.serving('api', '--log-file', f'{self.folder}/log')
+        self.assertEqual(200, self.ask('/v3/p/volumes')[0])
+        self.assertNotIn(' DEBUG ', self.log())
+        self.configure(default='debug = true')
+        begun.send_signal(signal.SIGHUP)
+        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in self.log(),
+                                      SECONDS))
+        self.assertEqual(200, self.ask('/v3/q/volumes')[0])
+        self.assertIn(' DEBUG ', self.log())
+
+    def test_a_wrong_value_leaves_all_as_it_was(self):
+        begun = self.serving('scheduler', '--log-file', f'{self.folder}/log')
+        self.append('[scheduler]\nwaiting_interval = soon')
+        begun.send_signal(signal.SIGHUP)
+        self.assertTrue(base.wait_for(
+            lambda: 'Cannot read the configuration anew' in self.log(), SECONDS))
+        self.assertIn(f'[scheduler] waiting_interval in {self.file} is wrong', self.log())
+        self.assertEqual(0, self.ended(begun, signal.SIGTERM)[0])
+        self.assertNotIn('Traceback', self.log())
+
+    def log(self):
+        with open(f'{self.folder}/log', encoding='utf-8') as file:
+            return file.read()
+
+
+class EndTest(base.StackTestCase):
+    """What runs when the process is told to stop."""
+
+    def test_a_request_that_runs_is_answered(self):
+        status, said, answered = self.stop_while_it_works(patience=SECONDS, work_ends=True)
+        self.assertEqual((0, True), (status, answered), said)
+        self.assertNotIn('left\n', said)
+
+    def test_what_takes_too_long_is_cut_off(self):
+        status, said, answered = self.stop_while_it_works(patience=1, work_ends=False)
+        self.assertEqual((1, False), (status, answered), said)
+        self.assertIn('blockattach-x: cut off after 1 seconds', said)
+        self.assertIn('left\n', said)
+
+    def test_whoever_says_it_twice_does_not_wait(self):
+        status, said, answered = self.stop_while_it_works(patience=0, work_ends=False, times=2)
+        self.assertEqual((128 + signal.SIGTERM, False), (status, answered), said)
+
+    def test_a_signal_is_heard_whichever_thread_gets_it(self):
+        """As happens to a process that was suspended when it was told to stop."""
+        status, said, answered = self.stop_while_it_works(patience=SECONDS, work_ends=True,
+                                                          thread=True)
+        self.assertEqual((0, True), (status, answered), said)
+
+    def tell_another_thread(self, begun):
+        def sleeps():
+            with open(f'/proc/{begun.pid}/stat', encoding='ascii') as file:
+                return file.read().rpartition(')')[2].split()[0] == 'S'
+
+        # The main thread waits, and nothing but the signal wakes it.
+        self.assertTrue(base.wait_for(sleeps, SECONDS))
+        thread, *_ = (int(name) for name in os.listdir(f'/proc/{begun.pid}/task')
+                      if int(name) != begun.pid)
+        self.assertEqual(0, ctypes.CDLL(None).tgkill(begun.pid, thread, signal.SIGTERM))
+
+    def stop_while_it_works(self, patience, work_ends, times=1, thread=False):
+        """The exit status, what was said, and whether the work was done."""
+        program = PROGRAM.format(patience=patience)
+        begun = subprocess.Popen([sys.executable, '-c', program], text=True, bufsize=1,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+        timer = threading.Timer(SECONDS, begun.kill)
+        timer.start()
+        try:
+            self.assertEqual('works\n', begun.stdout.readline())
+            if thread:
+                self.tell_another_thread(begun)
+            else:
+                begun.send_signal(signal.SIGTERM)
+            self.assertEqual('stops\n', begun.stdout.readline())
+            for _ in range(times - 1):
+                begun.send_signal(signal.SIGTERM)
+            if work_ends:
+                begun.stdin.write('end\n')
+                begun.stdin.flush()
+            rest = begun.stdout.read()
+            return begun.wait(), begun.stderr.read(), 'done' in rest
+        finally:
+            timer.cancel()
+            begun.kill()
+            for stream in (begun.stdin, begun.stdout, begun.stderr):
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+# A process whose work ends when it is told so on its standard input.
+PROGRAM = """
+import sys, threading
+from blockattach.cmd import process
+
+class Working:
+    def __init__(self):
+        self.work = threading.Thread(target=sys.stdin.readline, daemon=True)
+    def start(self):
+        self.work.start()
+    def announce(self):
+        print('works', flush=True)
+    def reload(self):
+        return True
+    def report(self):
+        pass
+    def abandon(self):
+        print('left', file=sys.stderr, flush=True)
+    def stop(self):
+        print('stops', flush=True)
+        self.work.join()
+        print('done', flush=True)
+
+sys.argv = ['x']
+def load(conf):
+    from blockattach.conf import core
+    core.register(conf)
+    conf.set_default('graceful_shutdown_timeout', {patience})
+    return Working()
+sys.exit(process.run('blockattach-x', load))
+"""

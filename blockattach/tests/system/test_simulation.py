@@ -1,0 +1,130 @@
+"""The simulation: it replays from its seed, finds what is broken, and nothing in what is whole.
+
+``SEEDS`` are those that have found something once; what each found is in
+``doc/source/contributor/robustness.rst``.
+"""
+import functools
+import os
+import subprocess
+import sys
+import unittest
+
+from blockattach.domain import connection
+from blockattach.testing import failpoint_names
+from blockattach.testing.simulation import faults
+from blockattach.testing.simulation import many
+from blockattach.testing.simulation import play
+from blockattach.tests.rules import sources
+
+# Seed and operations.
+SEEDS = ((4, 500), (100, 500), (400, 1000), (1000004, 1000))
+STEPS = 200
+MOST_SEEDS = 20
+
+# Where a request or its work passes: the simulation must come by each of them.
+PASSED = ('control.', 'volume.', 'scheduler.', 'db.attachments.', 'db.leases.', 'db.detaches.',
+          'rpc.volume.let_in.', 'rpc.volume.shut_out.', 'rpc.volume.create_volume.',
+          'rpc.volume.delete_volume.', 'rpc.scheduler.', 'backend.store.create.',
+          'backend.store.delete.', 'backend.store.device.', 'backend.target.grant.',
+          'backend.target.revoke.', 'backend.target.unexport.', 'backend.target.exports.')
+# Passed only where nobody has an earlier life's lease, once a day, by nobody who attaches, or at
+# an end in order.
+RARE = ('db.leases.forget.', 'db.leases.leave.')
+
+
+@functools.cache
+def played(seed, steps, clustered=None):
+    return play.Simulation(seed, clustered=clustered).run(steps)
+
+
+def traced(hash_seed):
+    """The line that the command prints in the end."""
+    done = subprocess.run(
+        [sys.executable, sources.ROOT / 'tools' / 'simulate', '--seed', '7', '--steps', '100'],
+        env={**os.environ, 'PYTHONHASHSEED': hash_seed}, capture_output=True, text=True,
+        check=False)
+    return done.stdout.rpartition('; trace ')[2], done.returncode, done.stderr
+
+
+class ReplayTest(unittest.TestCase):
+
+    def test_one_seed_is_one_trace_whatever_the_hashes(self):
+        first, second = traced('1'), traced('2')
+        self.assertEqual(first, second)
+        self.assertEqual((0, ''), first[1:])
+        self.assertRegex(first[0], '^[0-9a-f]{16}\n$')
+
+    def test_another_seed_is_another_trace(self):
+        self.assertNotEqual(played(7, 50).trace, played(8, 50).trace)
+
+    def test_a_long_run_is_several_with_seeds_of_their_own(self):
+        self.assertEqual([(1, 10)], many.simulations(1, 10))
+        self.assertEqual([(1, many.LONGEST), (1 + 1_000_003, 5)],
+                         many.simulations(1, many.LONGEST + 5))
+
+
+class SoundTest(unittest.TestCase):
+
+    def test_what_found_something_once_finds_nothing_now(self):
+        for seed, steps in SEEDS:
+            with self.subTest(seed):
+                report = played(seed, steps)
+                self.assertEqual([], [str(one) for one in report.violations])
+                self.assertEqual(steps, report.steps)
+                self.assertLess(20, sum(report.faults.values()))
+
+    def test_what_a_request_passes_is_reached(self):
+        left = {name for name in failpoint_names.everywhere()
+                if name.startswith(PASSED) and not name.startswith(RARE)}
+        for seed in range(MOST_SEEDS):
+            left -= played(seed, STEPS, seed % 2 == 0).points
+            if not left:
+                break
+        self.assertEqual(set(), left)
+
+
+class FindingTest(unittest.TestCase):
+    """A service, or a world, in which something is wrong."""
+
+    def found(self, broken):
+        return {one.said.partition(':')[0] for one in broken.run(STEPS).violations}
+
+    def test_a_target_that_shuts_nobody_out(self):
+        broken = play.Simulation(11, faults.NONE)
+        target = broken.world.storage.target
+        target.revoke = lambda volume_id, initiator: None
+        self.assertIn('P7 nobody_else_is_let_in', self.found(broken))
+
+    def test_a_target_that_forgets_others(self):
+        broken = play.Simulation(12, faults.NONE)
+        target = broken.world.storage.target
+        revoke = target.revoke
+
+        def clumsy(volume_id, initiator):
+            for export in target.exports():
+                for grant in export.grants:
+                    if grant.volume_id == volume_id:
+                        revoke(volume_id, grant.initiator)
+        target.revoke = clumsy
+        self.assertIn('P4 who_uses_it_is_let_in', self.found(broken))
+
+    def test_a_target_that_lets_everybody_write(self):
+        broken = play.Simulation(13, faults.NONE)
+        target = broken.world.storage.target
+        grant = target.grant
+
+        def open_handed(export, wanted):
+            return grant(export, connection.Grant(
+                wanted.volume_id, wanted.initiator, connection.AccessMode.RW, wanted.credential,
+                wanted.alias))
+        target.grant = open_handed
+        self.assertIn('P5 modes_are_enforced', self.found(broken))
+
+    def test_somebody_who_waits_for_ever(self):
+        broken = play.Simulation(14, faults.NONE)
+        begin = broken.deployed.begin
+        broken.deployed.begin = lambda: (begin(), broken.baton.wait())
+        broken.deployed.parts.clear()
+        broken.deployed.serves = lambda: True
+        self.assertEqual({'P9 stuck'}, self.found(broken))
+

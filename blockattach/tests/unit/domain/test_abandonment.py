@@ -1,0 +1,66 @@
+"""Which attachments wait in vain: row by row, and that no server that needs one loses it."""
+import itertools
+import unittest
+
+from blockattach.domain import abandonment
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.tests.unit import samples
+
+_Outcome = abandonment.Outcome
+ANOTHER = 'another attachment'
+GONE = abandonment.Server(exists=False)
+
+
+def facts(**changes):
+    """A server that has nothing to do with the attachment any more."""
+    return abandonment.Facts(**{
+        'attachment_id': samples.ATTACHMENT, 'server_id': samples.SERVER, 'has_nova': True,
+        'server': abandonment.Server(exists=True), **changes})
+
+
+class TableTest(unittest.TestCase):
+
+    def test_rows(self):
+        mine, others = (abandonment.Server(True, False, name)
+                        for name in (samples.ATTACHMENT, ANOTHER))
+        for number, outcome, changes in (
+                (1, _Outcome.ABANDONED, {'server_id': None}),
+                (1, _Outcome.ABANDONED, {'server_id': ''}),
+                (2, _Outcome.ABANDONED, {'has_nova': False, 'server': None}),
+                (3, _Outcome.ASK_NOVA, {'server': None}),
+                (4, _Outcome.ABANDONED, {'server': GONE}),
+                (5, _Outcome.STAYS, {'server': mine}),
+                (5, _Outcome.STAYS, {'server': mine.__class__(True, True, samples.ATTACHMENT)}),
+                (6, _Outcome.STAYS, {'server': abandonment.Server(True, True)}),
+                (6, _Outcome.STAYS, {'server': abandonment.Server(True, True, ANOTHER)}),
+                (7, _Outcome.ABANDONED, {}),
+                (7, _Outcome.ABANDONED, {'server': others})):
+            with self.subTest(row=number, **changes):
+                row = abandonment.decide(facts(**changes))
+                self.assertEqual((number, outcome), (row.number, row.outcome))
+
+    def test_every_case_is_decided(self):
+        servers = (None, GONE, *(abandonment.Server(True, busy, name) for busy, name in
+                                 itertools.product((False, True),
+                                                   (None, ANOTHER, samples.ATTACHMENT))))
+        for server_id, has_nova, server in itertools.product(
+                (None, samples.SERVER), (False, True), servers):
+            case = facts(server_id=server_id, has_nova=has_nova, server=server)
+            with self.subTest(case):
+                row = abandonment.decide(case)
+                if server_id and has_nova and server is not None and server.exists and (
+                        server.busy or server.attachment_id == samples.ATTACHMENT):
+                    self.assertIs(_Outcome.STAYS, row.outcome)
+
+    def test_rows_are_in_order(self):
+        numbers = [row.number for row in abandonment.TABLE]
+        self.assertEqual(sorted(numbers), numbers)
+
+
+class EndingsTest(unittest.TestCase):
+
+    def test_they_end_as_a_delete_ends_them(self):
+        for state, ending in abandonment.ENDINGS.items():
+            self.assertNotIn(state, lifecycle.TRANSITIONAL)
+            self.assertIn(lifecycle.next_state(state, ending.event),
+                          (lifecycle.State.GONE, lifecycle.State.DISCONNECTING))

@@ -1,0 +1,74 @@
+"""What clients say of where a volume goes: a row for every rule of every filter."""
+import unittest
+
+from blockattach.domain import hint_filters
+from blockattach.domain import pools
+from blockattach.tests.unit.scheduler import samples
+
+HERE = '11111111-1111-4111-8111-111111111111'
+THERE = '22222222-2222-4222-8222-222222222222'
+NOWHERE = '33333333-3333-4333-8333-333333333333'
+PLACED = {HERE: 'h@b#p', THERE: 'h@b#other'}
+AT_H = {'server_host': 'h'}
+
+ROWS = (
+    # filter, hints, other facts, words of the reason (None: it passes)
+    ('same_backend', {}, {}, None),
+    ('same_backend', {'same_host': []}, {}, None),
+    ('same_backend', {'different_host': [HERE]}, {}, None),
+    ('same_backend', {'same_host': HERE}, {}, None),
+    ('same_backend', {'same_host': [HERE]}, {}, None),
+    ('same_backend', {'same_host': [THERE, HERE]}, {}, None),
+    ('same_backend', {'same_host': HERE.replace('-', '')}, {}, None),
+    ('same_backend', {'same_host': THERE}, {}, 'it has none of the volumes'),
+    ('same_backend', {'same_host': [NOWHERE]}, {}, 'it has none of the volumes'),
+    ('same_backend', {'same_host': 'web'}, {}, 'names something that is no volume'),
+    ('same_backend', {'same_host': [HERE, 'web']}, {}, 'names something that is no volume'),
+    ('same_backend', {'same_host': [HERE, 5]}, {}, 'names something that is no volume'),
+    ('same_backend', {'same_host': {'id': HERE}}, {}, 'names something that is no volume'),
+    ('same_backend', {'same_host': None}, {}, 'names something that is no volume'),
+    ('different_backend', {}, {}, None),
+    ('different_backend', {'different_host': []}, {}, None),
+    ('different_backend', {'same_host': [HERE]}, {}, None),
+    ('different_backend', {'different_host': THERE}, {}, None),
+    ('different_backend', {'different_host': [NOWHERE]}, {}, None),
+    ('different_backend', {'different_host': HERE}, {}, f'it has volume {HERE}'),
+    ('different_backend', {'different_host': [THERE, HERE]}, {}, f'it has volume {HERE}'),
+    ('different_backend', {'different_host': HERE.upper().replace('-', '')}, {},
+     f'it has volume {HERE}'),
+    ('different_backend', {'different_host': 'web'}, {}, 'names something that is no volume'),
+    ('different_backend', {'different_host': ['']}, {}, 'names something that is no volume'),
+    ('instance_locality', {}, AT_H, None),
+    ('instance_locality', {'local_to_instance': ''}, {}, None),
+    ('instance_locality', {'local_to_instance': HERE}, AT_H, None),
+    ('instance_locality', {'local_to_instance': HERE}, {'server_host': 'h2'},
+     'it is not on the host of the server'),
+    ('instance_locality', {'local_to_instance': HERE}, {'server_host': 'h@b'},
+     'it is not on the host of the server'),
+    ('instance_locality', {'local_to_instance': HERE}, {'server_lost': 'Nova is away'},
+     'Nova is away'),
+    ('instance_locality', {'local_to_instance': HERE}, {}, 'is not known'),
+    ('instance_locality', {'local_to_instance': 'web'}, AT_H, 'something that is no server'),
+    ('instance_locality', {'local_to_instance': [HERE]}, AT_H, 'something that is no server'),
+    ('json', {}, {}, None),
+    ('json', {'query': None}, {}, None),
+    ('json', {'query': '["=", "$total_capacity_gb", 100]'}, {}, None),
+    ('json', {'query': ['>', '$total_capacity_gb', 100]}, {}, 'not what the hint query asks for'),
+    ('json', {'query': '["like", 1]'}, {}, "cannot be answered: 'like' is no operator"),
+)
+
+
+class FilterTest(unittest.TestCase):
+
+    def test_every_row(self):
+        for name, hints, facts, words in ROWS:
+            with self.subTest(filter=name, hints=hints, facts=facts):
+                reason = hint_filters.FILTERS[name](samples.request(facts=pools.Facts(
+                    hints=hints, placed=PLACED, **facts)), samples.pool())
+                if words is None:
+                    self.assertIsNone(reason)
+                else:
+                    self.assertIn(words, reason or 'it passed')
+
+    def test_every_filter_has_rows(self):
+        self.assertEqual(set(hint_filters.FILTERS), {name for name, *_ in ROWS})

@@ -1,0 +1,119 @@
+"""Each invariant finds what breaks it, and finds nothing in what is whole."""
+import dataclasses
+import unittest
+
+from blockattach.domain import connection
+from blockattach.domain import invariants
+
+HOST = 'storage-1@disks'
+ACTUAL = connection.ActualGrant('v', 'iqn.a', connection.AccessMode.RW, 1, True, 'name')
+VOLUME = invariants.VolumeFact('v', 'available', 1, 'in-use', 'attached', False, False, 0, 1,
+                               f'{HOST}#pool', False)
+ROW = invariants.AttachmentFact('a', 'v', 'p', 'server', 'attached', False, 1, 0, 'rw', 'iqn.a',
+                                None, True, False)
+GRANT = invariants.GrantFact('v', 'iqn.a', '', 'name')
+POOL = invariants.PoolFact(f'{HOST}#pool', 1, 10)
+TARGET = invariants.TargetFact(HOST, frozenset({'v'}), (ACTUAL,))
+WHOLE = invariants.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (('p', 1),), (TARGET,))
+CONNECTING = {'state': 'connecting', 'rank': 2, 'overdue': -5.0}
+
+
+def volume(**changes):
+    return dataclasses.replace(WHOLE, volumes=(dataclasses.replace(VOLUME, **changes),))
+
+
+def row(**changes):
+    return dataclasses.replace(WHOLE, attachments=(dataclasses.replace(ROW, **changes),))
+
+
+def second(of=WHOLE, **changes):
+    """Another attachment of the same volume, from another host."""
+    other = dataclasses.replace(
+        ROW, **{'id': 'b', 'initiator': 'iqn.b', 'slot': 1, **changes})
+    return dataclasses.replace(of, attachments=(*of.attachments, other))
+
+
+def target(*grants, exported=('v',)):
+    return dataclasses.replace(WHOLE, targets=(
+        invariants.TargetFact(HOST, frozenset(exported), grants),))
+
+
+def actual(**changes):
+    return dataclasses.replace(ACTUAL, **changes)
+
+
+OTHER = actual(initiator='iqn.b')
+
+BROKEN = {
+    'places_are_kept': (second(slot=0), second(slot=2), second(instance_uuid='other'),
+                        volume(multiattach=True)),
+    'one_writes': (second(volume(single_writer=True, multiattach=True), instance_uuid='other'),),
+    'one_host_writes': (target(ACTUAL, OTHER),),
+    'nobody_else_is_let_in': (target(ACTUAL, OTHER),),
+    'modes_are_enforced': (target(actual(mode=connection.AccessMode.RO)),
+                           target(actual(intact=False)), target(actual(account='else'))),
+    'who_uses_it_is_let_in': (target(),),
+    'credentials_match': (
+        dataclasses.replace(WHOLE, grants=()), second(),
+        dataclasses.replace(WHOLE, grants=(GRANT, dataclasses.replace(GRANT, initiator='iqn.b')))),
+    'work_has_an_end': (row(**{**CONNECTING, 'overdue': None}), row(overdue=-5.0),
+                        volume(own_status='deleting'), volume(overdue=-5.0),
+                        volume(own_status='creating', status='creating'),
+                        volume(own_status='creating', status='creating', made=True,
+                               overdue=-5.0)),
+    'nothing_is_overdue': (row(**{**CONNECTING, 'overdue': 11.0}),
+                           volume(own_status='creating', overdue=11.0)),
+    'nobody_is_left_behind': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
+    'who_is_connected_is_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
+    'row_is_whole': (row(state='gone'), row(rank=2), row(deleted=True),
+                     row(state='gone', deleted=True, rank=None)),
+    'status_is_derived': (volume(status='available'), volume(lowest_rank=2),
+                          volume(attach_status='detached'), volume(detach_announced=1)),
+    'nothing_gone_is_offered': (target(ACTUAL, exported=('v', 'w')),),
+    'room_is_counted': (dataclasses.replace(WHOLE, pools=(dataclasses.replace(
+        POOL, allocated_gb=2),)),),
+    'quota_is_counted': (dataclasses.replace(WHOLE, usages=(('p', 2),)),),
+}
+
+
+def names(facts, **how):
+    return {found.invariant for found in invariants.check(facts, **how)}
+
+
+class InvariantsTest(unittest.TestCase):
+
+    def test_what_is_whole_breaks_none(self):
+        self.assertEqual([], invariants.check(WHOLE))
+        self.assertEqual([], invariants.check(invariants.Facts((), ())))
+
+    def test_an_administrator_may_say_that_a_volume_is_being_made(self):
+        self.assertEqual([], invariants.check(volume(
+            own_status='creating', status='creating', made=True)))
+
+    def test_each_is_broken_by_something(self):
+        self.assertEqual(set(BROKEN), {one.name for one in invariants.INVARIANTS})
+        for name, cases in BROKEN.items():
+            for number, facts in enumerate(cases):
+                with self.subTest(name, case=number):
+                    self.assertIn(name, names(facts))
+
+    def test_what_moves_is_asked_only_when_it_has_settled(self):
+        moving = target(ACTUAL, OTHER)
+        self.assertEqual({'one_host_writes', 'nobody_else_is_let_in'}, names(moving))
+        self.assertEqual(set(), names(moving, settled=False))
+        self.assertEqual(set(), names(dataclasses.replace(
+            moving, busy=frozenset({('v', 'iqn.b')}))))
+
+    def test_a_move_between_two_hosts_of_one_server_is_whole(self):
+        grants = (GRANT, invariants.GrantFact('v', 'iqn.b', '-b', 'name'))
+        self.assertEqual(set(), names(dataclasses.replace(
+            second(target(ACTUAL, OTHER)), grants=grants, usages=())))
+
+    def test_a_target_that_was_not_asked_is_not_judged(self):
+        self.assertEqual(set(), names(dataclasses.replace(WHOLE, targets=())))
+
+    def test_a_violation_names_the_command_that_mends_it(self):
+        [found] = invariants.check(volume(status='error'))
+        self.assertEqual('blockattach-manage attachments derive v', found.mend)
+        self.assertEqual(('P6', invariants.Severity.ACCOUNT, 'v', None), (
+            found.promise, found.severity, found.volume_id, found.attachment_id))

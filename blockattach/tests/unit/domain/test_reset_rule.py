@@ -1,0 +1,87 @@
+"""What an administrator may say of a volume: row by row, and every case there is."""
+import itertools
+import unittest
+
+from blockattach.domain import reset_rule
+from blockattach.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+_Outcome = reset_rule.Outcome
+WORDS = (None, *reset_rule.OWN_STATUSES, *sorted(reset_rule.DERIVED_STATUSES), 'deleting')
+RANKS = (None, *(word.rank for word in volume_lifecycle.RANK_WORDS))
+
+
+def facts(status=None, attach_status=None, **changes):
+    """Something is said of a volume that is available."""
+    return reset_rule.Facts(reset_rule.Said(status, attach_status), **{
+        'own_status': _Own.AVAILABLE, 'at_work': False, 'made': True, 'lowest_rank': None,
+        'shown': 'available', **changes})
+
+
+def every_case():
+    for status, attach_status, own, made, rank, announced in itertools.product(
+            WORDS, (None, 'attached', 'detached'), _Own, (False, True), RANKS, (False, True)):
+        if own is _Own.GONE:
+            continue
+        for at_work in (False, True) if own is _Own.CREATING else (own is _Own.DELETING,):
+            yield facts(status, attach_status, own_status=own, at_work=at_work, made=made,
+                        lowest_rank=rank, shown=volume_lifecycle.derive_status(
+                            own, rank, announced).status)
+
+
+class TableTest(unittest.TestCase):
+
+    def test_rows(self):
+        making = {'own_status': _Own.CREATING, 'at_work': True, 'shown': 'creating'}
+        removing = {'own_status': _Own.DELETING, 'at_work': True, 'shown': 'deleting'}
+        used = {'lowest_rank': 1, 'shown': 'in-use'}
+        for number, outcome, said, changes in (
+                (1, _Outcome.NOT_ATTACHED, (None, 'attached'), {}),
+                (1, _Outcome.NOT_ATTACHED, (None, 'attached'), {'lowest_rank': 4}),
+                (2, _Outcome.UNKNOWN, ('deleting', None), {}),
+                (3, _Outcome.CONTRADICTS_ITSELF, ('in-use', 'detached'), used),
+                (4, _Outcome.ALLOWED, (None, 'detached'), making),
+                (4, _Outcome.ALLOWED, (None, 'attached'), used),
+                (5, _Outcome.ALLOWED, ('error', None), making),
+                (5, _Outcome.ALLOWED, ('error', None), {**making, 'made': False}),
+                (6, _Outcome.AT_WORK, ('available', None), making),
+                (6, _Outcome.AT_WORK, ('error', None), removing),
+                (7, _Outcome.NEVER_MADE, ('available', None), {'made': False}),
+                (8, _Outcome.UNTRUE, ('in-use', None), {}),
+                (8, _Outcome.UNTRUE, ('reserved', None), used),
+                (9, _Outcome.IN_USE, ('available', None), used),
+                (10, _Outcome.ALLOWED, ('available', 'detached'), used),
+                (10, _Outcome.ALLOWED, ('error', None), used),
+                (10, _Outcome.ALLOWED, ('detaching', None), {**used, 'shown': 'detaching'}),
+                (10, _Outcome.ALLOWED, ('available', None), {'own_status': _Own.ERROR})):
+            with self.subTest(row=number, said=said, **changes):
+                row = reset_rule.decide(facts(*said, **changes))
+                self.assertEqual((number, outcome), (row.number, row.outcome))
+
+    def test_rows_are_in_order_and_each_decides_something(self):
+        numbers = [row.number for row in reset_rule.TABLE]
+        self.assertEqual(sorted(numbers), numbers)
+        self.assertEqual(set(numbers), {reset_rule.decide(one).number for one in every_case()})
+
+    def test_no_case_makes_an_orphan(self):
+        for one in every_case():
+            row = reset_rule.decide(one)
+            if row.outcome is not _Outcome.ALLOWED or one.said.status is None:
+                continue
+            with self.subTest(one):
+                own = one.said.own_status
+                # Whoever is at work is not contradicted; one that is made may be given up.
+                self.assertTrue(not one.at_work or (
+                    one.own_status is _Own.CREATING and own is _Own.ERROR))
+                # What others may attach has bytes.
+                self.assertTrue(one.made or own not in volume_lifecycle.RESERVABLE)
+                # A volume that seems free is held by nobody.
+                self.assertTrue(one.said.status != 'available' or one.empties
+                                or one.lowest_rank is None)
+
+    def test_an_administrator_can_always_say_error_of_what_nobody_is_at_work_on(self):
+        for one in every_case():
+            if one.said == reset_rule.Said('error', None) and (
+                    one.own_status is not _Own.DELETING):
+                with self.subTest(one):
+                    self.assertIs(_Outcome.ALLOWED, reset_rule.decide(one).outcome)

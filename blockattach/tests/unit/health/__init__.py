@@ -1,0 +1,1 @@
+"""Tests of whether a process can work."""

@@ -1,0 +1,93 @@
+"""What a process leaves in a file, and what ``blockattach-status health`` makes of it."""
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from blockattach import clock
+from blockattach.health import report
+
+SECONDS = 60
+
+
+class ReportTestCase(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(folder.name, 'blockattach-scheduler.health')
+
+    def report(self, state=report.State.READY, seconds_ago=0, **wrong):
+        return report.Report(
+            'blockattach-scheduler', 4711, state,
+            clock.Clock().utcnow() - datetime.timedelta(seconds=seconds_ago), 5, wrong)
+
+
+class FileTest(ReportTestCase):
+
+    def test_what_is_written_is_read(self):
+        told = self.report(report.State.NOT_READY, bus='cannot reach it')
+        report.write(self.path, told)
+        self.assertEqual(told, report.read(self.path))
+
+    def test_nothing_but_the_report_is_left(self):
+        for _ in range(2):
+            report.write(self.path, self.report())
+        self.assertEqual([os.path.basename(self.path)], os.listdir(self.folder))
+
+    def test_a_folder_that_is_not_there(self):
+        with self.assertRaises(FileNotFoundError):
+            report.write(os.path.join(self.folder, 'none', 'x'), self.report())
+
+    def test_what_is_no_report(self):
+        for text in ('', 'ready', '[]', '{}', '{"process": "x"}', 'null'):
+            with self.subTest(text=text), open(self.path, 'w', encoding='utf-8') as file:
+                file.write(text)
+                file.flush()
+                with self.assertRaises(ValueError):
+                    report.read(self.path)
+
+
+class StatusTest(ReportTestCase):
+    """The command that probes run."""
+
+    def ask(self, *arguments):
+        done = subprocess.run(
+            [sys.executable, '-m', 'blockattach.cmd.status', 'health', '--file', self.path,
+             *arguments], text=True, capture_output=True, timeout=SECONDS, check=False)
+        self.assertEqual('', done.stderr)
+        return done.returncode, done.stdout
+
+    def test_a_process_that_can_work(self):
+        report.write(self.path, self.report())
+        self.assertEqual((0, 'blockattach-scheduler is ready\n'), self.ask())
+
+    def test_one_that_cannot_lives_all_the_same(self):
+        report.write(self.path, self.report(report.State.NOT_READY, database='cannot reach it'))
+        told = 'database: cannot reach it\nblockattach-scheduler is not ready\n'
+        self.assertEqual((1, told), self.ask())
+        self.assertEqual((0, told), self.ask('--live'))
+
+    def test_one_that_ends(self):
+        report.write(self.path, self.report(report.State.STOPPING))
+        self.assertEqual((1, 'blockattach-scheduler is stopping\n'), self.ask())
+        self.assertEqual(0, self.ask('--live')[0])
+
+    def test_one_that_is_silent(self):
+        report.write(self.path, self.report(seconds_ago=600))
+        for arguments in ((), ('--live',), ('--max-age', '599')):
+            status, told = self.ask(*arguments)
+            self.assertEqual((1, True), (status, 'is silent' in told), told)
+        self.assertEqual(0, self.ask('--max-age', '6000')[0])
+
+    def test_no_report(self):
+        status, told = self.ask()
+        self.assertEqual((1, True), (status, told.startswith(f'cannot read {self.path}')))
+        with open(self.path, 'w', encoding='utf-8') as file:
+            json.dump({'process': 'x'}, file)
+        self.assertEqual(1, self.ask('--live')[0])

@@ -1,0 +1,57 @@
+"""Proxies and browsers: oslo.middleware's options, and what they do to requests."""
+import unittest
+
+import webob
+from oslo_config import cfg
+
+from blockattach.http import front
+from blockattach.http import middleware
+
+ORIGIN = 'https://dashboard.example.org'
+
+
+class FrontTest(unittest.TestCase):
+
+    def setUp(self):
+        self.conf = cfg.ConfigOpts()
+        front.register(self.conf)
+        self.conf([], default_config_files=[], default_config_dirs=[])
+
+    def ask(self, method='GET', headers=None, inner=None):
+        def serve(request):
+            return webob.Response(json=[request.application_url, request.remote_addr])
+        application = middleware.Application(front.layers(self.conf), inner or serve)
+        return webob.Request.blank('/x', method=method, headers=headers or {}, environ={
+            'REMOTE_ADDR': '192.0.2.1'}).get_response(application)
+
+    def test_without_options_nothing_stands_there(self):
+        self.assertEqual((), front.layers(self.conf))
+
+    def test_a_proxy_speaks_for_its_clients_if_it_is_trusted(self):
+        headers = {'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'api.example.org',
+                   'X-Forwarded-For': '198.51.100.7', 'X-Forwarded-Prefix': '/volume'}
+        self.assertEqual(['http://localhost', '192.0.2.1'], self.ask(headers=headers).json)
+        self.conf.set_override('enable_proxy_headers_parsing', True, 'oslo_middleware')
+        told = ['https://api.example.org/volume', '198.51.100.7']
+        self.assertEqual(told, self.ask(headers=headers).json)
+        self.assertEqual(['https://api.example.org', '198.51.100.7'], self.ask(headers={
+            'Forwarded': 'for=198.51.100.7;proto=https;host=api.example.org'}).json)
+
+    def test_a_browser_may_ask_from_an_allowed_origin(self):
+        self.conf.set_override('allowed_origin', [ORIGIN], 'cors')
+        answer = self.ask(headers={'Origin': ORIGIN})
+        self.assertEqual(ORIGIN, answer.headers['Access-Control-Allow-Origin'])
+        self.assertIn('OpenStack-API-Version', answer.headers['Access-Control-Expose-Headers'])
+        self.assertNotIn('Access-Control-Allow-Origin',
+                         self.ask(headers={'Origin': 'https://evil.example.org'}).headers)
+
+    def test_a_browser_asks_beforehand(self):
+        self.conf.set_override('allowed_origin', [ORIGIN], 'cors')
+        wish = {'Origin': ORIGIN, 'Access-Control-Request-Method': 'POST',
+                'Access-Control-Request-Headers':
+                    'x-auth-token,openstack-api-version,idempotency-key,content-type'}
+        answer = self.ask('OPTIONS', wish, lambda request: webob.Response(status=404))
+        self.assertEqual((200, ORIGIN), (
+            answer.status_code, answer.headers['Access-Control-Allow-Origin']))
+        refused = self.ask('OPTIONS', {**wish, 'Access-Control-Request-Headers': 'x-roles'})
+        self.assertNotIn('Access-Control-Allow-Origin', refused.headers)

@@ -1,0 +1,52 @@
+"""The layer in which a request waits: what it tells of a request, and what a refusal leaves."""
+import io
+import unittest
+
+import webob
+
+from blockattach import errors
+from blockattach.admission import gate
+from blockattach.conf import api as api_conf
+from blockattach.http import arrival
+from blockattach.http import queueing
+from blockattach.telemetry import acts
+from blockattach.testing import clock
+
+
+class InTurnTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clock = clock.ManualClock()
+        self.clock.advance(1000)
+        self.gate = gate.Gate(api_conf.QueueSettings(), acts.Telemetry(self.clock))
+        self.seen = []
+        self.handle = queueing.in_turn(self.gate, 60)(self.inner)
+
+    def inner(self, request):
+        self.seen.append((request.environ[queueing.DEADLINE], self.gate.use()[gate.WORK].busy))
+        return webob.Response('done')
+
+    def test_a_request_has_a_place_and_a_deadline(self):
+        self.assertEqual(200, self.handle(webob.Request.blank('/')).status_int)
+        self.assertEqual([(1060.0, 1)], self.seen)
+        self.assertEqual(0, self.gate.use()[gate.WORK].busy)
+
+    def test_what_the_server_refuses_is_read_to_its_end_and_not_begun(self):
+        body = io.BytesIO(b'with a body')
+        request = webob.Request.blank('/', method='POST', environ={
+            arrival.REFUSED: errors.QueueFull(), 'wsgi.input': body, 'CONTENT_LENGTH': '11'})
+        with self.assertRaises(errors.QueueFull):
+            self.handle(request)
+        self.assertEqual(b'', body.read())
+        self.assertEqual([], self.seen)
+
+    def test_a_body_that_cannot_be_read_is_no_other_failure(self):
+        class Broken:
+            def read(self, size):
+                raise OSError
+        for length in ('11', 'x', ''):
+            with self.subTest(length=length), self.assertRaises(errors.QueueFull):
+                self.handle(webob.Request.blank('/', method='POST', environ={
+                    arrival.REFUSED: errors.QueueFull(), 'wsgi.input': Broken(),
+                    'CONTENT_LENGTH': length}))

@@ -1,0 +1,173 @@
+"""The built-in server over TLS."""
+import contextlib
+import io
+import os
+import pathlib
+import socket
+import ssl
+import tempfile
+import unittest
+
+from cryptography.hazmat.primitives import serialization
+
+from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.http import server
+from blockattach.http import tls
+from blockattach.testing import certificates
+
+SECONDS = 25
+"""The time-out of the server, 10 seconds, for each of two connections is shorter."""
+REQUEST = b'GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+
+class Case(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.authority = certificates.Authority()
+        self.addCleanup(self.authority.close)
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.issued = self.authority.issue(self.folder, 'server')
+
+    def files(self, **more):
+        return api_conf.TlsFiles(str(self.issued.cert), str(self.issued.key), **more)
+
+    def serve(self, **more):
+        self.adapter = tls.Adapter(self.files(**more))
+        self.server = server.Server(application, certificates.LOOPBACK, 0,
+                                    secured=self.adapter)
+        self.server.bind()
+        self.server.start()
+        self.addCleanup(self.server.stop)
+
+    def context(self):
+        return ssl.create_default_context(cafile=self.authority.cert)
+
+    @contextlib.contextmanager
+    def connected(self, context=None):
+        with (socket.create_connection((certificates.LOOPBACK, self.server.port),
+                                       SECONDS) as plain,
+              (context or self.context()).wrap_socket(
+                  plain, server_hostname='localhost') as secured):
+            yield secured
+
+    def talk(self, sent, context=None):
+        with self.connected(context) as secured:
+            secured.sendall(sent)
+            return until_closed(secured)
+
+
+def application(environ, start_response):
+    body = f'{environ["wsgi.url_scheme"]} {environ["PATH_INFO"]}'.encode()
+    start_response('200 OK', [('Content-Length', str(len(body)))])
+    return [body]
+
+
+def until_closed(connection):
+    """All that is answered, until the server closes."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b''.join(parts)
+
+
+def closing(path):
+    return REQUEST.replace(b'\r\n\r\n', b'\r\nConnection: close\r\n\r\n') % path
+
+
+class ServerTest(Case):
+
+    def test_requests_are_served_over_tls(self):
+        self.serve()
+        self.assertIn(b'https /a', self.talk(closing(b'a')))
+
+    def test_requests_in_one_piece_are_all_answered(self):
+        """The second is decrypted with the first, which fills the buffer of the server."""
+        self.serve()
+        filling = io.DEFAULT_BUFFER_SIZE - len(REQUEST % b'')
+        answer = self.talk(REQUEST % (b'a' * filling) + closing(b'b'))
+        self.assertEqual(2, answer.count(b'200 OK'), answer)
+        self.assertTrue(answer.endswith(b'https /b'))
+
+    def test_a_client_who_speaks_plain_http_is_told(self):
+        self.serve()
+        with socket.create_connection((certificates.LOOPBACK, self.server.port),
+                                      SECONDS) as plain:
+            plain.sendall(REQUEST % b'a')
+            answer = until_closed(plain)
+        self.assertTrue(answer.startswith(b'HTTP/1.1 400 '), answer)
+        self.assertIn(b'HTTPS', answer)
+
+    def test_a_client_who_keeps_silent_holds_up_nobody(self):
+        self.serve()
+        with contextlib.ExitStack() as silent:
+            for _ in range(4):
+                silent.enter_context(socket.create_connection(
+                    (certificates.LOOPBACK, self.server.port), SECONDS))
+            self.assertIn(b'https /a', self.talk(closing(b'a')))
+
+    def test_with_an_authority_for_clients_only_theirs_are_served(self):
+        self.serve(client_ca=str(self.authority.cert))
+        with contextlib.suppress(OSError):
+            self.assertEqual(b'', self.talk(closing(b'a')))
+        own = self.authority.issue(self.folder, 'client')
+        context = self.context()
+        context.load_cert_chain(own.cert, own.key)
+        self.assertIn(b'https /a', self.talk(closing(b'a'), context))
+        with certificates.Authority() as stranger:
+            other = stranger.issue(self.folder, 'stranger')
+            context.load_cert_chain(other.cert, other.key)
+            with contextlib.suppress(OSError):
+                self.assertEqual(b'', self.talk(closing(b'a'), context))
+
+    def serial(self):
+        with self.connected() as secured:
+            return secured.getpeercert()['serialNumber']
+
+    def test_a_certificate_is_changed_without_a_stop(self):
+        self.serve()
+        before = self.serial()
+        with self.connected() as old:
+            self.issued = self.authority.issue(self.folder, 'server')
+            self.adapter.reload()
+            self.assertNotEqual(before, self.serial())
+            old.sendall(closing(b'a'))
+            self.assertIn(b'https /a', until_closed(old))
+        now = self.serial()
+        self.issued.cert.write_text('nothing')
+        with self.assertLogs('blockattach.http.tls', 'ERROR'):
+            self.adapter.reload()
+        self.assertEqual(now, self.serial())
+
+
+class FilesTest(Case):
+
+    def assert_unusable(self, files, what):
+        with self.assertRaisesRegex(errors.ConfigurationError, f'cannot use {what}'):
+            tls.Adapter(files)
+
+    def test_files_that_cannot_be_used(self):
+        self.assert_unusable(api_conf.TlsFiles('/no/such/file'), '/no/such/file')
+        self.assert_unusable(self.files(client_ca='/no/such/file'), '/no/such/file')
+        # without its key
+        self.assert_unusable(api_conf.TlsFiles(str(self.issued.cert)), self.issued.cert)
+        other = self.authority.issue(self.folder, 'other')
+        self.assert_unusable(api_conf.TlsFiles(str(self.issued.cert), str(other.key)),
+                             self.issued.cert)
+
+    def test_nobody_is_asked_for_a_passphrase(self):
+        key = serialization.load_pem_private_key(self.issued.key.read_bytes(), None)
+        self.issued.key.write_bytes(key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b'secret')))
+        self.assert_unusable(self.files(), self.issued.cert)
+
+    def test_certificate_and_key_may_stand_in_one_file(self):
+        with self.issued.cert.open('ab') as file:
+            file.write(self.issued.key.read_bytes())
+        os.unlink(self.issued.key)
+        tls.Adapter(api_conf.TlsFiles(str(self.issued.cert)))

@@ -1,0 +1,93 @@
+"""Whether a server lives and uses a volume: what Nova is asked, and what is made of it."""
+import logging
+import unittest
+
+from blockattach import errors
+from blockattach.conf import nova as nova_conf
+from blockattach.domain import abandonment
+from blockattach.nova import servers
+from blockattach.testing import nova
+from blockattach.tests.unit import samples
+
+TASK = 'OS-EXT-STS:task_state'
+ACCOUNT = {'username': 'blockattach', 'password': 'secret-of-the-account'}
+PATH = f'/v2.1/servers/{samples.SERVER}'
+
+UNCLEAR = (
+    (404, b'no such page'), (404, {}), (404, {'message': 'proxy'}), (200, {}), (200, b'no JSON'),
+    (200, {'server': []}), (401, {}), (403, {'forbidden': {}}), (500, b''), (503, {}),
+    # A server whose cell is down.
+    (200, {'server': {'id': samples.SERVER, 'status': 'UNKNOWN'}}),
+)
+
+
+class ServersTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+        logger, silent = logging.getLogger(servers.__name__), logging.NullHandler()
+        logger.addHandler(silent)
+        self.addCleanup(logger.removeHandler, silent)
+
+    def look(self, **settings):
+        found = {'endpoint_override': self.nova.url, 'timeout': 10.0, **settings}
+        return servers.Servers(nova_conf.NovaSettings(**found)).look(
+            samples.SERVER, samples.VOLUME)
+
+    def refused(self, words, **settings):
+        with self.assertRaises(errors.NovaUnavailable) as caught:
+            self.look(**settings)
+        self.assertIn(words, str(caught.exception))
+        self.assertNotIn('127.0.0.1', str(caught.exception))
+
+    def test_one_that_uses_it(self):
+        self.nova.run(samples.SERVER, 'web')
+        self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
+        self.assertEqual(abandonment.Server(True, False, samples.ATTACHMENT), self.look())
+        self.assertEqual([PATH, f'{PATH}/os-volume_attachments/{samples.VOLUME}'],
+                         [request.path for request in self.nova.requests])
+        self.assertEqual({'compute 2.89'}, {request.headers['openstack-api-version']
+                                            for request in self.nova.requests})
+
+    def test_one_that_does_not(self):
+        self.nova.run(samples.SERVER, 'web')
+        self.assertEqual(abandonment.Server(True), self.look())
+
+    def test_one_that_is_busy(self):
+        for shown in ({TASK: 'migrating'}, {TASK: 'deleting'}, {'status': 'BUILD', TASK: None}):
+            with self.subTest(shown):
+                self.nova.run(samples.SERVER, 'web', **shown)
+                self.assertEqual(abandonment.Server(True, True), self.look())
+
+    def test_one_that_does_not_exist(self):
+        self.assertEqual(abandonment.Server(False), self.look())
+
+    def test_an_account_that_does_not_see_all_is_not_believed(self):
+        """To a user without rights nobody else's server exists."""
+        self.nova.sees_all = False
+        self.refused('status 403')
+
+    def test_by_the_account_and_its_catalog(self):
+        self.nova.run(samples.SERVER, 'web')
+        self.assertEqual(abandonment.Server(True), self.look(
+            endpoint_override=None, auth_url=self.nova.keystone_url, **ACCOUNT))
+        self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
+
+    def test_every_unclear_answer(self):
+        for status, body in UNCLEAR:
+            with self.subTest(status=status, body=body):
+                self.nova.answer = nova.Reply(status, body)
+                self.refused(f'status {status}')
+
+    def test_an_unclear_answer_about_its_volume(self):
+        self.nova.run(samples.SERVER, 'web')
+        self.nova.use(samples.SERVER, samples.VOLUME, 5)
+        self.refused('status 200')
+
+    def test_nova_is_away_or_slow(self):
+        self.nova.fall_asleep()
+        self.refused('cannot be reached', timeout=0.05)
+        self.nova.close()
+        self.refused('cannot be reached')

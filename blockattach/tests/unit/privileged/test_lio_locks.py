@@ -1,0 +1,73 @@
+"""Processes that share LIO act on one volume one after the other."""
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from blockattach.privileged import lio_locks
+from blockattach.testing import lio_kernel
+
+HOLDER = """
+import sys
+from rtslib_fb import node
+from blockattach.privileged import lio_locks
+node.CFSNode.configfs_dir = sys.argv[1]
+with lio_locks.alone(sys.argv[2]):
+    print('held', flush=True)
+    sys.stdin.read()
+"""
+WAIT = 30
+
+
+class LocksTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        playing = contextlib.ExitStack()
+        self.addCleanup(playing.close)
+        folder = playing.enter_context(tempfile.TemporaryDirectory())
+        self.kernel = lio_kernel.FakeLio()
+        playing.enter_context(self.kernel.installed())
+        with open(f'{self.kernel.root}/dbroot', 'w', encoding='utf-8') as file:
+            file.write(folder)
+
+    def held_elsewhere(self, name):
+        process = subprocess.Popen([sys.executable, '-c', HOLDER, self.kernel.root, name],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def end():
+            process.kill()
+            process.communicate()
+        self.addCleanup(end)
+        self.assertEqual('held', process.stdout.readline().strip())
+        return process
+
+    def waiter(self, name):
+        had = threading.Event()
+
+        def take():
+            with lio_locks.alone(name):
+                had.set()
+        threading.Thread(target=take, daemon=True).start()
+        return had
+
+    def test_another_process_is_waited_for_until_it_dies(self):
+        holder = self.held_elsewhere('one')
+        self.assertTrue(self.waiter('two').wait(WAIT))
+        had = self.waiter('one')
+        self.assertFalse(had.wait(0.2))
+        holder.kill()
+        self.assertTrue(had.wait(WAIT))
+
+    def test_another_thread_is_waited_for_and_nothing_stays_open(self):
+        before = len(os.listdir('/proc/self/fd'))
+        with lio_locks.alone('one'):
+            had = self.waiter('one')
+            self.assertFalse(had.wait(0.1))
+        self.assertTrue(had.wait(WAIT))
+        with lio_locks.alone('one'):
+            pass
+        self.assertEqual(before, len(os.listdir('/proc/self/fd')))

@@ -1,0 +1,96 @@
+"""Signs of life for callers that wait."""
+import queue
+import threading
+import unittest
+
+from blockattach.rpc import alive
+from blockattach.testing import clock
+from blockattach.tests.functional import base
+
+PATIENCE = 30
+TIMEOUT = 15.0
+NEXT = TIMEOUT / alive.SIGNS
+
+
+class Message:
+    """An incoming message; each sign is told to the test."""
+
+    def __init__(self, signs, timeout=TIMEOUT, error=None):
+        self.client_timeout = timeout
+        self._signs, self._error = signs, error
+
+    def heartbeat(self):
+        self._signs.put(self)
+        if self._error:
+            raise self._error
+
+
+class SignsOfLifeTest(unittest.TestCase):
+
+    def setUp(self):
+        self.clock = clock.ManualClock()
+        self.signs = queue.Queue()
+        self.alive = alive.SignsOfLife(self.clock)
+        self.begun = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for message in self.begun:
+            self.alive.end(message)
+        self.clock.advance(100 * TIMEOUT)
+
+    def begin(self, **values):
+        message = Message(self.signs, **values)
+        self.begun.append(message)
+        self.alive.begin(message)
+        return message
+
+    def next_sign(self):
+        """Whose sign comes next, once its time has come."""
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.clock.advance(NEXT)
+        return self.signs.get(timeout=PATIENCE)
+
+    def test_a_caller_hears_of_it_as_long_as_it_is_worked_on(self):
+        message = self.begin()
+        for _ in range(5):
+            self.assertIs(message, self.next_sign())
+
+    def test_oslo_messaging_needs_no_thread_of_its_own_for_it(self):
+        self.assertIsNone(self.begin().client_timeout)
+
+    def test_whoever_does_not_listen_hears_nothing(self):
+        self.begin(timeout=None)
+        listens = self.begin()
+        self.assertIs(listens, self.next_sign())
+
+    def test_what_is_answered_gives_no_signs(self):
+        answered, other = self.begin(), self.begin()
+        self.alive.end(answered)
+        for _ in range(3):
+            self.assertIs(other, self.next_sign())
+
+    def test_whoever_cannot_be_told_keeps_nobody_else_from_it(self):
+        gone, other = self.begin(error=OSError()), self.begin()
+        self.assertEqual([gone, other, other],
+                         [self.next_sign(), self.signs.get(timeout=PATIENCE), self.next_sign()])
+
+    def test_who_is_less_patient_hears_sooner(self):
+        self.begin(timeout=10 * TIMEOUT)
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        hasty = self.begin()
+        self.assertIs(hasty, self.next_sign())
+
+    def test_it_needs_no_thread_while_there_is_nothing(self):
+        before = set(threading.enumerate())
+        message = self.begin()
+        self.assertIs(message, self.next_sign())
+        # Threads of other tests may end meanwhile.
+        thread, = {one for one in threading.enumerate()
+                   if one.name == 'signs-of-life'} - before
+        self.alive.end(message)
+        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.clock.advance(NEXT)
+        self.assertTrue(base.wait_for(lambda: not thread.is_alive(), PATIENCE))
+        later = self.begin()
+        self.assertIs(later, self.next_sign())

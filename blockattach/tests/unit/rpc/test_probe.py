@@ -1,0 +1,88 @@
+"""Whether the broker is there, and how often it came back."""
+import socket
+import threading
+import unittest
+import urllib.parse
+import uuid
+
+from oslo_config import cfg
+
+from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import probe
+from blockattach.rpc import transport
+from blockattach.testing import servers
+from blockattach.tests.unit.rpc import test_rabbit
+
+
+def relay(listening, place):
+    """Pass connections on to a server, until what is listened on is closed."""
+    def copy(source, sink):
+        try:
+            while part := source.recv(1 << 16):
+                sink.sendall(part)
+        except OSError:
+            pass
+        for end in (source, sink):
+            end.close()
+
+    def accept():
+        while True:
+            try:
+                client = listening.accept()[0]
+            except OSError:
+                return
+            server = socket.create_connection(place)
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=copy, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+
+
+class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        port = servers.free_port()
+        self.broker = urllib.parse.urlsplit(self.rabbit.url)
+        self.way = ('127.0.0.1', port)
+        conf = cfg.ConfigOpts()
+        self.adapt(conf)
+        conf.set_override('transport_url', self.broker._replace(
+            netloc=f'{self.broker.username}:{self.broker.password}@127.0.0.1:{port}').geturl())
+        channel = transport.build_transport(conf)
+        self.addCleanup(channel.cleanup)
+        self.probe = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings(
+            topic_prefix=self.rabbit.prefix))
+
+    def make_bus(self, url=None, **more):
+        """None: the probe has a way of its own."""
+
+    def test_it_tells_when_the_broker_is_there_again(self):
+        for _ in range(2):
+            self.assertIn(f'cannot reach the message broker at 127.0.0.1:{self.way[1]}',
+                          self.probe.wrong())
+        self.assertEqual(0, self.probe.reconnects)
+        listening = socket.create_server(self.way)
+        self.addCleanup(listening.close)
+        self.addCleanup(listening.shutdown, socket.SHUT_RDWR)
+        relay(listening, (self.broker.hostname, self.broker.port or 5672))
+        for _ in range(2):
+            self.assertIsNone(self.probe.wrong())
+        self.assertEqual(1, self.probe.reconnects)
+
+    def test_it_tells_no_password(self):
+        self.assertNotIn(self.broker.password, self.probe.wrong() + self.probe.broker)
+
+
+class WithoutBrokerTest(unittest.TestCase):
+
+    def test_inside_a_process_nothing_is_ever_wrong(self):
+        conf = cfg.ConfigOpts()
+        transport.register_options(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override('transport_url', f'inproc://{uuid.uuid4().hex}/')
+        channel = transport.build_transport(conf)
+        self.addCleanup(channel.cleanup)
+        made = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings())
+        self.assertEqual((None, 'inside the process', 0),
+                         (made.wrong(), made.broker, made.reconnects))

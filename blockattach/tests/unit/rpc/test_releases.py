@@ -1,0 +1,253 @@
+"""Processes of two releases on one bus: told by ``[rpc] release``, the newer speaks as the older.
+
+The older release is played by endpoints, clients and objects as they were: what it is sent, it
+reads with what it knows.
+"""
+import unittest
+import uuid
+from typing import Any
+
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import fields
+from oslo_versionedobjects import fixture
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import rpc as rpc_conf
+from blockattach.objects import base
+from blockattach.rpc import attachments
+from blockattach.rpc import contract
+from blockattach.rpc import history
+from blockattach.rpc import processes
+from blockattach.rpc import scheduler
+from blockattach.rpc import transport
+from blockattach.rpc import volume
+from blockattach.tests.unit.rpc import bus_contract
+from blockattach.tests.unit.rpc import probe
+
+INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
+              scheduler.SchedulerInterface, volume.VolumeInterface)
+
+# The probes' own history: release 2 added a method, a field, and an interface.
+OLD = history.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
+NEW = history.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
+
+
+class OldThing(base.BlockattachObject):
+    """As release 1 knows it."""
+
+    VERSION = '1.0'
+    fields = {'name': fields.StringField()}
+
+    @classmethod
+    def obj_name(cls) -> str:
+        return 'Thing'
+
+
+class NewThing(OldThing):
+    """As release 2 knows it."""
+
+    VERSION = '1.1'
+    fields = {'name': fields.StringField(), 'colour': fields.StringField()}
+
+    def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
+        super().obj_make_compatible(primitive, target_version)
+        if target_version == '1.0':
+            primitive.pop('colour', None)
+
+
+class Box(base.BlockattachObject):
+    """Unchanged itself; what is in it has changed."""
+
+    VERSION = '1.0'
+    fields = {'things': fields.ListOfObjectsField('Thing')}
+
+
+class LaterInterface(contract.Interface):
+    """Release 1 does not have it."""
+
+    TOPIC = 'later'
+
+    @contract.call(since='1.0')
+    def act(self, ctxt: context.RequestContext) -> None:
+        """Anything."""
+
+
+def boxed(kind: type[OldThing], **values: str) -> list[Any]:
+    """A thing, and one within a box."""
+    return [kind(**values), Box(things=[kind(**values)])]
+
+
+class BusTestCase(unittest.TestCase):
+    """Buses of two processes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ctxt = context.admin_context()
+        self.url = f'inproc://{uuid.uuid4().hex}/'
+
+    def bus(self, releases: tuple[history.Release, ...] = history.RELEASES,
+            pin: str = '', **settings: Any) -> transport.Bus:
+        """A process; ``releases`` are those that it knows, ``pin`` the one that it speaks."""
+        channel = transport.build_transport(bus_contract.private_conf(), self.url)
+        made = transport.Bus(channel, rpc_conf.RpcSettings(release=pin, **settings),
+                             releases=releases)
+        self.addCleanup(made.close)
+        return made
+
+    def serve(self, bus: transport.Bus, endpoint: contract.Interface) -> None:
+        server = bus.server(endpoint, 'one')
+        server.start()
+        self.addCleanup(server.stop)
+
+
+class MethodsTest(BusTestCase):
+    """Interfaces of two releases."""
+
+    def test_a_pinned_client_works_with_an_older_server(self) -> None:
+        self.serve(self.bus((OLD,)), probe.ProbeEndpoint())
+        bus = self.bus((OLD, NEW), '1')
+        client = probe.YoungClient(bus.client(probe.YoungInterface, 'one'))
+        self.assertEqual(['probe', 1], client.echo(self.ctxt, 1))
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            client.grown(self.ctxt)
+        self.assertIn('[rpc] release', str(caught.exception))
+
+    def test_an_older_client_works_with_a_newer_server(self) -> None:
+        for pin in ('1', ''):
+            with self.subTest(pin):
+                bus = self.bus((OLD, NEW), pin)
+                self.serve(bus, probe.YoungEndpoint())
+                client = probe.ProbeClient(self.bus((OLD,)).client(probe.ProbeInterface, 'one'))
+                self.assertEqual(['probe', 1], client.echo(self.ctxt, 1))
+
+    def test_a_server_understands_the_newer_while_it_is_pinned(self) -> None:
+        """Others are restarted without the pin before this one is."""
+        self.serve(self.bus((OLD, NEW), '1'), probe.YoungEndpoint())
+        client = probe.YoungClient(self.bus((OLD, NEW)).client(probe.YoungInterface, 'one'))
+        self.assertEqual('probe', client.grown(self.ctxt))
+
+    def test_nothing_is_sent_on_an_interface_that_the_older_release_lacks(self) -> None:
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            self.bus((OLD, NEW), '1').client(LaterInterface)(self.ctxt, 'act')
+        self.assertTrue(caught.exception.final)
+
+
+class ObjectsTest(BusTestCase):
+    """Objects of two releases: ``old`` and ``new`` say which of them this process now is."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        registry = fixture.VersionedObjectRegistryFixture()
+        registry.setUp()
+        self.addCleanup(registry.cleanUp)
+        self.endpoint = probe.ProbeEndpoint()
+
+    def know(self, *kinds: type[base.BlockattachObject]) -> None:
+        """Know these objects and no others."""
+        registry = ovo_base.VersionedObjectRegistry()
+        registry._registry._obj_classes.clear()
+        for kind in kinds:
+            ovo_base.VersionedObjectRegistry.register(kind)
+
+    def old(self) -> None:
+        self.know(OldThing, Box)
+
+    def new(self) -> None:
+        self.know(NewThing, Box)
+
+    def test_an_older_server_reads_what_a_pinned_client_sends(self) -> None:
+        self.new()
+        client = probe.ProbeClient(self.bus((OLD, NEW), '1').client(probe.ProbeInterface, 'one'))
+        client.note(self.ctxt, boxed(NewThing, name='n', colour='c'))
+        self.old()
+        self.serve(self.bus((OLD,)), self.endpoint)
+        thing, box = self.endpoint.heard.get(timeout=probe.PATIENCE)
+        self.assertEqual(('1.0', 'n'), (thing.VERSION, thing.name))
+        self.assertEqual(('1.0', 'n'), (box.things[0].VERSION, box.things[0].name))
+
+    def test_without_the_pin_an_older_server_refuses_and_does_not_guess(self) -> None:
+        self.new()
+        invoke = self.bus((OLD, NEW)).client(probe.ProbeInterface, 'one')
+        self.serve(self.bus((OLD,)), self.endpoint)
+        for value in boxed(NewThing, name='n', colour='c'):
+            self.old()
+            with (self.subTest(value), self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
+                  self.assertRaises(errors.ConfigurationError)):
+                invoke(self.ctxt, 'echo', value=value)
+        self.assertEqual([], self.endpoint.contexts)
+
+    def test_an_older_client_reads_what_a_pinned_server_answers(self) -> None:
+        self.new()
+        self.serve(self.bus((OLD, NEW), '1'), Answering(
+            boxed(NewThing, name='n', colour='c'), self.old))
+        client = probe.ProbeClient(self.bus((OLD,)).client(probe.ProbeInterface, 'one'))
+        thing, box = client.echo(self.ctxt, None)
+        self.assertEqual(('1.0', 'n'), (thing.VERSION, thing.name))
+        self.assertEqual(('1.0', 'n'), (box.things[0].VERSION, box.things[0].name))
+
+    def test_a_newer_server_reads_what_an_older_client_sends(self) -> None:
+        self.old()
+        client = probe.ProbeClient(self.bus((OLD,)).client(probe.ProbeInterface, 'one'))
+        client.note(self.ctxt, boxed(OldThing, name='n'))
+        self.new()
+        self.serve(self.bus((OLD, NEW)), self.endpoint)
+        thing, box = self.endpoint.heard.get(timeout=probe.PATIENCE)
+        self.assertEqual((NewThing, 'n'), (type(thing), thing.name))
+        self.assertFalse(thing.obj_attr_is_set('colour'))
+        self.assertEqual('n', box.things[0].name)
+
+
+class Answering(probe.ProbeEndpoint):
+    """Answers an object; by the time that it is read, the reader is of another release."""
+
+    def __init__(self, answer: Any, then: Any) -> None:
+        super().__init__()
+        self.answer = answer
+        self.then = then
+
+    def echo(self, ctxt: context.RequestContext, value: Any) -> Any:
+        self.then()
+        return self.answer
+
+
+class HistoryTest(BusTestCase):
+    """The releases of this service, every one that can be pinned."""
+
+    def test_a_pin_holds_back_exactly_what_the_release_does_not_know(self) -> None:
+        for release in history.RELEASES:
+            # Nobody listens: what is sent at all is not answered.
+            bus = self.bus(pin=release.name, call_timeout=0.01, short_call_timeout=0.01)
+            for interface in INTERFACES:
+                known = release.interfaces.get(interface.TOPIC, '0.0')
+                invoke = bus.client(interface)
+                for name, method in contract.methods(interface).items():
+                    with self.subTest(release=release.name, topic=interface.TOPIC, name=name):
+                        self.assertEqual(
+                            contract.parsed(method.since) <= contract.parsed(known),
+                            self.sent(invoke, name))
+
+    def sent(self, invoke: contract.Invoke, name: str) -> bool:
+        """Whether the pin lets a method go out."""
+        try:
+            invoke(self.ctxt, name)
+        except errors.ServiceUnreachable:
+            return True
+        except errors.ConfigurationError:
+            return False
+        return True
+
+    def test_the_release_before_has_no_consumers_on_the_bus(self) -> None:
+        client = attachments.AttachmentsClient(self.bus(pin='0.2'))
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            client.get(self.ctxt, 'a')
+        self.assertIn('[rpc] release', str(caught.exception))
+
+    def test_without_a_pin_the_newest_is_spoken(self) -> None:
+        for name in history.NEWEST:
+            self.assertIs(history.RELEASES[-1], history.pinned(name))
+
+    def test_an_unknown_pin_names_the_known(self) -> None:
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            self.bus((OLD, NEW), 'never')
+        self.assertIn('1, 2', str(caught.exception))

@@ -1,0 +1,150 @@
+"""What is said of an act: that it goes on, how long it took, how it ended."""
+import threading
+import unittest
+
+from blockattach import context
+from blockattach import errors
+from blockattach import metrics
+from blockattach.telemetry import acts
+from blockattach.telemetry import counting
+from blockattach.telemetry import threads
+from blockattach.testing import clock
+
+SECONDS = 30
+
+
+class TelemetryTestCase(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clock = clock.ManualClock()
+        self.telemetry = acts.Telemetry(self.clock)
+        self.telemetry.counts = counting.Counts(self.telemetry.readings)
+
+    def value(self, name, **labels):
+        return self.telemetry.counts.registry.get_sample_value(f'blockattach_{name}', labels)
+
+    def seen(self):
+        """What has begun: metric, labels, seconds."""
+        return [(act.row, act.labels, act.seconds()) for act in self.telemetry.acts()]
+
+
+class ActTest(TelemetryTestCase):
+
+    def test_it_is_timed(self):
+        with self.telemetry.backend('disks', 'target', 'grant'):
+            self.clock.advance(2)
+        labels = {'backend': 'disks', 'part': 'target', 'verb': 'grant', 'outcome': 'ok'}
+        self.assertEqual((1, 2), (self.value('backend_call_seconds_count', **labels),
+                                  self.value('backend_call_seconds_sum', **labels)))
+        self.assertEqual((0, 1), tuple(
+            self.value('backend_call_seconds_bucket', le=bucket, **labels)
+            for bucket in ('1.0', '2.5')))
+
+    def test_its_outcome_is_that_of_its_error(self):
+        for outcome, error in (('refused', errors.BackendRefused(reason='x')),
+                               ('refused', errors.StaleGeneration(noun='n', id='i', generation=1)),
+                               ('uncertain', errors.BackendUncertain(reason='x')),
+                               ('failed', OSError()), ('failed', KeyboardInterrupt())):
+            with self.subTest(error=error):
+                before = self.value('rpc_server_seconds_count', topic='t', method='m',
+                                    outcome=outcome) or 0
+                with self.assertRaises(type(error)), self.telemetry.rpc_server('t', 'm', None):
+                    raise error
+                self.assertEqual(before + 1, self.value(
+                    'rpc_server_seconds_count', topic='t', method='m', outcome=outcome))
+
+    def test_what_is_known_later_is_noted(self):
+        with self.telemetry.http(None) as act:
+            act.note(operation='GET /volumes', status='2xx')
+        self.assertEqual(1, self.value('http_request_seconds_count', operation='GET /volumes',
+                                       status='2xx'))
+
+    def test_a_request_that_nobody_answered_is_a_server_error(self):
+        with self.assertRaises(OSError), self.telemetry.http(None):
+            raise OSError
+        self.assertEqual(1, self.value('http_request_seconds_count', operation='none',
+                                       status='5xx'))
+
+    def test_acts_are_seen_while_they_go_on(self):
+        caller = context.RequestContext(request_id='req-1')
+        with self.telemetry.transaction('write'):
+            self.clock.advance(3)
+            with self.telemetry.placing() as inner:
+                self.assertEqual([(metrics.TRANSACTION, {'kind': 'write'}, 3),
+                                  (metrics.PLACING, {}, 0)], self.seen())
+                self.assertIs(caller, inner.context)
+                self.assertEqual((1, 1, 0), tuple(
+                    self.value('in_progress', act=act) for act in (
+                        'database_transaction', 'scheduler_placing', 'backend_call')))
+        self.assertEqual([], self.seen())
+
+    def test_they_are_seen_without_counts_too(self):
+        self.telemetry.counts = None
+        with self.assertRaises(OSError), self.telemetry.transaction('read'):
+            self.assertEqual([(metrics.TRANSACTION, {'kind': 'read'}, 0)], self.seen())
+            raise OSError
+        self.assertEqual([], self.seen())
+        self.telemetry.drift('grant', found=1)
+
+    def test_counters(self):
+        self.telemetry.drift('grant', found=3, mended=2)
+        self.telemetry.scheduler_retry('room_taken')
+        self.telemetry.pool_refused('capacity')
+        self.telemetry.database_retry('attachments.move')
+        self.assertEqual((3, 2, 1, 1, 1), (
+            self.value('drift_found_total', drift='grant'),
+            self.value('drift_mended_total', drift='grant'),
+            self.value('scheduler_retries_total', reason='room_taken'),
+            self.value('scheduler_refusals_total', filter='capacity'),
+            self.value('database_retries_total', verb='attachments.move')))
+
+
+class ReadingTest(TelemetryTestCase):
+
+    def test_what_cannot_be_read_is_missing_and_the_rest_is_there(self):
+        def fail():
+            raise OSError('the disk is on fire')
+
+        self.telemetry.readings.add('a', fail)
+        self.telemetry.readings.add('b', lambda: {metrics.CONNECTIONS: {('busy',): 4}})
+        with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as told:
+            self.assertEqual(4, self.value('database_connections', use='busy'))
+        self.assertIn('the disk is on fire', told.output[0])
+
+    def test_several_may_tell_of_one_metric(self):
+        for name in ('one', 'two'):
+            self.telemetry.readings.add(name, lambda name=name: {
+                metrics.POOL_FREE: {(name,): 1}})
+        self.assertEqual((1, 1), tuple(self.value('pool_free_bytes', pool=name)
+                                       for name in ('one', 'two')))
+
+    def test_a_later_one_takes_the_place_of_an_earlier_one(self):
+        for free in (1, 2):
+            self.telemetry.readings.add('disks', lambda free=free: {
+                metrics.POOL_FREE: {('pool',): free}})
+        self.assertEqual(2, self.value('pool_free_bytes', pool='pool'))
+
+    def test_threads_know_how_busy_they_are(self):
+        entered, gate = threading.Semaphore(0), threading.Event()
+
+        def work(fails):
+            entered.release()
+            self.assertTrue(gate.wait(SECONDS))
+            if fails:
+                raise OSError
+            return 'done'
+
+        with threads.CountedThreads('volume-worker', self.telemetry.readings, 2) as pool:
+            begun = [pool.submit(work, fails=fails) for fails in (True, False, False)]
+            for _ in range(2):
+                self.assertTrue(entered.acquire(timeout=SECONDS))
+            self.assertEqual((2, 2, 1), self.use())
+            gate.set()
+            self.assertIsInstance(begun[0].exception(SECONDS), OSError)
+            self.assertEqual('done', begun[2].result(SECONDS))
+        self.assertEqual((2, 0, 0), self.use())
+
+    def use(self):
+        return tuple(self.value(name, threads='volume-worker')
+                     for name in ('threads', 'threads_busy', 'waiting_work'))

@@ -1,0 +1,72 @@
+"""Where metrics are served."""
+import socket
+import unittest
+import urllib.error
+import urllib.request
+
+from blockattach import errors
+from blockattach.conf import telemetry as telemetry_conf
+from blockattach.telemetry import acts
+from blockattach.telemetry import counting
+from blockattach.telemetry import exposition
+
+LOCAL = '127.0.0.1'
+
+
+class ExpositionTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        telemetry = acts.Telemetry()
+        self.counts = counting.Counts(telemetry.readings)
+        # Two neighbours that are free now; what takes one of them meanwhile makes it red.
+        for _ in range(100):
+            with socket.create_server((LOCAL, 0)) as first:
+                port = first.getsockname()[1]
+                try:
+                    socket.create_server((LOCAL, port + 1)).close()
+                except (OSError, OverflowError):
+                    continue
+            break
+        self.ports = range(port, port + 2)
+
+    def served(self, host=LOCAL, ports=None):
+        made = exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
+            host, self.ports if ports is None else ports))
+        self.addCleanup(made.stop)
+        with self.assertLogs('blockattach.telemetry.exposition', 'INFO') as told:
+            made.start()
+        return made, told.output[0]
+
+    def ask(self, port):
+        with urllib.request.urlopen(f'http://{LOCAL}:{port}/metrics', timeout=30) as answer:
+            return answer.read().decode()
+
+    def test_each_takes_the_first_port_that_is_free(self):
+        for port in self.ports:
+            _, told = self.served()
+            self.assertIn(f'host={LOCAL} port={port}', told)
+            self.assertIn('blockattach_in_progress{act="http_request"} 0.0', self.ask(port))
+
+    def test_one_port_more_than_there_is_is_refused(self):
+        for _ in self.ports:
+            self.served()
+        with self.assertRaisesRegex(
+                errors.ConfigurationError,
+                f'no port from {self.ports[0]} to {self.ports[-1]} is free'):
+            exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
+                LOCAL, self.ports)).start()
+
+    def test_an_address_of_others_is_refused(self):
+        with self.assertRaisesRegex(errors.ConfigurationError, 'metrics on 192.0.2.1'):
+            exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
+                '192.0.2.1', self.ports)).start()
+
+    def test_it_lets_go_of_its_port(self):
+        made, _ = self.served()
+        made.stop()
+        made.stop()
+        with self.assertRaises(urllib.error.URLError):
+            self.ask(self.ports[0])
+        _, told = self.served()
+        self.assertIn(f'port={self.ports[0]}', told)

@@ -1,0 +1,102 @@
+"""The report of what a process is doing."""
+import glob
+import os
+import tempfile
+import threading
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import clock as clocks
+from blockattach import context
+from blockattach import errors
+from blockattach.telemetry import acts
+from blockattach.telemetry import state_report
+
+SECONDS = 60
+SECRETS = ('hunter2', 'correct-horse', 'battery-staple', 'tr0ub4dor')
+
+
+class StateReportTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory(prefix='blockattach-')
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.conf = cfg.ConfigOpts()
+        state_report.register(self.conf)
+        self.conf.register_opts([
+            cfg.StrOpt('connection', secret=True, default=f'mysql://u:{SECRETS[0]}@db/x'),
+            cfg.StrOpt('collector', default=f'http://u:{SECRETS[1]}@collector:4318/'),
+            cfg.StrOpt('connection_parameters', default=f'password={SECRETS[2]}')],
+            group='database')
+        self.conf([], default_config_files=[], default_config_dirs=[])
+        self.conf.set_override('log_dir', self.folder, group=state_report.GROUP)
+        self.telemetry = acts.Telemetry()
+        self.report = state_report.StateReport('blockattach-volume', self.conf, self.telemetry,
+                                               clocks.Clock())
+        self.addCleanup(self.report.stop)
+
+    def wait_until_written(self):
+        time, never = clocks.Clock(), threading.Event()
+        deadline = time.monotonic() + SECONDS
+        while not self.written():
+            self.assertLess(time.monotonic(), deadline)
+            time.wait(never, 0.02)
+
+    def written(self):
+        return glob.glob(f'{self.folder}/blockattach-volume_gurumeditation_*')
+
+    def test_it_tells_what_goes_on_and_what_was_added(self):
+        context.RequestContext(request_id='req-4711')
+        self.report.add('Locks', lambda: {'volumes': ['v1 alone']})
+        with self.telemetry.backend('disks', 'target', 'grant'):
+            told = self.report.text()
+        for text in ('State of blockattach-volume', 'MainThread', 'test_it_tells_what_goes_on',
+                     'backend_call', 'verb = grant', 'request_id = req-4711', 'v1 alone',
+                     'collector = http'):
+            with self.subTest(text):
+                self.assertIn(text, told)
+
+    def test_it_tells_no_secret(self):
+        password = SECRETS[3]
+        self.report.add('Bus', lambda: {'url': f'rabbit://guest:{password}@broker:5672/'})
+        told = self.report.text()
+        self.assertIn('rabbit://guest:***@broker:5672/', told)
+        self.assertEqual([], [secret for secret in SECRETS if secret in told])
+
+    def test_a_section_that_cannot_be_made_leaves_the_others(self):
+        def fail():
+            raise OSError('the disk is on fire')
+
+        self.report.add('One', fail)
+        self.report.add('Two', lambda: {'state': 'fine'})
+        told = self.report.text()
+        self.assertIn('cannot be told = the disk is on fire', told)
+        self.assertIn('state = fine', told)
+
+    def test_it_is_written_while_others_hang(self):
+        self.report.start()
+        lock = threading.Lock()
+        with lock:
+            waiting = threading.Thread(target=lock.acquire, name='hangs', daemon=True)
+            waiting.start()
+            self.report.ask()
+            self.wait_until_written()
+            self.report.stop()
+        waiting.join()
+        with open(self.written()[0], encoding='utf-8') as file:
+            self.assertIn('= hangs', file.read())
+
+    def test_a_file_that_is_touched_asks_for_it(self):
+        path = os.path.join(self.folder, 'report')
+        self.conf.set_override('file_event_handler', path, group=state_report.GROUP)
+        with self.assertRaisesRegex(errors.ConfigurationError, f'cannot watch {path}'):
+            self.report.start()
+        with open(path, 'w', encoding='utf-8'):
+            pass
+        self.report.start()
+        # Whatever the file's own time is, it is another one now.
+        os.utime(path, ns=(1, 1))
+        self.wait_until_written()

@@ -1,0 +1,78 @@
+"""Who is excused for shutting out whom another has let in: one who lost his turn, for as long."""
+import types
+import unittest
+
+from blockattach import errors
+from blockattach.testing.simulation import overtaken
+
+ARGUMENTS = VOLUME, INITIATOR = 'volume-1', 'iqn.2026-01.org.example:a'
+
+
+class Task:
+
+    def __init__(self, process):
+        self.process = process
+
+
+class OvertakenTest(unittest.TestCase):
+
+    def setUp(self):
+        self.process = types.SimpleNamespace(dead=False, tasks={})
+        self.baton = types.SimpleNamespace(current=self.task())
+        self.overtaken = overtaken.Overtaken(self.baton)
+        self.owner = 'one'
+        self.overtaken.turn_of = lambda volume_id, initiator: self.owner
+
+    def task(self):
+        made = Task(self.process)
+        self.process.tasks[made] = None
+        return made
+
+    def act(self, verb='revoke', owner=None, error=None, acts=True):
+        """One act, in which the turn becomes another's."""
+        granted = types.SimpleNamespace(volume_id=VOLUME, initiator=INITIATOR)
+        try:
+            with self.overtaken.watching(
+                    verb, ARGUMENTS if verb == 'revoke' else (None, granted)) as done:
+                self.owner = owner or self.owner
+                if acts:
+                    done()
+                if error is not None:
+                    raise error
+        except errors.BackendError:
+            pass
+
+    def excused(self):
+        return self.overtaken.excuses(VOLUME, INITIATOR)
+
+    def test_who_kept_his_turn_is_not_excused(self):
+        self.act()
+        self.assertFalse(self.excused())
+
+    def test_who_lost_it_is_excused_until_he_ends(self):
+        for error in (None, errors.BackendUncertain(reason='no answer')):
+            with self.subTest(error=error):
+                self.baton.current = self.task()
+                self.act(owner=f'before {error}')
+                self.act(owner=f'after {error}', error=error)
+                self.assertTrue(self.excused())
+                self.assertFalse(self.overtaken.excuses(VOLUME, 'another'))
+                self.process.tasks.clear()
+                self.assertFalse(self.excused())
+
+    def test_who_dies_cannot_put_it_right(self):
+        self.act(owner='two')
+        self.process.dead = True
+        self.process.tasks.clear()
+        self.assertTrue(self.excused())
+
+    def test_who_is_refused_cannot_put_it_right(self):
+        self.act(owner='two')
+        self.act('grant', error=errors.BackendRefused(reason='no'), acts=False)
+        self.process.tasks.clear()
+        self.assertTrue(self.excused())
+
+    def test_what_is_put_right_is_excused_no_more(self):
+        self.act(owner='two')
+        self.act('grant')
+        self.assertFalse(self.excused())

@@ -1,0 +1,1 @@
+"""Unit tests of the keeper of a backend."""

@@ -1,0 +1,73 @@
+"""What the consumer of a volume is told besides what the target says."""
+import dataclasses
+import types
+import unittest
+
+from blockattach.domain import connection
+from blockattach.drivers import base
+from blockattach.drivers import loading
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.stores import file
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.drivers.targets import tgt
+from blockattach.tests.conformance import settings
+from blockattach.volume import backends
+
+_MADE = connection.Connection('iscsi', ('192.0.2.1:3260',), 'iqn.2010-10.org.openstack:v', 1)
+
+
+class Native(fake_target.FakeTarget):
+    """Shows the blocks of its devices, which are those that a test says."""
+
+    sizes = connection.BlockSizes(4096, 8192)
+
+    def block_sizes(self, device):
+        return self.sizes
+
+
+class ForConsumerTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.settings = settings.settings(settings.folder(self))
+
+    def told(self, store, target, limits=None, **changes):
+        """What the consumer of a volume of such a backend is told."""
+        told = dataclasses.replace(self.settings, **changes)
+        stored = base.StoredVolume('an-id', 'volume-an-id', 1, 'tested')
+        backend = loading.Backend('tested', told, store(told), target(told))
+        backend.store.check()
+        backend.store.create(stored)
+        device = backend.store.device(stored)
+        volume = types.SimpleNamespace(limits=limits)
+        export = connection.Export('an-id', 'volume-an-id', device, 1)
+        return backends.KeptBackend(backend).for_consumer(_MADE, export, volume).to_dict()
+
+    def more(self, *arguments, **changes):
+        told = self.told(*arguments, **changes)
+        self.assertLessEqual(_MADE.to_dict().items(), told.items())
+        return {key: value for key, value in told.items() if key not in _MADE.to_dict()}
+
+    def test_by_default_nothing_more(self):
+        self.assertEqual({}, self.more(file.FileStore, tgt.TgtTarget))
+
+    def test_discard_where_store_and_target_can_do_it_and_the_operator_wants_it(self):
+        wanted = {'report_discard_supported': True}
+        self.assertEqual({'discard': True}, self.more(file.FileStore, tgt.TgtTarget, **wanted))
+        self.assertEqual({}, self.more(file.FileStore, fake_target.FakeTarget, **wanted))
+        self.assertEqual({}, self.more(fake_store.FakeStore, tgt.TgtTarget, **wanted))
+
+    def test_blocks_that_are_not_usual(self):
+        self.assertEqual({'logical_block_size': '4096', 'physical_block_size': '8192'},
+                         self.more(file.FileStore, Native))
+
+    def test_blocks_that_are_usual(self):
+        class Usual(Native):
+            sizes = connection.BlockSizes(512, 4096)
+
+        self.assertEqual({}, self.more(file.FileStore, Usual))
+
+    def test_limits(self):
+        self.assertEqual({'qos_specs': {'total_iops_sec': 5}},
+                         self.more(file.FileStore, tgt.TgtTarget, {'total_iops_sec': 5}))
+        self.assertEqual({'qos_specs': {}}, self.more(file.FileStore, tgt.TgtTarget, {}))

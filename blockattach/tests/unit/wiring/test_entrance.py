@@ -1,0 +1,167 @@
+"""Who asks, and from where, as it is configured: what cannot work is said before anybody asks."""
+import pathlib
+import sys
+
+import bcrypt
+import webob
+
+from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.http import keystone
+from blockattach.http import middleware
+from blockattach.tests.unit.wiring import test_wiring
+from blockattach.wiring import entrance
+
+PASSWORD = {'auth_type': 'password', 'auth_url': 'http://127.0.0.1:1/v3', 'username': 'u',
+            'password': 'canary', 'project_name': 'p'}
+
+
+class Case(test_wiring.WiringTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.file = pathlib.Path(self.conf.state_path, 'blockattach.conf')
+
+    def configure(self, text):
+        self.file.write_text(text)
+        self.conf.reset()
+        self.conf.clear_override('state_path')
+        self.conf(['--config-file', str(self.file)], project='blockattach')
+
+    def settings(self):
+        return api_conf.settings(self.conf)
+
+    def refused(self, act, *words):
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            act()
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertNotIn('\n', str(caught.exception))
+
+
+class AddressTest(Case):
+
+    def check(self):
+        entrance.check_address(self.conf, self.settings())
+
+    def test_without_authentication_only_loopback_is_listened_on(self):
+        for host in ('127.0.0.1', 'localhost', '::1'):
+            self.configure(f'[api]\nhost = {host}\n')
+            self.check()
+        for host in ('0.0.0.0', '::', '192.0.2.1', 'no-such-name.invalid', '""'):
+            with self.subTest(host=host):
+                self.configure(f'[api]\nhost = {host}\n')
+                self.refused(self.check, 'cannot listen on', '[api] host in', str(self.file),
+                             'auth_strategy')
+
+    def test_with_authentication_any_address_is(self):
+        for strategy, tls in (('keystone', ''), ('http_basic', 'tls_cert_file = x')):
+            self.configure(f'[api]\nhost = 0.0.0.0\nauth_strategy = {strategy}\n{tls}\n')
+            with self.assertNoLogs('blockattach.wiring.entrance'):
+                self.check()
+
+    def test_passwords_in_the_clear_are_warned_of(self):
+        self.configure('[api]\nhost = 0.0.0.0\nauth_strategy = http_basic\n')
+        with self.assertLogs('blockattach.wiring.entrance', 'WARNING'):
+            self.check()
+
+    def test_half_of_tls_is_none(self):
+        for name in ('tls_key_file', 'tls_client_ca_file'):
+            self.configure(f'[api]\n{name} = x\n')
+            self.refused(self.settings, f'[api] {name} in {self.file}', 'without tls_cert_file')
+
+
+class EntranceTest(Case):
+
+    def build(self):
+        made = entrance.build_entrance(self.conf, self.settings(), lambda caller: False)
+        return middleware.Application(made.layers, lambda request: None)
+
+    def keystone(self, **options):
+        lines = ''.join(f'{name} = {value}\n' for name, value in options.items()
+                        if value is not None)
+        self.configure(f'[api]\nauth_strategy = keystone\n[keystone_authtoken]\n{lines}')
+
+    def test_files_of_http_basic_must_be_there(self):
+        users = pathlib.Path(self.conf.state_path, 'htpasswd')
+        roles = pathlib.Path(self.conf.state_path, 'roles')
+        text = (f'[api]\nauth_strategy = http_basic\nhttp_basic_auth_user_file = {users}\n'
+                f'http_basic_auth_roles_file = {roles}\n')
+        self.configure(text)
+        self.refused(self.build, f'cannot read {users}: No such file',
+                     f'[api] http_basic_auth_user_file in {self.file}')
+        users.write_text('ann:plain\n')
+        self.refused(self.build, f'cannot read {users}: line 1')
+        users.write_text(f'ann:{bcrypt.hashpw(b"x", bcrypt.gensalt(4)).decode()}\n')
+        self.refused(self.build, f'cannot read {roles}: No such file',
+                     f'[api] http_basic_auth_roles_file in {self.file}')
+        roles.write_text('ann\n')
+        self.refused(self.build, f'cannot read {roles}: line 1')
+        roles.write_text('ann:shop:member\n')
+        self.build()
+
+    def test_keystone_is_not_needed_to_start(self):
+        self.keystone(**PASSWORD)
+        self.build()
+        group = self.conf[keystone.GROUP]
+        self.assertTrue(group.service_token_roles_required)
+        self.assertEqual(['service'], group.service_token_roles)
+
+    def test_what_auth_token_cannot_work_with(self):
+        for options, words in (
+                ({'auth_type': None}, '[keystone_authtoken] auth_type, not set in'),
+                ({'auth_type': 'no-such'}, 'no-such'),
+                ({'auth_url': None}, 'auth_url'),
+                ({'memcache_security_strategy': 'ENCRYPT'}, 'memcache_secret_key'),
+                ({'memcache_tls_enabled': 'true', 'memcache_tls_cafile': '/no/such/file'},
+                 'No such file'),
+                ({'memcache_security_strategy': 'best'}, 'memcache_security_strategy'),
+                ({'http_connect_timeout': 'long'}, 'http_connect_timeout')):
+            with self.subTest(options=options):
+                self.keystone(**{**PASSWORD, **options})
+                self.refused(self.build, words)
+
+    def test_without_a_library_for_memcached(self):
+        for options, module in (({}, 'memcache'),
+                                ({'memcache_tls_enabled': 'true'}, 'bmemcached')):
+            self.keystone(**PASSWORD, memcached_servers='127.0.0.1:1', **options)
+            self.build()
+            before = sys.modules.get(module)
+            sys.modules[module] = None
+            try:
+                self.refused(self.build, 'is not installed',
+                             f'[keystone_authtoken] memcached_servers in {self.file}')
+            finally:
+                del sys.modules[module]
+                if before is not None:
+                    sys.modules[module] = before
+
+    def test_our_own_account_may_stand_in_a_group_of_its_own(self):
+        self.configure('[api]\nauth_strategy = keystone\n[keystone_authtoken]\n'
+                       'auth_section = account\n[account]\n')
+        self.refused(self.build, f'[account] auth_type, not set in {self.file}')
+        self.configure('[api]\nauth_strategy = keystone\n[keystone_authtoken]\n'
+                       'auth_section = account\n[account]\n' + ''.join(
+                           f'{name} = {value}\n' for name, value in PASSWORD.items()))
+        self.build()
+
+    def test_values_of_oslo_middleware_are_checked(self):
+        self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = perhaps\n')
+        self.refused(lambda: entrance.build_front(self.conf, self.settings()),
+                     f'[oslo_middleware] enable_proxy_headers_parsing in {self.file}')
+
+    def test_without_authentication_strangers_are_refused_before_a_proxy_is_believed(self):
+        self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = true\n')
+        layers = entrance.build_front(self.conf, self.settings())
+        application = middleware.Application(layers, served)
+        for environ, status in (({'REMOTE_ADDR': '127.0.0.1'}, 200),
+                                ({'REMOTE_ADDR': '192.0.2.1',
+                                  'HTTP_X_FORWARDED_FOR': '127.0.0.1'}, 403)):
+            answer = webob.Request.blank('/', environ=environ).get_response(application)
+            self.assertEqual(status, answer.status_code)
+        self.configure('[api]\nauth_strategy = http_basic\n')
+        self.assertEqual((), entrance.build_front(self.conf, self.settings()))
+
+
+def served(_request):
+    return webob.Response()

@@ -1,0 +1,55 @@
+"""What a process tells when what it looks at does not answer."""
+import contextlib
+import threading
+import types
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import clock
+from blockattach import metrics
+from blockattach.health import monitor
+from blockattach.wiring import observation
+
+SECONDS = 60
+
+
+class HangingDatabase:
+    """Answers once it may."""
+
+    def __init__(self):
+        self.may_answer = threading.Event()
+        self.asked = 0
+
+    def connections(self):
+        return 3, 1
+
+    @contextlib.contextmanager
+    def reader(self):
+        self.asked += 1
+        self.may_answer.wait(SECONDS)
+        raise OSError('it is gone')
+        yield
+
+
+class ObservationTest(unittest.TestCase):
+
+    def test_a_database_that_hangs_takes_only_its_rows_away(self):
+        database = HangingDatabase()
+        self.addCleanup(database.may_answer.set)
+        watched = observation.Observation('blockattach-api', cfg.ConfigOpts(), clock.Clock())
+        checks = types.SimpleNamespace(findings=lambda: [
+            monitor.Finding('database', 'has not answered for 15 seconds'),
+            monitor.Finding('bus', None)])
+        watched.watch(database, types.SimpleNamespace(broker='here', reconnects=2), checks)
+        for _ in range(2):
+            with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as told:
+                seen = watched.telemetry.readings.now()
+            self.assertEqual(1, len(told.output))
+            self.assertIn('reading=overview', told.output[0])
+            self.assertNotIn(metrics.ATTACHMENTS, seen)
+            self.assertEqual({('busy',): 3, ('idle',): 1}, seen[metrics.CONNECTIONS])
+            self.assertEqual({('database',): 1, ('bus',): 0}, seen[metrics.CHECK])
+            self.assertEqual({(): 2}, seen[metrics.BUS_RECONNECTS])
+        # Whoever asks again waits for the question that was asked.
+        self.assertEqual(1, database.asked)

@@ -1,0 +1,72 @@
+"""Hold a deployment to its invariants: the rows by themselves, and the targets against the rows.
+
+The one judge of every test, of the simulation and of ``blockattach-manage attachments check``. It
+changes nothing. Which invariants there are says `blockattach.domain.invariants.INVARIANTS`.
+"""
+import dataclasses
+import threading
+from collections.abc import Mapping
+
+from blockattach import clock as clocks
+from blockattach.db import engine
+from blockattach.db import facts
+from blockattach.domain import invariants
+from blockattach.drivers import base
+
+_LOOKS = 3
+_BETWEEN_SECONDS = 1.0
+
+
+class Checker:
+    """One database, and those targets that can be asked from here."""
+
+    def __init__(self, database: engine.Database,
+                 targets: Mapping[str, base.ExportTarget] | None = None,
+                 clock: clocks.Clock | None = None) -> None:
+        """
+        :param targets: by ``host@backend``
+        """
+        self._database = database
+        self._targets = dict(targets or {})
+        self._clock = clock or clocks.Clock()
+
+    def facts(self) -> invariants.Facts:
+        """What is now; the targets are asked first, so that what they let in was wanted before.
+
+        :raises BackendError: a target does not answer
+        """
+        targets = tuple(_target(host, target) for host, target in sorted(self._targets.items()))
+        return dataclasses.replace(facts.read(self._database), targets=targets)
+
+    def violations(self, settled: bool = True) -> list[invariants.Violation]:
+        """One look; raises as `facts`.
+
+        :param settled: nobody is at work; False: leave out what may be untrue for a moment
+        """
+        return invariants.check(self.facts(), settled)
+
+    def lasting(self) -> list[invariants.Violation]:
+        """What is violated on several looks in a row, a moment apart; raises as `facts`.
+
+        For a deployment at work: rows and targets are not read at one moment.
+        """
+        found = self.violations()
+        for _ in range(_LOOKS - 1):
+            if not found:
+                break
+            self._clock.wait(threading.Event(), _BETWEEN_SECONDS)
+            again = {_key(one) for one in self.violations()}
+            found = [one for one in found if _key(one) in again]
+        return found
+
+
+def _target(host: str, target: base.ExportTarget) -> invariants.TargetFact:
+    offered = target.exports()
+    return invariants.TargetFact(
+        host, frozenset(export.volume_id for export in offered),
+        tuple(grant for export in offered for grant in export.grants))
+
+
+def _key(one: invariants.Violation) -> tuple[str | None, ...]:
+    """Without what was said: it may count seconds."""
+    return one.invariant, one.volume_id, one.attachment_id

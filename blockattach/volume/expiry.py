@@ -1,0 +1,120 @@
+"""End what waits in vain: attachments whose consumers never came back.
+
+One takes part who keeps the volume. Each attachment is judged by one process at a time, and ended
+by the verb that ends it always, at the generation that was judged: one that has moved since, for
+instance because its connector came after all, is left alone.
+"""
+import dataclasses
+from collections.abc import Callable
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import waits
+from blockattach.domain import abandonment
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+from blockattach.telemetry import acts
+from blockattach.volume import attachments as volume_attachments
+
+LOG = oslo_log.getLogger(__name__)
+
+Ask = Callable[[str, str], abandonment.Server]
+"""Of a server and a volume; raises NovaUnavailable."""
+
+_Event = attachment_lifecycle.Event
+_Outcome = abandonment.Outcome
+_NOTED = 1000
+_JUDGED = 100
+_AGAIN_SECONDS = 60.0
+# So many answers in a row that are none, and the rest is not asked for now.
+_FAILURES = 3
+_MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
+
+
+class Expirer:
+    """One backend's attachments that wait."""
+
+    def __init__(self, database: engine.Database, host: str,
+                 attachment_keeper: volume_attachments.AttachmentKeeper, limits: waits.Limits,
+                 lease_seconds: float, ask: Ask | None,
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param lease_seconds: how long a backend may take to shut a host out
+        :param ask: asks Nova; None: there is none
+        """
+        self._telemetry = telemetry or acts.Telemetry()
+        self._database = database
+        self._host = host
+        self._attachments = attachment_keeper
+        self._limits = limits
+        self._lease_seconds = lease_seconds
+        self._ask = ask
+
+    def look(self) -> int:
+        """One pass; returns how many attachments were ended."""
+        waits.note(self._database, self._host, self._limits, _NOTED)
+        abandoned, failures = [], 0
+        for waiting in waits.overdue(self._database, self._host, self._limits, _JUDGED):
+            if not waits.take(self._database, waiting):
+                continue
+            try:
+                if self._is_abandoned(waiting.row):
+                    abandoned.append(waiting.row)
+                failures = 0
+            except errors.NovaUnavailable as exc:
+                LOG.warning('Cannot find out whether an attachment waits in vain, so it stays: '
+                            '%s%s', exc, _fields(waiting.row))
+                waits.put_off(self._database, waiting, _AGAIN_SECONDS)
+                failures += 1
+                if failures == _FAILURES:
+                    break
+        waits.forget(self._database, self._limits, _NOTED)
+        self._telemetry.drift('abandoned', found=len(abandoned))
+        ended = sum(self._is_ended(row) for row in abandoned)
+        self._telemetry.drift('abandoned', mended=ended)
+        return ended
+
+    def _is_abandoned(self, row: records.Attachment) -> bool:
+        """As the rule says.
+
+        :raises NovaUnavailable: Nova would have to be asked, and does not tell
+        """
+        facts = abandonment.Facts(row.id, row.instance_uuid, self._ask is not None)
+        decided = abandonment.decide(facts)
+        if decided.outcome is _Outcome.ASK_NOVA:
+            assert self._ask is not None and row.instance_uuid is not None
+            facts = dataclasses.replace(facts, server=self._ask(row.instance_uuid, row.volume_id))
+            decided = abandonment.decide(facts)
+        return decided.outcome is _Outcome.ABANDONED
+
+    def _is_ended(self, row: records.Attachment) -> bool:
+        """End one; what fails comes again when it has waited for so long once more."""
+        try:
+            self._end(row)
+        except _MOVED_ON:
+            LOG.info('Attachment has moved on by itself%s', _fields(row))
+            return False
+        except Exception:
+            LOG.exception('Cannot end an attachment that has waited in vain%s', _fields(row))
+            return False
+        return True
+
+    def _end(self, row: records.Attachment) -> None:
+        caller, ending = context.admin_context(), abandonment.ENDINGS[row.state]
+        generation = self._attachments.outcome.abandoned(caller, row, ending.event, self._host,
+                                                         self._lease_seconds)
+        LOG.warning('Attachment has waited in vain and is ended%s', _fields(row))
+        messages.create(self._database, row.project_id, caller.request_id, ending.text,
+                        row.volume_id, f'Attachment {row.id}.')
+        if ending.event is _Event.DISCONNECT:
+            self._attachments.disconnect(caller, row.id, generation, awaited=False)
+
+
+def _fields(row: records.Attachment) -> log.Fields:
+    return log.fields(attachment_id=row.id, volume_id=row.volume_id, state=row.state,
+                      instance_uuid=row.instance_uuid, generation=row.generation)

@@ -1,0 +1,75 @@
+"""Put a backend right from outside: what ``blockattach-manage reconcile`` does.
+
+It is the reconciler and the comparison of those who serve the backend, with leases of its own, by
+which it is excluded from them and they from it.
+"""
+import dataclasses
+from collections.abc import Sequence
+
+from blockattach.volume import mending
+from blockattach.volume import reconcile
+from blockattach.volume import target_truth
+
+WOULD = 'would be done'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that differs, and what came of it.
+
+    :ivar outcome: `mending.MENDED`, `mending.OVERTAKEN`, `WOULD`, or why it cannot be done
+    """
+
+    host: str
+    drift: str
+    volume_id: str
+    attachment_id: str | None
+    initiator: str | None
+    said: str
+    remedy: str
+    outcome: str
+
+    @property
+    def left(self) -> bool:
+        """Whether somebody still has to see to it."""
+        return self.outcome not in (mending.MENDED, mending.OVERTAKEN)
+
+
+class Visit:
+    """One look at one ``host@backend``."""
+
+    def __init__(self, host: str, reconciler: reconcile.Reconciler,
+                 truth: target_truth.TargetTruth, menders: mending.Menders) -> None:
+        self._host = host
+        self._reconciler = reconciler
+        self._truth = truth
+        self._menders = menders
+
+    def look(self) -> list[Finding]:
+        """What differs; nothing is changed.
+
+        :raises BackendError: the target does not answer
+        """
+        rows = self._reconciler.cases()
+        # Who is interrupted there is let in or shut out with his row.
+        theirs = {(case.volume_id, case.initiator) for case in rows}
+        return self._told([*rows, *(case for case in self._differences()
+                                    if (case.volume_id, case.initiator) not in theirs)])
+
+    def mend(self) -> list[Finding]:
+        """Put right what differs: rows first, then the target as they say; raises as `look`."""
+        rows = self._reconciler.cases()
+        told = self._told(rows, self._menders.each(rows))
+        differences = self._differences()
+        return told + self._told(differences, self._menders.each(differences))
+
+    def _differences(self) -> list[mending.Case]:
+        """What is offered to nobody counts from the second look on."""
+        self._truth.cases()
+        return self._truth.cases()
+
+    def _told(self, cases: Sequence[mending.Case],
+              outcomes: Sequence[str] | None = None) -> list[Finding]:
+        return [Finding(self._host, case.drift, case.volume_id, case.attachment_id,
+                        case.initiator, case.said, case.remedy, outcome)
+                for case, outcome in zip(cases, outcomes or [WOULD] * len(cases), strict=True)]

@@ -1,0 +1,82 @@
+"""The verbs of an attachment, for whoever carries requests to them: HTTP or the bus."""
+import functools
+from typing import TYPE_CHECKING
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach.conf import api as api_conf
+from blockattach.conf import nova as nova_conf
+from blockattach.control import attachments
+from blockattach.control import backend_calls
+from blockattach.control import detach_rule
+from blockattach.control import moves
+from blockattach.control import parts
+from blockattach.control import repeats
+from blockattach.db import attachment_queries
+from blockattach.rpc import volume as volume_rpc
+from blockattach.wiring import foundation
+
+if TYPE_CHECKING:
+    from blockattach.nova import client as nova_client
+
+LOG = oslo_log.getLogger(__name__)
+
+
+def build_repeats(base: foundation.Foundation) -> repeats.Repeats:
+    """What knows requests by their names."""
+    return repeats.Repeats(base.database, base.control.idempotency_key_seconds,
+                           base.control.backend_seconds, base.clock)
+
+
+def build_attachments(base: foundation.Foundation, volume_services: volume_rpc.VolumeClients,
+                      named: repeats.Repeats) -> attachments.AttachmentControl:
+    """Put the verbs together.
+
+    :raises ConfigurationError: as `build_detach_rule`
+    """
+    moving = moves.AttachmentMoves(base.database, base.attachment_notifications)
+    return attachments.AttachmentControl(parts.Parts(
+        database=base.database, moves=moving,
+        backend=backend_calls.BackendCalls(moving, volume_services,
+                                           base.control.backend_seconds, base.telemetry,
+                                           base.admission),
+        repeats=named, rule=build_detach_rule(base), telemetry=base.telemetry))
+
+
+def build_detach_rule(base: foundation.Foundation) -> detach_rule.DetachRule:
+    """The rule that sends users to Nova, as configured; says so where it cannot be kept.
+
+    :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is wrong
+    """
+    settings = nova_conf.settings(base.conf)
+    keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
+    holds = settings.rule_holds(keystone)
+    if keystone and not holds:
+        LOG.warning('Users can detach what a server uses: [nova] detach_rule is off')
+    elif holds and not settings.configured:
+        LOG.warning('Cannot find out who uses an attachment: [nova] has neither auth_url nor '
+                    'endpoint_override, so only services detach what a server may use')
+    return detach_rule.DetachRule(
+        _nova(settings),
+        detach_rule.RuleSettings(holds, _service_roles(base, keystone)),
+        functools.partial(attachment_queries.get, base.database))
+
+
+def _nova(settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
+    """What asks Nova. Loaded only where there is one to ask: keystoneauth is large."""
+    if not settings.configured:
+        return None
+    from blockattach.nova import client
+
+    return client.NovaClient(settings)
+
+
+def _service_roles(base: foundation.Foundation, keystone: bool) -> tuple[str, ...]:
+    """The roles that keystonemiddleware accepts."""
+    if not keystone:
+        return context.SERVICE_ROLES
+    from blockattach.wiring import entrance
+
+    entrance.register_keystone(base.conf)
+    return tuple(base.conf.keystone_authtoken.service_token_roles)

@@ -1,0 +1,32 @@
+"""What serves consumers on the bus."""
+from blockattach.conf import api as api_conf
+from blockattach.conf import locations
+from blockattach.control import consumers
+from blockattach.control import endpoint
+from blockattach.control import service
+from blockattach.policy import enforcer
+from blockattach.rpc import volume as volume_rpc
+from blockattach.wiring import attachments
+from blockattach.wiring import foundation
+
+
+def build_services(base: foundation.Foundation) -> list[service.ControlService]:
+    """What a process of its own consists of."""
+    return [build_control(base)]
+
+
+def build_control(base: foundation.Foundation) -> service.ControlService:
+    """Put a control service together; `start` begins.
+
+    :raises ConfigurationError: as `attachments.build_detach_rule`, or the policy cannot be read
+    """
+    with locations.named(base.conf, 'oslo_policy', 'policy_file'):
+        policy = enforcer.Enforcer(base.conf, base.clock)
+    base.reloads.add(policy.reload)
+    verbs = attachments.build_attachments(base, volume_rpc.VolumeClients(base.bus),
+                                          attachments.build_repeats(base))
+    server = base.bus.server(
+        endpoint.AttachmentsEndpoint(base.database, consumers.Consumers(base.database, policy),
+                                     verbs, api_conf.settings(base.conf).osapi_max_limit),
+        base.service.host, api_conf.queue_settings(base.conf).threads, base.admission.serve)
+    return service.ControlService(server, base.service.host)

@@ -1,0 +1,101 @@
+"""How the API learns who asks, as configured, and from where it may be asked.
+
+Of the ways in, only the one that is configured is loaded: keystonemiddleware alone is a tenth of
+what the API consists of.
+"""
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.conf import api as api_conf
+from blockattach.conf import changing
+from blockattach.conf import locations
+from blockattach.http import auth
+from blockattach.http import front
+from blockattach.http import loopback
+from blockattach.http import middleware
+
+if TYPE_CHECKING:
+    from blockattach.http import basic_auth
+
+LOG = oslo_log.getLogger(__name__)
+
+Strategy = api_conf.AuthStrategy
+
+
+def register_keystone(conf: cfg.ConfigOpts) -> None:
+    """Make known what says how Keystone is asked, and which service tokens count.
+
+    :raises ConfigurationError: a value is none for its option
+    """
+    from blockattach.http import keystone
+
+    with locations.named(conf, keystone.GROUP, 'auth_type'):
+        keystone.register(conf)
+    locations.check_values(conf, {keystone.GROUP, keystone.section_of(conf)})
+
+
+def build_entrance(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
+                   is_admin: auth.IsAdmin) -> auth.Entrance:
+    """The way in.
+
+    :raises ConfigurationError: its files, or its options, cannot be used
+    """
+    if settings.auth_strategy is Strategy.KEYSTONE:
+        from blockattach.http import keystone
+
+        register_keystone(conf)
+        return keystone.entrance(is_admin, conf)
+    if settings.auth_strategy is Strategy.HTTP_BASIC:
+        from blockattach.http import basic_auth
+
+        return basic_auth.entrance(is_admin, _accounts(conf, settings.basic_auth))
+    return auth.Entrance(auth.NoAuthentication(is_admin))
+
+
+def _accounts(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> 'basic_auth.Accounts':
+    from blockattach.http import basic_auth
+
+    with locations.named(conf, api_conf.GROUP, 'http_basic_auth_user_file'):
+        users = changing.ChangingFile(files.users, basic_auth.parse_users)
+    roles = None
+    if files.roles is not None:
+        with locations.named(conf, api_conf.GROUP, 'http_basic_auth_roles_file'):
+            roles = changing.ChangingFile(files.roles, basic_auth.parse_roles)
+    return basic_auth.Accounts(users, roles)
+
+
+def build_front(conf: cfg.ConfigOpts,
+                settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
+    """What stands before everything else.
+
+    :raises ConfigurationError: a value is none for its option
+    """
+    front.register(conf)
+    locations.check_values(conf, front.GROUPS)
+    layers = front.layers(conf)
+    if settings.auth_strategy is Strategy.NOAUTH:
+        # Before a proxy's headers are believed, which anybody may send.
+        return (loopback.serve_locally, *layers)
+    return layers
+
+
+def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
+    """Return if the built-in server may listen where it is told to.
+
+    :raises ConfigurationError: strangers would reach an API that believes everybody
+    """
+    if loopback.stands_for_loopback(settings.host):
+        return
+    if settings.auth_strategy is Strategy.NOAUTH:
+        with locations.named(conf, api_conf.GROUP, 'host'):
+            raise errors.ConfigurationError(
+                reason=f'cannot listen on {settings.host} without authentication: whoever reaches '
+                       'it could do everything. Set [api] auth_strategy to keystone or '
+                       'http_basic, or listen on 127.0.0.1')
+    if settings.auth_strategy is Strategy.HTTP_BASIC and settings.tls is None:
+        LOG.warning('Passwords travel in the clear: [api] tls_cert_file is not set%s',
+                    log.fields(host=settings.host))

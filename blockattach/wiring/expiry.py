@@ -1,0 +1,57 @@
+"""What ends attachments that wait in vain, where the operator has said how long they may."""
+from typing import TYPE_CHECKING
+
+from blockattach import errors
+from blockattach import periodic
+from blockattach.conf import attachments as attachments_conf
+from blockattach.conf import locations
+from blockattach.conf import nova as nova_conf
+from blockattach.domain import attachment_lifecycle
+from blockattach.volume import attachments
+from blockattach.volume import expiry
+from blockattach.wiring import foundation
+
+if TYPE_CHECKING:
+    from blockattach.nova import servers
+
+# One that has waited for long enough waits for at most a tenth more, and for at most a minute.
+_PART = 10
+_SHORTEST, _LONGEST = 1.0, 60.0
+_State = attachment_lifecycle.State
+
+
+def build_expiry(base: foundation.Foundation, host: str,
+                 attachment_keeper: attachments.AttachmentKeeper) -> list[periodic.Periodic]:
+    """One backend's; nothing where attachments may wait without end.
+
+    :raises ConfigurationError: there is a Nova, and nobody in whose name to ask it
+    """
+    settings = attachments_conf.settings(base.conf)
+    limits = {state: float(seconds) for state, seconds in (
+        (_State.RESERVED, settings.reserve_timeout),
+        (_State.CONNECTED, settings.complete_timeout)) if seconds}
+    if not limits:
+        return []
+    nova = _nova(base)
+    expirer = expiry.Expirer(
+        base.database, host, attachment_keeper, limits, base.control.backend_seconds,
+        None if nova is None else nova.look, base.telemetry)
+    return [periodic.Periodic(
+        f'expire-{host}', expirer.look,
+        min(max(min(limits.values()) / _PART, _SHORTEST), _LONGEST),
+        base.clock, base.threads.begin)]
+
+
+def _nova(base: foundation.Foundation) -> 'servers.Servers | None':
+    """Loaded only where there is one to ask: keystoneauth is large."""
+    settings = nova_conf.settings(base.conf)
+    if not settings.configured:
+        return None
+    if not settings.knows_hosts:
+        with locations.named(base.conf, nova_conf.GROUP, 'username'):
+            raise errors.ConfigurationError(
+                reason='cannot end attachments that wait in vain ([attachments]): nobody is named '
+                       'by whose account Nova is asked')
+    from blockattach.nova import servers
+
+    return servers.Servers(settings)

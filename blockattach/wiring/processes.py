@@ -1,0 +1,103 @@
+"""A process: services on one foundation, watched by one monitor."""
+import contextlib
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.conf import health as health_conf
+from blockattach.conf import locations
+from blockattach.wiring import collecting
+from blockattach.wiring import foundation
+
+
+class Service(Protocol):
+    """A part of a process that runs."""
+
+    def start(self) -> None:
+        """Serve from now on."""
+
+    def stop(self) -> None:
+        """Take nothing new and finish what runs."""
+
+
+Build = Callable[[foundation.Foundation], Iterable[Service]]
+
+
+class ServiceProcess:
+    """Started in order, stopped in the other; `start` leaves nothing running when it fails."""
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts, build: Build) -> None:
+        self._name = name
+        self._conf = conf
+        self._build = build
+        self._running = contextlib.ExitStack()
+        self._base: foundation.Foundation | None = None
+
+    def start(self) -> None:
+        """Serve.
+
+        :raises ConfigurationError: with one line that says what to change
+        """
+        with contextlib.ExitStack() as starting:
+            base = self._open(starting)
+            services = list(self._build(base))
+            starting.callback(base.observation.stop)
+            base.observation.start()
+            starting.callback(base.monitor.stop)
+            with self._broker_named():
+                for service in services:
+                    starting.callback(service.stop)
+                    service.start()
+            # The first thing that happens at the end: whoever asks is told.
+            starting.callback(base.monitor.stopping)
+            self._base = base
+            self._running = starting.pop_all()
+        collecting.settle()
+
+    def announce(self) -> None:
+        """Let whoever watches the process see that it serves.
+
+        :raises ConfigurationError: its health cannot be written
+        """
+        if self._base is not None:
+            with locations.named(self._conf, health_conf.GROUP, 'file'):
+                self._base.monitor.start()
+
+    def stop(self) -> None:
+        """Let what runs end."""
+        self._running.close()
+
+    def abandon(self) -> None:
+        """Leave to others what still runs; the process ends right afterwards."""
+        if self._base is not None:
+            for leave in self._base.abandoned:
+                leave()
+
+    def reload(self) -> bool:
+        """Take over what may change while it runs; whether it could be read."""
+        return self._base is not None and self._base.reloads()
+
+    def report(self) -> None:
+        """Tell what the process is doing."""
+        if self._base is not None:
+            self._base.observation.report.ask()
+
+    @contextlib.contextmanager
+    def _broker_named(self) -> Iterator[None]:
+        """The broker was there a moment ago: what it refuses now is a queue of ours."""
+        try:
+            yield
+        except oslo_messaging.MessagingException as exc:
+            with locations.named(self._conf, 'DEFAULT', 'transport_url'):
+                raise errors.ConfigurationError(reason=f'cannot listen on the bus: {exc}') from exc
+
+    def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
+        """What the services stand on; whatever is to be closed with it is told to ``starting``."""
+        base = foundation.build_foundation(self._conf, self._name)
+        starting.callback(base.close)
+        return base

@@ -1,0 +1,46 @@
+"""What seals credentials: the keys that are configured, and whether they open what is stored."""
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach import secrets
+from blockattach.conf import core as core_conf
+from blockattach.conf import locations
+from blockattach.db import engine
+from blockattach.db import sealed_grants
+from blockattach.secrets import key_file
+
+
+def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> secrets.Sealer:
+    """By the key manager where keys of it are named, else by a file.
+
+    :raises ConfigurationError: there are no keys, or Castellan is not installed
+    """
+    with locations.named(conf, 'DEFAULT', _option(core)):
+        if not core.seal_key_ids:
+            return key_file.KeyFile(core.seal_key_file)
+        try:
+            # An extra that few need, and long to load.
+            from blockattach.secrets import key_manager
+        except ImportError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot use a key manager: {exc}: install blockattach[castellan]') from exc
+        return key_manager.KeyManagerSealer(conf, lambda: core_conf.settings(conf).seal_key_ids)
+
+
+def check(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: engine.Database) -> None:
+    """Make sure that what is stored can be opened.
+
+    :raises ConfigurationError: it cannot
+    """
+    place = 'the key' if core.seal_key_ids else core.seal_key_file
+    with locations.named(conf, 'DEFAULT', _option(core)):
+        try:
+            sealed_grants.check(database)
+        except errors.ConfigurationError as exc:
+            raise errors.ConfigurationError(
+                reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'
+            ) from exc
+
+
+def _option(core: core_conf.CoreSettings) -> str:
+    return 'seal_key_ids' if core.seal_key_ids else 'seal_key_file'

@@ -1,0 +1,119 @@
+"""A store on plain directories: one for each volume, with its bytes in a sparse file.
+
+Also a `capabilities.Discard`: it has the one method that this asks for.
+"""
+import errno
+import os
+import shutil
+import socket
+import uuid
+
+from blockattach import errors
+from blockattach import units
+from blockattach.conf import backend
+from blockattach.drivers import base
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DirectoryStore(base.VolumeStore):
+    """One pool: the folder ``volumes_dir``. What is not a volume yet, or no more, is hidden."""
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self._settings = settings
+        self._folder = settings.volumes_dir
+
+    def check(self) -> None:
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'volumes_dir = {self._folder} cannot be used: {exc.strerror}; name a '
+                       f'folder that this service may write to') from exc
+
+    def create(self, volume: base.StoredVolume) -> None:
+        if os.path.exists(self._file(volume)):
+            return
+        self._make_room(volume.size_gb)
+        unfinished = self._hidden()
+        try:
+            os.mkdir(unfinished, 0o700)
+            with open(f'{unfinished}/bytes', 'wb') as file:
+                file.truncate(units.gib_to_bytes(volume.size_gb))
+            # Whole or not there: another thread may have been first.
+            os.rename(unfinished, os.path.dirname(self._file(volume)))
+        except OSError as exc:
+            if os.path.exists(self._file(volume)):
+                return
+            raise self._told(exc, volume.size_gb) from exc
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        gone = self._hidden()
+        try:
+            os.rename(os.path.dirname(self._file(volume)), gone)
+            shutil.rmtree(gone)
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise self._told(exc) from exc
+
+    def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
+        path, wanted = self.device(volume), units.gib_to_bytes(size_gb)
+        present = os.stat(path).st_size
+        if present > wanted:
+            raise errors.BackendRefused(reason=f'{volume.name} is larger than {size_gb} GiB')
+        self._make_room((wanted - present) / units.GIB)
+        try:
+            os.truncate(path, wanted)
+        except OSError as exc:
+            raise self._told(exc, size_gb) from exc
+
+    def device(self, volume: base.StoredVolume) -> str:
+        path = self._file(volume)
+        if not os.path.exists(path):
+            raise errors.BackendRefused(reason=f'{volume.name} does not exist')
+        return path
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """See `capabilities.Discard`: a hole in a sparse file takes no room."""
+        return os.stat(self.device(volume)).st_blocks * 512
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        room, sizes = os.statvfs(self._folder), self._sizes()
+        return (base.PoolReport(self._settings.pool_name, {
+            'pool_name': self._settings.pool_name,
+            'total_capacity_gb': units.bytes_to_gib(room.f_blocks * room.f_frsize),
+            'free_capacity_gb': units.bytes_to_gib(room.f_bavail * room.f_frsize),
+            'provisioned_capacity_gb': units.bytes_to_gib(sum(sizes)),
+            'reserved_percentage': self._settings.reserved_percentage,
+            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
+            'thin_provisioning_support': True,
+            'thick_provisioning_support': False,
+            'total_volumes': len(sizes),
+            'QoS_support': False,
+            'location_info': f'DirectoryStore:{socket.gethostname()}:{self._folder}',
+        }),)
+
+    def _file(self, volume: base.StoredVolume) -> str:
+        return os.path.join(self._folder, os.path.basename(volume.name), 'bytes')
+
+    def _hidden(self) -> str:
+        return os.path.join(self._folder, f'.{uuid.uuid4().hex}')
+
+    def _sizes(self) -> list[int]:
+        return [os.stat(f'{self._folder}/{name}/bytes').st_size
+                for name in os.listdir(self._folder) if not name.startswith('.')]
+
+    def _make_room(self, size_gb: float) -> None:
+        pool = self.pools()[0].capabilities
+        limit = pool['total_capacity_gb'] * self._settings.max_over_subscription_ratio
+        if pool['provisioned_capacity_gb'] + size_gb > limit:
+            raise errors.BackendFull(size_gb=size_gb, reason=f'the pool may give away {limit} GiB')
+
+    def _told(self, failure: OSError, size_gb: float = 0) -> errors.BackendError:
+        """No room is proved to have changed nothing; of anything else nobody can tell."""
+        if failure.errno in _FULL:
+            return errors.BackendFull(size_gb=size_gb, reason=str(failure.strerror))
+        return errors.BackendUncertain(reason=str(failure))

@@ -1,0 +1,262 @@
+"""blockattach as an operator runs it on two cores, on a database and a bus of its own.
+
+The API under a WSGI server by the files in ``etc``, control, scheduler and one volume manager
+with fakes that cost nothing, all by the defaults of their options. MariaDB and RabbitMQ are those
+of the machine, or of `tools/with-servers`.
+"""
+import contextlib
+import functools
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from types import TracebackType
+from typing import NamedTuple
+from typing import Self
+
+import sqlalchemy as sa
+
+from bench import client
+from bench import identity as identities
+from bench import processes
+from blockattach import clock as clocks
+from blockattach.health import report
+from blockattach.testing import database
+from blockattach.testing import rabbit
+from blockattach.testing import servers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ETC = ROOT / 'etc'
+HOST, BACKEND = 'bench', 'disks'
+PROJECT = '0000000000000000000000000000beef'
+WORKERS = 2
+UWSGI, GRANIAN = 'uwsgi', 'granian'
+SERVERS = (GRANIAN, UWSGI)
+_START_SECONDS = 120.0
+_STOP_SECONDS = 60.0
+_LOOK_SECONDS = 0.01
+_SILENCE = '127.0.0.1:8776'
+# Everything the broker keeps for us, by topic and host.
+_SERVED = (('attachments', HOST), ('scheduler', HOST), ('volume', f'{HOST}@{BACKEND}'),
+           ('process', f'cinder-volume.{HOST}'), ('process', f'cinder-scheduler.{HOST}'))
+
+
+class CannotMeasure(Exception):
+    """One line that says why."""
+
+
+class Shape(NamedTuple):
+    """What differs between the clouds that are measured.
+
+    :param threads: of each API process; 0: what the files in ``etc`` say
+    :param identity: a Keystone whose tokens are asked for; None: the client is believed
+    :param options: more of the configuration, by group
+    """
+
+    server: str = GRANIAN
+    threads: int = 0
+    identity: identities.Identity | None = None
+    options: Mapping[str, Mapping[str, str]] = {}
+
+
+def driven(url: str) -> str:
+    """The same database by the fastest driver that is installed: mysqlclient, where it is."""
+    if importlib.util.find_spec('MySQLdb') is None:
+        return url
+    return sa.make_url(url).set(drivername='mysql+mysqldb').render_as_string(hide_password=False)
+
+
+def backing() -> processes.Processes:
+    """The database server and the broker that clouds use."""
+    ports = (sa.make_url(servers.url(kind)).port for kind in (servers.MYSQL, servers.RABBITMQ))
+    usual = (3306, 5672)
+    return processes.Processes(processes.backing(*(
+        port or known for port, known in zip(ports, usual, strict=True))))
+
+
+class Cloud:
+    """From construction until `close`; also a context manager that starts it.
+
+    :ivar ready_seconds: from the start of each process until it was ready, by its name
+    """
+
+    def __init__(self, shape: Shape, clock: clocks.Clock) -> None:
+        """
+        :raises CannotMeasure: there is no MariaDB, or no RabbitMQ
+        """
+        for why in (database.why_missing(database.MYSQL), rabbit.why_missing()):
+            if why is not None:
+                raise CannotMeasure(f'{why} (tools/with-servers starts one)')
+        self._shape = shape
+        self._clock = clock
+        self._never = threading.Event()
+        self._stack = contextlib.ExitStack()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.ready_seconds: dict[str, float] = {}
+        self.folder = pathlib.Path(self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix='blockattach-bench-')))
+        self._rows = self._stack.enter_context(
+            database.DatabaseFixture(database.MYSQL, migrated=False))
+        self._broker = self._stack.enter_context(rabbit.RabbitFixture())
+        for topic, host in _SERVED:
+            self._broker.serves(topic, host)
+        self._port = servers.free_port()
+        self.configuration = self.folder / 'blockattach.conf'
+        self._write()
+
+    @property
+    def endpoint(self) -> client.Endpoint:
+        """What clients call."""
+        who = self._shape.identity
+        base = f'http://127.0.0.1:{self._port}/v3'
+        if who is None:
+            return client.Endpoint(f'{base}/{PROJECT}')
+        return client.Endpoint(f'{base}/{who.project}', who.token)
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The database, for whoever fills it or looks behind."""
+        return self._rows.database.engine
+
+    @property
+    def processes(self) -> processes.Processes:
+        """What runs, by name."""
+        return processes.Processes({name: one.pid for name, one in self._running.items()})
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Make the tables, start everything, one after the other, and wait until it can work.
+
+        :raises CannotMeasure: it cannot
+        """
+        done = subprocess.run(self._command('manage', 'db', 'sync'), env=self._environment(),
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CannotMeasure(f'blockattach-manage db sync: {done.stderr.strip()}')
+        for name in ('volume', 'scheduler', 'control'):
+            self._spawn(name, self._command(name, '--log-file', str(self._log(name))),
+                        functools.partial(self._is_healthy, name))
+        self._spawn('api', *self._api())
+        self._until(lambda: len(self._services()) == 2, 'a service reports itself')
+
+    def close(self) -> None:
+        """End all of it, and remove what it has kept."""
+        for one in self._running.values():
+            one.terminate()
+        for one in self._running.values():
+            try:
+                one.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
+        self._running.clear()
+        self._stack.close()
+
+    def _write(self) -> None:
+        groups: dict[str, dict[str, str]] = {
+            'DEFAULT': {'state_path': str(self.folder / 'state')},
+            'service': {'host': HOST},
+            'database': {'connection': driven(self._rows.url)},
+            'volume': {'enabled_backends': BACKEND},
+            BACKEND: {'store': 'fake', 'target': 'fake'},
+            'health': {'file': str(self.folder / '{process}.health')}}
+        for (group, option), value in self._broker.options().items():
+            groups.setdefault(group, {})[option] = value
+        who = self._shape.identity
+        for given in (who.options if who else {}, self._shape.options):
+            for group, more in given.items():
+                groups[group] = {**groups.get(group, {}), **more}
+        self.configuration.write_text(''.join(
+            f'[{group}]\n' + ''.join(f'{name} = {value}\n' for name, value in options.items())
+            for group, options in groups.items()), 'utf-8')
+        self.configuration.chmod(0o600)
+
+    def _command(self, name: str, *arguments: str) -> list[str]:
+        return [sys.executable, '-m', f'blockattach.cmd.{name}',
+                '--config-file', str(self.configuration), *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        paths = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
+        return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
+                'PATH': os.pathsep.join((os.path.dirname(sys.executable), os.environ['PATH'])),
+                'BLOCKATTACH_CONFIG_FILES': str(self.configuration)}
+
+    def _api(self) -> tuple[list[str], Callable[[], bool]]:
+        if self._shape.server == GRANIAN:
+            return [str(ETC / 'granian' / 'blockattach-api.sh')], self._answers
+        text = (ETC / 'uwsgi' / 'blockattach-api.ini').read_text('utf-8')
+        text = text.replace(_SILENCE, f'127.0.0.1:{self._port}')
+        if self._shape.threads:
+            text = re.sub(r'(?m)^threads = .*', f'threads = {self._shape.threads}', text)
+        ini = self.folder / 'api.ini'
+        ini.write_text(text, 'utf-8')
+        return ['uwsgi', '--ini', str(ini)], self._answers
+
+    def _spawn(self, name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
+        environment = self._environment()
+        if name == 'api':
+            environment |= {'PORT': str(self._port), 'WORKERS': str(WORKERS)}
+            if self._shape.threads:
+                environment['THREADS'] = str(self._shape.threads)
+        begin = self._clock.monotonic()
+        with self._log(f'{name}.out').open('wb') as log:
+            self._running[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                env=environment, start_new_session=True)
+        self._until(lambda: is_ready() or self._running[name].poll() is not None, name)
+        if self._running[name].poll() is not None:
+            raise CannotMeasure(f'blockattach-{name} ended: {self.last_words(name)}')
+        self.ready_seconds[name] = round(self._clock.monotonic() - begin, 2)
+
+    def also_serves(self, topic: str, host: str) -> None:
+        """Somebody else uses names of this cloud on the broker: they are removed with it."""
+        self._broker.serves(topic, host)
+
+    def last_words(self, name: str) -> str:
+        """What a process wrote last."""
+        said = self._log(f'{name}.out').read_text('utf-8', 'replace').strip()
+        return said.splitlines()[-1] if said else 'it has said nothing'
+
+    def _log(self, name: str) -> pathlib.Path:
+        return self.folder / f'{name}.log'
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = self._clock.monotonic() + _START_SECONDS
+        while not condition():
+            if self._clock.monotonic() > deadline:
+                raise CannotMeasure(f'{what}: not within {_START_SECONDS:.0f} seconds')
+            self._clock.wait(self._never, _LOOK_SECONDS)
+
+    def _is_healthy(self, name: str) -> bool:
+        with contextlib.suppress(OSError, ValueError):
+            said = report.read(str(self.folder / f'blockattach-{name}.health'))
+            return said.state is report.State.READY
+        return False
+
+    def _answers(self) -> bool:
+        with (contextlib.suppress(client.Unexpected),
+              contextlib.closing(client.Client(self.endpoint)) as asking):
+            return asking.ask('start', 'GET', '/volumes?limit=1')[0] == 200
+        return False
+
+    def _services(self) -> list[str]:
+        with contextlib.closing(client.Client(self.endpoint)) as asking:
+            found = asking.json('start', 'GET', '/os-services')['services']
+        return [one['binary'] for one in found if one['state'] == 'up']

@@ -1,0 +1,158 @@
+"""The command line of `tools/benchmark`: reads it, has it done, prints and stores what comes."""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import signal
+import sys
+
+from bench import client
+from bench import cloud as clouds
+from bench import curves
+from bench import documents
+from bench import goals
+from bench import profiles
+from bench import results
+from bench import runs
+from bench import scenarios
+from bench import session as sessions
+from blockattach import clock as clocks
+from blockattach import version
+from blockattach.testing import servers
+from blockattach.testing import stack
+
+_ALL = 'all'
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = argparse.ArgumentParser(prog='tools/benchmark', description=description,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument('run', nargs='*', metavar='RUN', choices=[*runs.RUNS, _ALL, []],
+                      help=f'{", ".join(runs.RUNS)} or {_ALL}; default: '
+                           f'{" ".join(runs.DEFAULT)}')
+    made.add_argument('--quick', action='store_true', help='the default within five minutes')
+    made.add_argument('--scenario', action='append', choices=list(scenarios.SCENARIOS),
+                      help='may be given several times; default: all')
+    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2)')
+    made.add_argument('--rounds', type=int, help='how often each is made (2)')
+    made.add_argument('--concurrency', type=int, nargs='+', metavar='CLIENTS',
+                      help='how many at once, for every scenario')
+    made.add_argument('--volumes', type=int, nargs='+', metavar='COUNT',
+                      help='of the projects that are listed (1000 10000)')
+    made.add_argument('--crowds', type=int, nargs='+', metavar='COUNT',
+                      help='attachments of one volume, for crowd (1 10 100 500 1000 2500)')
+    made.add_argument('--sizes', type=int, nargs='+', metavar='COUNT',
+                      help='volumes in a database, for size (1000 10000 100000 1000000)')
+    made.add_argument('--overload-seconds', type=float, help='for overload (60)')
+    made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
+                      help='what the API runs under (%(default)s)')
+    made.add_argument('--threads', type=int, default=0,
+                      help='of each of its two processes (as the files in etc/ say)')
+    made.add_argument('--keep-connections', action='store_true',
+                      help='use a connection again, as sessions do (default: one a request)')
+    _add_peer(made)
+    made.add_argument('--profile', type=pathlib.Path, metavar='FOLDER',
+                      help='a flame graph for each process and measurement; needs py-spy')
+    made.add_argument('--json', type=pathlib.Path, metavar='FILE',
+                      help='write all that was seen there as well')
+    made.add_argument('--merge', type=pathlib.Path, nargs='+', metavar='FILE', default=[],
+                      help='add what was written there before; without a run nothing is measured')
+    made.add_argument('--docs', type=pathlib.Path, nargs='?', const=documents.FOLDER,
+                      metavar='FOLDER', help='write tables and, with matplotlib, curves there '
+                                             '(doc/source/admin/performance)')
+    return made
+
+
+def _add_peer(made: argparse.ArgumentParser) -> None:
+    made.add_argument('--peer', metavar='URL', help='put the same load on this Block Storage v3 '
+                                                    'endpoint (with project), in turn')
+    made.add_argument('--peer-pids', default='', metavar='NAME=PID,...|FOLDER',
+                      help='its processes, for CPU and memory; a folder has NAME.pid files')
+    made.add_argument('--peer-backing-pids', default='', metavar='NAME=PID,...|FOLDER',
+                      help='those of its database and bus, where it does not use ours')
+    made.add_argument('--peer-seed', default='', metavar='COMMAND',
+                      help='fills {project} of the peer with {volumes} volumes, to be listed')
+
+
+def plan(options: argparse.Namespace) -> sessions.Plan:
+    """How hard everything is to be played."""
+    base = sessions.QUICK if options.quick else sessions.FULL
+    given = {
+        'seconds': options.seconds, 'rounds': options.rounds,
+        'warmup': min(base.warmup, options.seconds) if options.seconds else None,
+        'clients': {'': tuple(options.concurrency)} if options.concurrency else None,
+        'overload_seconds': options.overload_seconds,
+        **{name: tuple(getattr(options, name)) for name in ('volumes', 'crowds', 'sizes')
+           if getattr(options, name)}}
+    return base.but({name: value for name, value in given.items() if value is not None})
+
+
+def wanted(options: argparse.Namespace) -> list[str]:
+    """The runs that are asked for, in the order of the table."""
+    if options.merge and not options.run:
+        return []
+    if _ALL in options.run:
+        return list(runs.RUNS)
+    return [name for name in runs.RUNS if name in (options.run or runs.DEFAULT)]
+
+
+def main(description: str) -> int:
+    """Measure; 1 if anything went wrong."""
+    options = parser(description).parse_args()
+    # What was started ends with us, however we are ended.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    peer = options.peer and sessions.Peer(
+        options.peer, options.peer_pids, options.peer_backing_pids, options.peer_seed)
+    session = sessions.Session(plan(options), clocks.Clock(), tuple(options.scenario or ()), peer,
+                               options.server, options.keep_connections, options.profile,
+                               options.threads)
+    failed = False
+    try:
+        if options.profile:
+            profiles.program()
+        for path in options.merge:
+            session.results.merge(json.loads(path.read_text('utf-8')))
+        for name in wanted(options):
+            runs.RUNS[name](session)
+    except (clouds.CannotMeasure, profiles.CannotProfile, servers.CannotStart, stack.StackRefused,
+            client.Unexpected, OSError) as exc:
+        print(f'Cannot measure: {exc}', file=sys.stderr)
+        failed = True
+    # What was seen until then is told, too.
+    write(session, options)
+    return 1 if failed or session.results.errors() else 0
+
+
+def write(session: sessions.Session, options: argparse.Namespace) -> None:
+    """Print the tables, and write the files that are asked for."""
+    report(session.results)
+    if options.json:
+        options.json.write_text(json.dumps(stored(session.results), indent=1) + '\n', 'utf-8')
+    if options.docs:
+        drawn = curves.draw(session.results, options.docs)
+        if drawn is None:
+            session.say('There is no matplotlib: no curves are drawn')
+        documents.write(session.results, options.docs)
+
+
+def stored(measured: results.Results) -> dict[str, object]:
+    """All that was seen, as JSON has it."""
+    return {'version': version.version_string(), 'python': platform.python_version(),
+            'cpus': os.cpu_count(), 'facts': measured.facts, 'rows': measured.rows,
+            'goals': [verdict._asdict() for verdict in goals.verdicts(measured)]}
+
+
+def report(measured: results.Results) -> None:
+    """The tables of ratios and goals."""
+    print()
+    print(results.table(results.COMPARED, measured.comparison()))
+    for name, value in measured.facts.items():
+        print(f'{name}: {value}')
+    found = list(goals.verdicts(measured))
+    if found:
+        print()
+        print(results.table(goals.HEADINGS, found))
+    for text in measured.errors():
+        print(f'error: {text}', file=sys.stderr)

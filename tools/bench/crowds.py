@@ -1,0 +1,103 @@
+"""Whether an operation costs the same however much there is: many attachments, many volumes."""
+import contextlib
+
+from bench import acts
+from bench import cloud as clouds
+from bench import measure
+from bench import results
+from bench import scenarios
+from bench import seed
+from bench import session as sessions
+from bench import target as targets
+
+CROWD, SIZE = 'crowd', 'size'
+_JOINING = 32
+_FIRST_HOST = 10
+_CYCLES = ('attach-cycle', 'reserve-cycle', 'show-volume')
+_OF_SIZE = ('list-detail', 'list-attachments', 'show-volume', 'show-attachment', 'attach-cycle')
+
+
+def measure_crowd(session: sessions.Session) -> None:
+    """One volume with more and more attachments: what another one costs, and to show it."""
+    counts = session.plan.crowds
+    with clouds.Cloud(session.shape(), session.clock) as cloud:
+        target = session.target(cloud)
+        volume_id = target.crowd()
+        refused = joined = 0
+        for count in counts:
+            row = _join(session, target, volume_id, joined, count - joined)
+            refused += row['failed']
+            joined = count
+            for scenario in _CYCLES:
+                session.keep({**_alone(session, target, scenario, volume_id),
+                              'attachments': count})
+    facts = session.results.facts
+    facts['crowd_refused'] = refused
+    facts['crowd_counts'] = [counts[0], counts[-1]]
+    for name, scenario, step in (
+            ('create', 'attach-cycle', 'create'), ('update', 'reserve-cycle', 'update'),
+            ('complete', 'attach-cycle', 'complete'), ('delete', 'attach-cycle', 'delete'),
+            ('show', 'show-volume', 'show volume')):
+        taken = [row['steps'].get(step, {}).get('p50_ms') for row in session.results.rows
+                 if row.get('attachments') in (counts[0], counts[-1])
+                 and row['scenario'] == f'{CROWD} {scenario}']
+        if len(taken) == 2 and all(taken):
+            facts[f'crowd_{name}'] = round(taken[1] / taken[0], 2)
+
+
+def _join(session: sessions.Session, target: targets.Target, volume_id: str, first: int,
+          hosts: int) -> measure.Row:
+    clients = min(_JOINING, hosts)
+    stage = scenarios.Stage(target, session.clock)
+    return session.keep(stage.play(f'{CROWD} join', acts.Job(
+        'storm', target.endpoint, (acts.Item(volume_id),) * clients,
+        hosts=hosts, first=_FIRST_HOST + first, stay=True)))
+
+
+def _alone(session: sessions.Session, target: targets.Target, scenario: str,
+           volume_id: str) -> measure.Row:
+    """One client at a time: what is compared is the cost, not the queue."""
+    plan = session.plan
+    return scenarios.Stage(target, session.clock).play(f'{CROWD} {scenario}', acts.Job(
+        scenario, target.endpoint, (acts.Item(volume_id, host='host-0'),), plan.seconds,
+        plan.warmup))
+
+
+def measure_size(session: sessions.Session) -> None:
+    """Databases of different sizes, in turn: lists, shows and attach cycles."""
+    sizes = session.plan.sizes
+    with contextlib.ExitStack() as running:
+        found = []
+        for size in sizes:
+            cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
+            target = session.target(cloud, f'{size:,}')
+            begin = session.clock.monotonic()
+            seed.fill(cloud.engine, target, [
+                seed.Group(scenarios.list_project(size), size, 2, 1)])
+            session.say(f'{size:,} volumes, {size // 2:,} attachments and as many deleted rows '
+                        f'are there after {session.clock.monotonic() - begin:.0f} s')
+            found.append((size, target))
+        for _ in range(session.plan.rounds):
+            for scenario in _OF_SIZE:
+                for size, target in found:
+                    load = scenarios.Load(1, session.plan.seconds, session.plan.warmup, 1, size)
+                    stage = scenarios.Stage(target, session.clock)
+                    row = scenarios.SCENARIOS[scenario](stage, f'{SIZE} {scenario}', load)
+                    if row is not None:
+                        session.keep({**row, 'volumes': size})
+    _compare(session, sizes[0], sizes[-1])
+
+
+def _compare(session: sessions.Session, small: int, large: int) -> None:
+    facts = session.results.facts
+    facts['sizes'] = [small, large]
+    for name, scenarios_of in (('list', _OF_SIZE[:2]), ('show', _OF_SIZE[2:4]),
+                               ('attach', _OF_SIZE[4:])):
+        ratios = []
+        for scenario in scenarios_of:
+            taken = [session.results.best(f'{size:,}', results.Case(
+                f'{SIZE} {scenario}', 1, size), results.P50) for size in (small, large)]
+            if taken[0] and taken[1]:
+                ratios.append(taken[1] / taken[0])
+        if ratios:
+            facts[f'size_{name}'] = round(max(ratios), 2)

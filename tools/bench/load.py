@@ -1,0 +1,112 @@
+"""The load on a service: a process of its own, told by JSON on standard input.
+
+Reads a job (one line), warms up and says ``ready``; begins with the next line, and ends by
+printing how long each operation took and what went wrong.
+"""
+import collections
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bench import acts
+from bench import client
+from bench import meetings
+from bench import overload
+from blockattach import clock as clocks
+
+_ERRORS_KEPT = 5
+
+
+class Repetition:
+    """Threads that repeat one act until the time is over; each keeps its connection."""
+
+    def __init__(self, job: acts.Job, clock: clocks.Clock) -> None:
+        self._job = job
+        self._act = acts.REPEATED[job.scenario]
+        self._clock = clock
+        self._clients = [acts.Timed(job.endpoint, clock) for _ in job.items]
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.milliseconds: list[float] = []
+        self.errors: collections.Counter[str] = collections.Counter()
+        self.facts: dict[str, Any] = {}
+
+    @property
+    def steps(self) -> dict[str, list[float]]:
+        """How long each step of the measured operations took."""
+        return acts.merged(self._clients)
+
+    def prepare(self) -> None:
+        """Warm up: what is done now is not counted."""
+        if self._job.warmup:
+            self._run(self._job.warmup)
+        self._forget()
+        for one in self._clients:
+            one.steps.clear()
+
+    def run(self) -> float:
+        """Return when the last operation that was begun in time has ended; the seconds."""
+        return self._run(self._job.seconds)
+
+    def _run(self, seconds: float) -> float:
+        begin = self._clock.monotonic()
+        threads = [threading.Thread(target=self._repeat, args=(one, item, begin + seconds))
+                   for one, item in zip(self._clients, self._job.items, strict=True)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self._clock.monotonic() - begin
+
+    def _repeat(self, timed: acts.Timed, item: acts.Item, end: float) -> None:
+        taken: list[float] = []
+        errors: collections.Counter[str] = collections.Counter()
+        while (begin := self._clock.monotonic()) < end:
+            try:
+                self._act(timed, item, self._job)
+            except (client.Unexpected, ValueError, KeyError) as exc:
+                errors[str(exc) or type(exc).__name__] += 1
+            else:
+                taken.append((self._clock.monotonic() - begin) * 1000)
+        with self._lock:
+            self.milliseconds += taken
+            self.errors += errors
+
+
+LOADS: dict[str, Callable[[acts.Job, clocks.Clock], Any]] = {
+    'storm': meetings.Storm,
+    'race': meetings.Race,
+    'overload': overload.Overload,
+}
+"""What is not a repetition."""
+
+
+def serve(load: Any) -> None:
+    """Warm up, wait for the word, run, tell."""
+    load.prepare()
+    print('ready', flush=True)
+    sys.stdin.readline()
+    before = os.times()
+    seconds = load.run()
+    after = os.times()
+    print(json.dumps({
+        'seconds': seconds, 'milliseconds': load.milliseconds, 'steps': load.steps,
+        'failed': sum(load.errors.values()), 'errors': dict(
+            load.errors.most_common(_ERRORS_KEPT)), 'facts': load.facts,
+        'cpu_ms': (after.user + after.system - before.user - before.system) * 1000}))
+
+
+def main() -> int:
+    """Do one job."""
+    job = acts.Job.read(json.loads(sys.stdin.readline()))
+    serve(LOADS.get(job.scenario, Repetition)(job, clocks.Clock()))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

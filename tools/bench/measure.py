@@ -1,0 +1,132 @@
+"""One measurement: a load process on a target, and what the target's processes cost meanwhile."""
+import contextlib
+import json
+import math
+import os
+import pathlib
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from bench import acts
+from bench import cloud
+from bench import processes
+from bench import target as targets
+from blockattach import clock as clocks
+
+_TOOLS = pathlib.Path(__file__).resolve().parents[1]
+# What a load process needs beside its seconds: to start, and to end what is in flight.
+_SLACK_SECONDS = 180
+Row = dict[str, Any]
+"""One line of the results; a figure that is not known is None."""
+
+
+def measure(target: targets.Target, job: acts.Job, name: str, clock: clocks.Clock,
+            beside: contextlib.AbstractContextManager[object], **facts: Any) -> Row:
+    """Put a load on the target.
+
+    :param name: what the row is called
+    :param beside: what happens as long as it is loaded
+    :param facts: more of the row
+    :raises CannotMeasure: the load could not be put on it
+    """
+    with loading('bench.load', [json.dumps(job.plain())]) as load:
+        return {'target': target.name, 'scenario': name, 'clients': len(job.items), **facts,
+                **counted(load, job.seconds, target.own, target.backing, clock, beside)}
+
+
+def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processes,
+            backing: processes.Processes, clock: clocks.Clock,
+            beside: contextlib.AbstractContextManager[object]) -> Row:
+    """Let a load process that is ready begin; what it did, and what it cost."""
+    before, backing_before = own.cpu_ms(), backing.cpu_ms()
+    busy = processes.machine_busy_ms()
+    begin = clock.monotonic()
+    with beside, processes.PeakMemory(own, clock) as peak:
+        tell(load, '')
+        answer = _answer(load, seconds)
+        after, backing_after = own.cpu_ms(), backing.cpu_ms()
+    passed = (clock.monotonic() - begin) * 1000 * (os.cpu_count() or 1)
+    cpu = {name: after[name] - before[name] for name in before}
+    shared = {name: backing_after[name] - backing_before[name] for name in backing_before}
+    others = (processes.machine_busy_ms() - busy - sum(cpu.values()) - sum(shared.values())
+              - answer['cpu_ms'])
+    return {**summary(answer, cpu, shared), 'peak_pss_mib': peak.mib,
+            'noise': round(max(0.0, others / passed), 3)}
+
+
+def summary(answer: Row, cpu: dict[str, float], shared: dict[str, float]) -> Row:
+    """The figures of a row. CPU in milliseconds per operation; ``backing``: database and bus."""
+    taken = sorted(answer['milliseconds'])
+    count = len(taken)
+
+    def per_operation(milliseconds: dict[str, float]) -> float | None:
+        return round(sum(milliseconds.values()) / count, 3) if count and milliseconds else None
+
+    return {
+        'operations': count, 'seconds': round(answer['seconds'], 2),
+        'per_second': round(count / answer['seconds'], 2) if answer['seconds'] else None,
+        'p50_ms': percentile(taken, 50), 'p95_ms': percentile(taken, 95),
+        'p99_ms': percentile(taken, 99),
+        'cpu_ms': per_operation(cpu), 'backing_cpu_ms': per_operation(shared),
+        'cpu_ms_by_process': {name: round(ms / count, 3) for name, ms in {
+            **cpu, **shared}.items()} if count else {},
+        'failed': answer['failed'], 'errors': answer['errors'], 'facts': answer['facts'],
+        'load_cpu_ms': round(answer['cpu_ms'] / count, 3) if count else None,
+        'steps': {step: {'p50_ms': percentile(sorted(one), 50),
+                         'p99_ms': percentile(sorted(one), 99)}
+                  for step, one in sorted(answer['steps'].items())}}
+
+
+def percentile(ordered: list[float], percent: int) -> float | None:
+    """The smallest value that so many percent do not exceed."""
+    if not ordered:
+        return None
+    return round(ordered[math.ceil(len(ordered) * percent / 100) - 1], 2)
+
+
+@contextlib.contextmanager
+def loading(module: str, lines: list[str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of ours that is ready to begin; ended in any case.
+
+    :raises CannotMeasure: it is not ready
+    """
+    paths = [str(_TOOLS), str(_TOOLS.parent), *filter(None, [os.environ.get('PYTHONPATH')])]
+    process = subprocess.Popen(
+        [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)})
+    with process:
+        try:
+            for line in lines:
+                tell(process, line)
+            assert process.stdout is not None
+            if (not select.select([process.stdout], [], [], _SLACK_SECONDS)[0]
+                    or process.stdout.readline() != 'ready\n'):
+                raise cloud.CannotMeasure(f'{module} did not become ready')
+            yield process
+        finally:
+            process.kill()
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    """One line to a process of ours."""
+    assert process.stdin is not None
+    process.stdin.write(f'{line}\n')
+    process.stdin.flush()
+
+
+def _answer(process: subprocess.Popen[str], seconds: float) -> Row:
+    try:
+        assert process.stdout is not None
+        # It is read before it ends: what it costs to end it is nobody's operation.
+        ready = select.select([process.stdout], [], [], seconds * 10 + _SLACK_SECONDS)[0]
+        return dict(json.loads(process.stdout.readline())) if ready else _silent()
+    except ValueError as exc:
+        raise cloud.CannotMeasure('the load process did not end well') from exc
+
+
+def _silent() -> Row:
+    raise cloud.CannotMeasure('the load process does not end')

@@ -1,0 +1,135 @@
+"""What the command can be asked to measure; each run is a function of the table `RUNS`."""
+import contextlib
+from collections.abc import Callable
+
+from bench import client
+from bench import cloud as clouds
+from bench import crowds
+from bench import floors
+from bench import identity
+from bench import pressure
+from bench import processes
+from bench import scenarios
+from bench import seed
+from bench import session as sessions
+from bench import target as targets
+from blockattach.testing import stack
+
+_LADDER = (1, 2, 4, 8, 16, 32, 64)
+_CLIMBING = ('attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment')
+_SHORT = ('attach-cycle', 'show-volume')
+"""By these, clouds of different shapes are compared."""
+
+
+def play_scenarios(session: sessions.Session) -> None:
+    """Every scenario, in turn on each target, round by round; and the floor."""
+    with contextlib.ExitStack() as running:
+        peers = running.enter_context(session.peers())
+        cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
+        target = session.target(cloud)
+        _look_at_idle(session, cloud, target, peers)
+        if any(name in scenarios.LISTS for name in session.wanted):
+            seed.fill_lists(cloud.engine, target, session.plan.volumes)
+            for volumes in session.plan.volumes:
+                session.seed_peer(scenarios.list_project(volumes), volumes)
+        floor = running.enter_context(floors.running(cloud, session.clock))
+        for number in range(session.plan.rounds):
+            # Whoever disturbs the machine meanwhile hits all of them alike.
+            turn = [target, *peers] if number % 2 == 0 else [*peers, target]
+            for name in session.wanted:
+                for load in session.plan.loads(name):
+                    for one in turn:
+                        session.play(one, name, load)
+                    if name in floors.SCENARIOS:
+                        session.keep(floor.measure(name, load))
+
+
+def _look_at_idle(session: sessions.Session, cloud: clouds.Cloud, target: targets.Target,
+                  peers: list[targets.Target]) -> None:
+    """Memory before any load, and how long each process took to be ready."""
+    facts = session.results.facts
+    facts['ready_seconds'] = cloud.ready_seconds
+    facts['slowest_ready_seconds'] = max(cloud.ready_seconds.values())
+    _greet(target)
+    facts['idle_pss_mib'] = target.own.pss_mib()
+    own = sum(facts['idle_pss_mib'].values())
+    for peer in peers:
+        _greet(peer)
+        if peer.own.names:
+            facts['peer_idle_pss_mib'] = peer.own.pss_mib()
+            facts['idle_pss_ratio'] = round(own / peer.own.total_pss_mib(), 3)
+
+
+def _greet(target: targets.Target) -> None:
+    """So that each worker of the API has built its application."""
+    for _ in range(50):
+        with contextlib.closing(client.Client(target.endpoint)) as one:
+            one.ask('greet', 'GET', '/volumes?limit=1')
+
+
+def measure_memory(session: sessions.Session) -> None:
+    """What processes need that do nothing, and how long each takes to be ready."""
+    if 'idle_pss_mib' not in session.results.facts:
+        with contextlib.ExitStack() as running:
+            peers = running.enter_context(session.peers())
+            cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
+            target = session.target(cloud)
+            _look_at_idle(session, cloud, target, peers)
+    begin = session.clock.monotonic()
+    with stack.Stack('fake') as own:
+        session.results.facts['all_in_one_ready_seconds'] = round(
+            session.clock.monotonic() - begin, 2)
+        one = targets.Target(
+            'blockattach-all', client.Endpoint(f'{own.endpoint}/{clouds.PROJECT}'),
+            processes.Processes({'all': own.pid}), processes.Processes({}), session.clock)
+        one.prepare()
+        session.results.facts['all_in_one_pss_mib'] = one.own.total_pss_mib()
+
+
+def compare_servers(session: sessions.Session) -> None:
+    """The API under each WSGI server, with connections that are kept and that are not."""
+    for server in clouds.SERVERS:
+        with clouds.Cloud(session.shape(server=server), session.clock) as cloud:
+            for kept in (False, True):
+                target = session.target(
+                    cloud, f'{server}{" kept" if kept else ""}', kept=kept)
+                _play_short(session, target)
+
+
+def compare_authentication(session: sessions.Session) -> None:
+    """What it costs to find out who asks: Keystone's tokens, against believing the client."""
+    with identity.running() as who:
+        for name, known in (('believed', None), ('keystone', who)):
+            with clouds.Cloud(session.shape(identity=known), session.clock) as cloud:
+                _play_short(session, session.target(cloud, name))
+
+
+def climb(session: sessions.Session) -> None:
+    """More and more clients at once."""
+    with clouds.Cloud(session.shape(), session.clock) as cloud:
+        target = session.target(cloud)
+        for name in _CLIMBING:
+            for clients in _LADDER:
+                session.play(target, name, scenarios.Load(
+                    clients, session.plan.seconds, session.plan.warmup))
+
+
+def _play_short(session: sessions.Session, target: targets.Target) -> None:
+    for _ in range(session.plan.rounds):
+        for name in _SHORT:
+            for load in session.plan.loads(name):
+                session.play(target, name, load)
+
+
+RUNS: dict[str, Callable[[sessions.Session], None]] = {
+    'scenarios': play_scenarios,
+    'memory': measure_memory,
+    'concurrency': climb,
+    'servers': compare_servers,
+    'authentication': compare_authentication,
+    'crowd': crowds.measure_crowd,
+    'size': crowds.measure_size,
+    'overload': pressure.measure_overload,
+}
+"""By the words of the command line."""
+DEFAULT = ('scenarios', 'memory')

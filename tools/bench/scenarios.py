@@ -1,0 +1,140 @@
+"""The scenarios: what is made for each, and how it is put on a target.
+
+The table `SCENARIOS` is the list of them; what clients do is in `bench.acts`.
+"""
+import contextlib
+import dataclasses
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from bench import acts
+from bench import measure
+from bench import target as targets
+from blockattach import clock as clocks
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """How hard a scenario is played. ``volumes``: of the project that is listed."""
+
+    clients: int
+    seconds: float
+    warmup: float
+    rounds: int = 2
+    volumes: int = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stage:
+    """What a scenario is played on."""
+
+    target: targets.Target
+    clock: clocks.Clock
+    beside: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+
+    def play(self, name: str, job: acts.Job, **facts: Any) -> measure.Row:
+        """Measure one job."""
+        return measure.measure(self.target, job, name, self.clock, self.beside, **facts)
+
+
+Scenario = Callable[[Stage, str, Load], measure.Row | None]
+"""Plays it; None: the target has not what it takes."""
+
+
+def list_project(volumes: int) -> str:
+    """The project that holds so many volumes."""
+    return f'{volumes:032d}'
+
+
+def _on_plain(scenario: str) -> Scenario:
+    def play(stage: Stage, name: str, load: Load) -> measure.Row:
+        items = tuple(acts.Item(volume_id=volume_id, host=f'host-{number}')
+                      for number, volume_id in enumerate(stage.target.plain(load.clients)))
+        return stage.play(name, acts.Job(
+            scenario, stage.target.endpoint, items, load.seconds, load.warmup))
+    return play
+
+
+def _show(scenario: str) -> Scenario:
+    """Of a volume that two hosts share, and of one of its attachments."""
+    def play(stage: Stage, name: str, load: Load) -> measure.Row:
+        volume_id = stage.target.shared()[0]
+        made = [stage.target.attached(volume_id, f'host-{number}') for number in range(2)]
+        row = stage.play(name, acts.Job(
+            scenario, stage.target.endpoint,
+            (acts.Item(volume_id, made[0]),) * load.clients, load.seconds, load.warmup))
+        stage.target.free()
+        return row
+    return play
+
+
+def poll_seconds(clients: int) -> float:
+    """Between two looks at a volume: the more clients there are, the more patient is each."""
+    return min(0.5, max(0.02, 0.025 * clients if clients > 1 else 0.02))
+
+
+def _create_available(stage: Stage, name: str, load: Load) -> measure.Row:
+    return stage.play(name, acts.Job(
+        'create-available', stage.target.endpoint, (acts.Item(),) * load.clients, load.seconds,
+        load.warmup, volume_type=targets.TYPE, poll=poll_seconds(load.clients)))
+
+
+def _storm(stage: Stage, name: str, load: Load) -> measure.Row:
+    return stage.play(name, acts.Job(
+        'storm', stage.target.endpoint,
+        (acts.Item(stage.target.shared()[0]),) * load.clients, load.seconds,
+        rounds=load.rounds))
+
+
+def _race(stage: Stage, name: str, load: Load) -> measure.Row:
+    return stage.play(name, acts.Job(
+        'race', stage.target.endpoint, (acts.Item(stage.target.plain(1)[0]),) * load.clients,
+        load.seconds, rounds=load.rounds * 5))
+
+
+def _list(path: str) -> Scenario:
+    """A list of a project that was filled before."""
+    def play(stage: Stage, name: str, load: Load) -> measure.Row | None:
+        project = list_project(load.volumes)
+        wanted = min(load.volumes, 1000)
+        if stage.target.count(project, wanted) < wanted:
+            return None
+        return stage.play(name, acts.Job(
+            'list', stage.target.endpoint.of_project(project), (acts.Item(),) * load.clients,
+            load.seconds, load.warmup, path=path), volumes=load.volumes)
+    return play
+
+
+def _list_by(key: str) -> Scenario:
+    """Attachments of one server, or of one host, among those of the project."""
+    def play(stage: Stage, name: str, load: Load) -> measure.Row:
+        volume_id = stage.target.shared()[0]
+        stage.target.attached(volume_id, 'host-0')
+        instance = stage.target.attachments(volume_id)[0]['instance']
+        value = {'instance_id': instance, 'attached_host': 'host-0'}[key]
+        row = stage.play(name, acts.Job(
+            'list', stage.target.endpoint, (acts.Item(),) * load.clients, load.seconds,
+            load.warmup, path='/attachments/detail?' + urllib.parse.urlencode({key: value})))
+        stage.target.free()
+        return row
+    return play
+
+
+SCENARIOS: dict[str, Scenario] = {
+    'attach-cycle': _on_plain('attach-cycle'),
+    'reserve-cycle': _on_plain('reserve-cycle'),
+    'storm': _storm,
+    'race': _race,
+    'create-available': _create_available,
+    'show-volume': _show('show-volume'),
+    'show-attachment': _show('show-attachment'),
+    'list-detail': _list('/volumes/detail?limit=1000'),
+    'list-attachments': _list('/attachments/detail?limit=1000'),
+    'list-by-instance': _list_by('instance_id'),
+    'list-by-host': _list_by('attached_host'),
+}
+LISTS = ('list-detail', 'list-attachments')
+"""Those that need a project that is filled."""
+MEETINGS = ('storm', 'race')
+"""Those that need more than one client."""

@@ -1,0 +1,204 @@
+"""Fills a database with many volumes and attachments within a minute or two.
+
+One volume of each kind and one attachment are made through the API; their rows are then written
+again and again under other ids, so they are what the service itself writes. The tables are emptied
+before: MariaDB fills an empty table in one statement by sorting, without a look at each row.
+"""
+import contextlib
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from bench import acts
+from bench import scenarios
+from bench import target as targets
+from blockattach.db.models import attachment as attachment_models
+from blockattach.db.models import volume as volume_models
+
+_ELSEWHERE = 'elsewhere@disks#disks'
+"""A pool of nobody: no volume service compares its target with these rows."""
+_UNCHECKED = ('SET unique_checks = 0', 'SET foreign_key_checks = 0')
+_CHECKED = ('SET unique_checks = 1', 'SET foreign_key_checks = 1')
+_TABLES = ('grants', 'attachments', 'volumes')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Volumes of one project; each ``every``-th has ``each`` attachments.
+
+    Beside each live row there is one that was deleted.
+    """
+
+    project: str
+    volumes: int
+    every: int
+    each: int
+
+    @property
+    def attachments(self) -> int:
+        """How many live ones there are."""
+        return self.volumes // self.every * self.each
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Templates:
+    """Rows as the service has written them."""
+
+    plain: Mapping[str, Any]
+    shared: Mapping[str, Any]
+    attachment: Mapping[str, Any]
+    grant: Mapping[str, Any]
+
+
+def fill_lists(engine: sa.Engine, target: targets.Target, sizes: Iterable[int]) -> None:
+    """Projects of so many volumes, two attachments on each tenth; as `scenarios.list_project`."""
+    fill(engine, target, [Group(scenarios.list_project(size), size, 10, 2) for size in sizes])
+
+
+def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None:
+    """Fill the database of a service that holds no volumes.
+
+    :param target: the service, for the rows that are written again
+    """
+    templates = _templates(engine, target)
+    with engine.connect().execution_options(isolation_level='AUTOCOMMIT') as connection:
+        for statement in (*_UNCHECKED, *(f'TRUNCATE TABLE {name}' for name in _TABLES)):
+            connection.exec_driver_sql(statement)
+        try:
+            for name, columns, source in (
+                    ('volumes', *_volumes(templates, groups)),
+                    ('attachments', *_attachments(templates, groups)),
+                    ('grants', *_grants(templates, groups))):
+                _insert(connection, name, columns, source)
+                # Who asks meanwhile would take the table for an empty one.
+                connection.exec_driver_sql(f'ANALYZE TABLE {name}')
+        finally:
+            # The connection goes back to a pool.
+            for statement in _CHECKED:
+                connection.exec_driver_sql(statement)
+
+
+def _templates(engine: sa.Engine, target: targets.Target) -> _Templates:
+    plain, shared = target.plain(1)[0], target.shared()[0]
+    made = target.attached(shared, 'host-0')
+    tables = volume_models.volumes, attachment_models.attachments, attachment_models.grants
+    with engine.connect() as connection:
+        def row(table: sa.Table, **where: str) -> Mapping[str, Any]:
+            return dict(connection.execute(table.select().where(*(
+                table.c[name] == value for name, value in where.items()))).mappings().one())
+        found = _Templates(row(tables[0], id=plain), row(tables[0], id=shared),
+                           row(tables[1], id=made), row(tables[2], volume_id=shared))
+    target.clean()
+    with contextlib.closing(target.timed()) as timed:
+        for volume_id in (plain, shared):
+            acts.wait_gone(timed, volume_id, 0.05)
+    return found
+
+
+def _insert(connection: sa.Connection, table: str, columns: Mapping[str, str],
+            source: str) -> None:
+    connection.exec_driver_sql(f'INSERT INTO {table} ({", ".join(columns)}) '
+                               f'SELECT {", ".join(columns.values())} FROM {source}'
+                               .replace('%', '%%'))
+
+
+def _uuid(text: str) -> str:
+    """SQL for an id that follows from a text, in no order."""
+    dashed = f'MD5({text})'
+    for place in (9, 14, 19, 24):
+        dashed = f"INSERT({dashed}, {place}, 0, '-')"
+    return dashed
+
+
+def _volume_id(number: str) -> str:
+    return _uuid(f"CONCAT('volume ', {number})")
+
+
+def _literal(value: Any) -> str:
+    """A value of a row in SQL."""
+    if value is None:
+        return 'NULL'
+    if isinstance(value, bool | int | float):
+        return str(int(value) if isinstance(value, bool) else value)
+    return "'" + str(value).replace('\\', '\\\\').replace("'", "''") + "'"
+
+
+def _cases(number: str, values: list[tuple[int, str]]) -> str:
+    """SQL that chooses by number: each value holds up to its bound."""
+    chosen = ' '.join(f'WHEN {number} <= {bound} THEN {value}' for bound, value in values)
+    return f'CASE {chosen} END'
+
+
+def _bounds(groups: list[Group]) -> list[tuple[int, Group]]:
+    """Each group with the number of its last volume."""
+    found, last = [], 0
+    for group in groups:
+        last += group.volumes
+        found.append((last, group))
+    return found
+
+
+def _volumes(templates: _Templates, groups: list[Group]) -> tuple[dict[str, str], str]:
+    live = sum(group.volumes for group in groups)
+    number = f'(CASE WHEN seq > {live} THEN seq - {live} ELSE seq END)'
+    attached = f'seq <= {live} AND ' + _cases(number, [
+        (bound, f'MOD({number}, {group.every}) = 0') for bound, group in _bounds(groups)])
+    columns = {}
+    for name, plain in templates.plain.items():
+        one, other = _literal(templates.shared[name]), _literal(plain)
+        columns[name] = one if one == other else f'IF({attached}, {one}, {other})'
+    gone = f'seq > {live}'
+    columns |= {
+        'id': _volume_id('seq'), 'pool': _literal(_ELSEWHERE), 'name': "CONCAT('seed-', seq)",
+        'project_id': _cases(number, [(bound, _literal(group.project))
+                                      for bound, group in _bounds(groups)]),
+        'created_at': f"'2026-01-01' + INTERVAL {number} SECOND", 'deleted': gone,
+        'deleted_at': f"IF({gone}, '2026-02-01', NULL)"}
+    return columns, f'seq_1_to_{2 * live}'
+
+
+def _attachment_source(groups: list[Group]) -> str:
+    """Numbers of attachments (``seq``), their volumes (``volume``) and which of it (``nth``)."""
+    parts, begin, before = [], 0, 0
+    for group in groups:
+        if group.attachments:
+            parts.append(
+                f'SELECT {before} + seq AS seq, {begin} + {group.every} * '
+                f'(1 + (seq - 1) DIV {group.each}) AS volume, (seq - 1) MOD {group.each} AS nth, '
+                f'{_literal(group.project)} AS project FROM seq_1_to_{group.attachments}')
+        begin += group.volumes
+        before += group.attachments
+    return f'({" UNION ALL ".join(parts)}) AS wanted'
+
+
+def _attachments(templates: _Templates, groups: list[Group]) -> tuple[dict[str, str], str]:
+    row = templates.attachment
+    volume = _volume_id('volume')
+    columns = {name: _literal(value) for name, value in row.items()}
+    columns |= {
+        'id': _uuid("CONCAT('attachment ', gone, ' ', seq)"), 'volume_id': volume,
+        'project_id': 'project', 'instance_uuid': _uuid("CONCAT('instance ', seq)"),
+        'host': "CONCAT('seed-', MOD(seq, 1000))", 'deleted': 'gone',
+        'initiator': "CONCAT('iqn.2026-01.org.example:seed-', nth)",
+        'connection': f'REPLACE({_literal(row["connection"])}, {_literal(row["volume_id"])}, '
+                      f'{volume})',
+        'state': f"IF(gone, 'gone', {_literal(row['state'])})",
+        'rank': f'IF(gone, NULL, {_literal(row["rank"])})', 'slot': 'NULL',
+        'created_at': "'2026-01-01' + INTERVAL seq SECOND",
+        'deleted_at': "IF(gone, '2026-02-01', NULL)",
+        'detached_at': "IF(gone, '2026-02-01', NULL)"}
+    # A word of MySQL's since 8.0.
+    columns['`rank`'] = columns.pop('rank')
+    twice = '(SELECT 0 AS gone UNION ALL SELECT 1) AS lives'
+    return columns, f'{_attachment_source(groups)}, {twice}'
+
+
+def _grants(templates: _Templates, groups: list[Group]) -> tuple[dict[str, str], str]:
+    columns = {name: _literal(value) for name, value in templates.grant.items()}
+    columns |= {'volume_id': _volume_id('volume'),
+                'initiator': "CONCAT('iqn.2026-01.org.example:seed-', nth)",
+                'alias': "IF(nth = 0, '', CONCAT('-', nth))"}
+    return columns, _attachment_source(groups)

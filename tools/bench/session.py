@@ -1,0 +1,174 @@
+"""One run of the command: what was asked for, what is measured, and what was seen so far."""
+import contextlib
+import dataclasses
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from bench import client
+from bench import cloud as clouds
+from bench import measure
+from bench import processes
+from bench import profiles
+from bench import results
+from bench import scenarios
+from bench import target as targets
+from blockattach import clock as clocks
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How hard everything is played.
+
+    :param clients: how many at once, by scenario; ``''`` is for those that are not named
+    :param volumes: of the projects that are listed
+    :param crowds: attachments of one volume, growing
+    :param sizes: volumes in the databases that are compared
+    :param played: those that are played where none are named
+    :param overload_seconds: how long there is more load than can be served
+    """
+
+    seconds: float
+    warmup: float
+    rounds: int
+    clients: dict[str, tuple[int, ...]]
+    volumes: tuple[int, ...]
+    crowds: tuple[int, ...] = (1, 10, 100, 500, 1000, 2500)
+    sizes: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
+    overload_seconds: float = 60
+    played: tuple[str, ...] = tuple(scenarios.SCENARIOS)
+
+    def but(self, changes: dict[str, Any]) -> 'Plan':
+        """The same with other values."""
+        return dataclasses.replace(self, **changes)
+
+    def loads(self, scenario: str) -> Iterator[scenarios.Load]:
+        """Every load that a scenario is played with."""
+        sizes = self.volumes if scenario in scenarios.LISTS else (0,)
+        for volumes in sizes:
+            for clients in self.clients.get(scenario, self.clients['']):
+                if clients > 1 or scenario not in scenarios.MEETINGS:
+                    yield scenarios.Load(clients, self.seconds, self.warmup, self.rounds,
+                                         volumes)
+
+
+# What the peer can do in a few minutes.
+_CLIENTS = {'': (8,), 'attach-cycle': (1, 8, 32), 'reserve-cycle': (1, 8, 32),
+            'show-volume': (1, 8, 32), 'show-attachment': (1, 8), 'create-available': (1, 8),
+            'storm': (8, 32), 'race': (8, 32), 'list-detail': (1,), 'list-attachments': (1,)}
+FULL = Plan(8, 1, 2, _CLIENTS, (1000, 10_000))
+QUICK = Plan(2, 0.3, 2, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (32,),
+                         'storm': (32,), 'list-detail': (1,)}, (1000,),
+             played=('attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available',
+                     'show-volume', 'show-attachment', 'list-detail'))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Peer:
+    """Another endpoint that the same load is put on.
+
+    :param pids: as `bench.processes.roots` reads it
+    :param backing_pids: of its database and bus; empty: it uses ours
+    :param seed: a command that fills ``{project}`` with ``{volumes}`` volumes
+    """
+
+    url: str
+    pids: str = ''
+    backing_pids: str = ''
+    seed: str = ''
+
+
+class Session:
+    """What all runs of one call of the command share.
+
+    :param profiles: the folder for flame graphs; None: none are made
+    """
+
+    def __init__(self, plan: Plan, clock: clocks.Clock, wanted: tuple[str, ...] = (),
+                 peer: Peer | None = None, server: str = clouds.GRANIAN, kept: bool = False,
+                 profiles: pathlib.Path | None = None, threads: int = 0) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.wanted = wanted or plan.played
+        self.peer = peer
+        self.server = server
+        self.kept = kept
+        self.threads = threads
+        self.profiles = profiles
+        self.results = results.Results()
+        self._headed = False
+
+    def shape(self, **more: Any) -> clouds.Shape:
+        """The cloud that was asked for."""
+        return clouds.Shape(**{'server': self.server, 'threads': self.threads, **more})
+
+    def target(self, cloud: clouds.Cloud, name: str = results.OWN,
+               kept: bool | None = None) -> targets.Target:
+        """A cloud as a target, with its volume types."""
+        endpoint = dataclasses.replace(cloud.endpoint, kept=self.kept if kept is None else kept)
+        made = targets.Target(name, endpoint, cloud.processes, clouds.backing(), self.clock)
+        made.prepare()
+        return made
+
+    @contextlib.contextmanager
+    def peers(self) -> Iterator[list[targets.Target]]:
+        """The peer, if there is one; it is left as it was found.
+
+        :raises CannotMeasure: it cannot be used
+        """
+        if self.peer is None:
+            yield []
+            return
+        try:
+            own = processes.Processes(processes.roots(self.peer.pids))
+            backing = processes.Processes(processes.roots(self.peer.backing_pids))
+        except (OSError, ValueError) as exc:
+            raise clouds.CannotMeasure(f'cannot use the processes of the peer: {exc}') from exc
+        made = targets.Target(results.PEER, client.Endpoint(self.peer.url, kept=self.kept), own,
+                              backing if backing.names else clouds.backing(), self.clock)
+        made.prepare()
+        try:
+            yield [made]
+        finally:
+            made.clean()
+
+    def seed_peer(self, project: str, volumes: int) -> None:
+        """Have the peer's project filled, by the command that was given for it."""
+        if self.peer is not None and self.peer.seed:
+            command = self.peer.seed.format(project=project, volumes=volumes)
+            done = subprocess.run(command, shell=True, capture_output=True, text=True,
+                                  check=False)
+            if done.returncode:
+                self.say(f'Cannot fill the peer: {done.stderr.strip()[-300:]}')
+
+    def play(self, target: targets.Target, scenario: str,
+             load: scenarios.Load) -> measure.Row | None:
+        """Measure a scenario on a target, and print its line.
+
+        :raises CannotMeasure: it could not be played
+        """
+        beside: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if self.profiles is not None:
+            beside = profiles.recording(
+                self.profiles, f'{target.name}-{scenario}-{load.clients}', target.own,
+                load.seconds, self.say)
+        row = scenarios.SCENARIOS[scenario](
+            scenarios.Stage(target, self.clock, beside), scenario, load)
+        if row is None:
+            self.say(f'{target.name}: no project of {load.volumes:,} volumes to list')
+            return None
+        return self.keep(row)
+
+    def keep(self, row: measure.Row) -> measure.Row:
+        """A row that was measured."""
+        if not self._headed:
+            print(results.line(results.HEADINGS), flush=True)
+            self._headed = True
+        print(results.line(results.shown(row)), flush=True)
+        return self.results.add(row)
+
+    def say(self, text: str) -> None:
+        """Something that is no figure."""
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,344 @@
+"""`tools/devcloud`, once everything is installed: up, status, down."""
+import argparse
+import os
+import pathlib
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import openstack
+import sqlalchemy as sa
+from keystoneauth1 import exceptions as keystone_errors
+from openstack import exceptions as openstack_errors
+
+import devcloud_identity as identities
+import devcloud_processes as processes
+import devcloud_record as records
+import devcloud_servers as foundation
+import devcloud_services as services
+from blockattach import clock as clocks
+from blockattach.cmd import process as commands
+from blockattach.testing import servers
+
+SECONDS_TO_BE_UP = 180.0
+SYNC_SECONDS = 300.0
+BETWEEN_LOOKS = 0.2
+STATE_DIR = pathlib.Path(__file__).resolve().parents[1] / '.devcloud'
+OPENRC = 'openrc'
+MEMBER_OPENRC = 'demo-openrc'
+VOLUME_TYPE = 'multiattach'
+COLUMNS = ('PROCESS', 'PID', 'ADDRESS', 'STATE', 'HEALTH', 'SINCE (UTC)')
+FOUND = 'not ours'
+
+HOW_TO_GO_ON = """
+As administrator, or as a member of the project:
+
+  . {openrc}
+  . {member_openrc}
+
+  openstack volume create --type {volume_type} --size 1 v1
+  openstack --os-interface internal volume list        # asks the other API
+  openstack volume service list"""
+
+
+class Row(NamedTuple):
+    """One line of the table; ``good`` where all is well."""
+
+    cells: tuple[str, ...]
+    good: bool
+
+
+class Devcloud:
+    """One cloud, in one state directory."""
+
+    def __init__(self, state: records.StateDirectory) -> None:
+        self._state = state
+        self._clock = clocks.Clock()
+
+    def up(self, cloud: str | None) -> None:
+        """Have all of it running; what runs already is left as it is.
+
+        :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
+        :raises Refused, CannotStart: it cannot be; what was begun is taken back
+        """
+        with self._state.alone():
+            record = self._state.load()
+            if record is not None and not self._stands(record):
+                commands.say('Removing what is left of an earlier cloud, which '
+                             + ('has lost a server' if record.complete else 'was cut off'))
+                self._remove(record)
+                record = None
+            if record is None:
+                self._make(cloud)
+            else:
+                self._restart(record)
+        self._tell()
+
+    def down(self) -> None:
+        """End and remove all of it, and nothing else.
+
+        :raises Refused: something cannot be removed; the next time goes on with it
+        """
+        if not self._state.path.exists():
+            commands.say('Nothing is up')
+            return
+        with self._state.alone():
+            record = self._state.load()
+            if record is not None:
+                self._remove(record)
+        commands.say('Everything is down')
+
+    def rows(self) -> list[Row]:
+        """How everything is: servers, then our processes; empty where there is nothing."""
+        record = self._state.load()
+        if record is None:
+            return []
+        now = self._clock.utcnow()
+        found = []
+        for kind, url in record.found.items():
+            health = foundation.health_of(kind, url)
+            found.append(Row((kind, '-', foundation.place_of(url), FOUND, health, '-'),
+                             health == foundation.READY))
+        own = []
+        for process in record.processes.values():
+            how = services.condition(process, now)
+            place = f'{servers.LOOPBACK}:{process.port}' if process.port else '-'
+            own.append(Row((process.name, str(process.pid), place, *how, process.since),
+                           how.good))
+        return found + own
+
+    def _stands(self, record: records.Record) -> bool:
+        """Whether it was whole once and what it stands on is there, so that its services can be
+        started again.
+
+        :raises Refused: a server of others is away; what is ours there may be needed again
+        """
+        if not record.complete:
+            return False
+        for kind, url in record.found.items():
+            health = foundation.health_of(kind, url)
+            if health != foundation.READY:
+                raise records.Refused(
+                    f'{kind} at {foundation.place_of(url)}, which is used and not ours: {health}. '
+                    f'Start it again; or forget this cloud by removing {self._state.path}')
+        return all(processes.is_alive(one) for one in _apart(record)[0]
+                   if one.name != foundation.MEMCACHED)
+
+    def _make(self, cloud: str | None) -> None:
+        record = self._state.begin(found=foundation.find(cloud), keystone=cloud,
+                                   ports=services.ports())
+        try:
+            ground = self._lay(record)
+            services.configure(self._state, record, ground)
+            self._sync(record)
+            self._start(record, services.SERVICES)
+            for name, person in ((OPENRC, identities.ADMINISTRATOR),
+                                 (MEMBER_OPENRC, identities.MEMBER)):
+                self._state.write(name, ground.identity.openrc(person))
+            _make_volume_type(ground.identity)
+            record.complete = True
+            self._state.save(record)
+        except BaseException:
+            _hear_no_more()
+            commands.say('Taking back what was begun')
+            self._remove(record)
+            raise
+
+    def _lay(self, record: records.Record) -> services.Ground:
+        """Have the servers, and what is ours on them."""
+        for kind, url in record.found.items():
+            commands.say(f'Using {kind} at {foundation.place_of(url)}')
+
+        under = self._servers(record)
+        under.start()
+        identity = identities.fill(under.cloud(), record.name, under.urls[foundation.KEYSTONE],
+                                   services.endpoints(record))
+        return services.Ground(under.make_database(), under.urls[servers.RABBITMQ], identity,
+                               under.urls.get(foundation.MEMCACHED), secrets.token_urlsafe(24))
+
+    def _servers(self, record: records.Record) -> foundation.Servers:
+        def remember(kind: str, server: servers.Server) -> None:
+            self._remember(record, records.Process(
+                kind, server.pid, processes.born(server.pid) or services.ENDED,
+                self._now(), server.port))
+            commands.say(f'Started {kind} on port {server.port}')
+
+        return foundation.Servers(record, remember)
+
+    def _restart(self, record: records.Record) -> None:
+        """Start those of our processes anew that have ended or cannot work."""
+        how = {service: services.condition(record.processes[service.name], self._clock.utcnow())
+               for service in services.SERVICES}
+        gone = [service for service in services.SERVICES if not how[service].good]
+        for service in gone:
+            if how[service].state == services.RUNNING:
+                commands.say(f'Ending {service.name}, which cannot work: {how[service].health}')
+        processes.end((record.processes[service.name] for service in gone), self._clock)
+        cache = record.processes.get(foundation.MEMCACHED)
+        try:
+            if cache is not None and not processes.is_alive(cache):
+                self._servers(record).start_memcached_again(cache.port or 0)
+            self._start(record, gone)
+        except BaseException:
+            _hear_no_more()
+            processes.end((record.processes[service.name] for service in gone), self._clock)
+            raise
+
+    def _sync(self, record: records.Record) -> None:
+        done = subprocess.run(services.sync(self._state), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False, timeout=SYNC_SECONDS,
+                              env=processes.environment(record.mark))
+        if done.returncode:
+            raise records.Refused('the tables cannot be made: ' + _line(done.stderr, last=True))
+
+    def _start(self, record: records.Record, wanted: Sequence[services.Service]) -> None:
+        """Start these, and wait until they can work."""
+        for service in wanted:
+            self._remember(record, services.start(self._state, record, service, self._clock))
+            commands.say(f'Started {service.name}')
+        deadline = self._clock.monotonic() + SECONDS_TO_BE_UP
+        never = threading.Event()
+        while True:
+            how = {service: services.condition(record.processes[service.name],
+                                               self._clock.utcnow()) for service in wanted}
+            waiting = [service for service in wanted if not how[service].good]
+            if not waiting:
+                return
+            for service in waiting:
+                if how[service].state == services.ENDED:
+                    raise records.Refused(f'{service.name} has ended: '
+                                          f'{services.last_words(self._state, service)}')
+                if self._clock.monotonic() > deadline:
+                    raise records.Refused(f'{service.name} is not ready after '
+                                          f'{SECONDS_TO_BE_UP:.0f} s: {how[service].health}')
+            self._clock.wait(never, BETWEEN_LOOKS)
+
+    def _remember(self, record: records.Record, process: records.Process) -> None:
+        record.processes[process.name] = process
+        self._state.save(record)
+
+    def _now(self) -> str:
+        return self._clock.utcnow().isoformat(' ', 'seconds')
+
+    def _remove(self, record: records.Record) -> None:
+        under, ours = _apart(record)
+        processes.end(ours, self._clock)
+        left = list(foundation.clear(record, services.SERVED))
+        processes.end(under, self._clock)
+        processes.sweep(record.mark, self._clock)
+        if left:
+            raise records.Refused(
+                f'what is ours cannot be removed from {"; ".join(left)}. Start it again, then run '
+                f'tools/devcloud down; or forget it by removing {self._state.path}')
+        self._state.remove(record)
+
+    def _tell(self) -> None:
+        commands.say('')
+        for line in table(self.rows()):
+            commands.say(line)
+        commands.say(HOW_TO_GO_ON.format(openrc=self._state.path / OPENRC, volume_type=VOLUME_TYPE,
+                                member_openrc=self._state.path / MEMBER_OPENRC))
+
+
+def _apart(record: records.Record) -> tuple[list[records.Process], list[records.Process]]:
+    """The servers that we have started, and the processes of blockattach."""
+    names = {service.name for service in services.SERVICES}
+    every = record.processes.values()
+    return ([one for one in every if one.name not in names],
+            [one for one in every if one.name in names])
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """The rows under their headings."""
+    lines = [COLUMNS, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield '  '.join(text.ljust(width)
+                        for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _make_volume_type(identity: identities.Identity) -> None:
+    """The first thing that is asked of it, by all the ways that a client goes."""
+    cloud = openstack.connection.Connection(
+        auth_type='password', region_name=identity.name, auth={
+            'auth_url': identity.auth_url, 'username': identities.ADMINISTRATOR,
+            'password': identity.passwords[identities.ADMINISTRATOR],
+            'project_name': identities.PROJECT, 'user_domain_name': identity.name,
+            'project_domain_name': identity.name})
+    storage: Any = cloud.block_storage
+    storage.create_type(name=VOLUME_TYPE, extra_specs={'multiattach': '<is> True'})
+
+
+def _line(text: str, last: bool = False) -> str:
+    """The first line of what a program has said, or the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1 if last else 0] if lines else 'nothing was said'
+
+
+def _hear_no_more() -> None:
+    """Whoever presses Ctrl-C twice must not leave half of it behind."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def show(devcloud: Devcloud) -> int:
+    """Print the table; 0 if all is up."""
+    rows = devcloud.rows()
+    if not rows:
+        commands.say('Nothing is up')
+        return 1
+    for line in table(rows):
+        commands.say(line)
+    return 0 if all(row.good for row in rows) else 1
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog='tools/devcloud')
+    parser.add_argument('command', choices=('up', 'status', 'down'))
+    parser.add_argument('--state-dir', default=STATE_DIR)
+    parser.add_argument('--cloud')
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run; 0 if all is well, 1 with the reason if not, 130 if it was interrupted."""
+    told = parse(sys.argv[1:])
+    os.umask(0o077)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    # Everything is on loopback: no proxy of the caller's knows the way.
+    os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'),
+                                                    servers.LOOPBACK)))
+    devcloud = Devcloud(records.StateDirectory(told.state_dir))
+    try:
+        if told.command == 'status':
+            return show(devcloud)
+        if told.command == 'up':
+            devcloud.up(told.cloud)
+        else:
+            devcloud.down()
+    except records.Refused as exc:
+        print(f'tools/devcloud: {exc}', file=sys.stderr)
+        return 1
+    except servers.CannotStart as exc:
+        print(f'tools/devcloud: {_line(str(exc))}: {_line(str(exc), last=True)}', file=sys.stderr)
+        return 1
+    except (openstack_errors.SDKException, keystone_errors.ClientException,
+            sa.exc.SQLAlchemyError) as exc:
+        print(f'tools/devcloud: a server refuses: {_line(str(exc))}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('Interrupted', file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""The processes of blockattach in `tools/devcloud`: their configuration, and how they are.
+
+Two hosts in name, each with an API, a scheduler and a volume manager that keeps a backend of its
+own; control is on the first.
+"""
+import dataclasses
+import datetime
+from typing import NamedTuple
+
+import devcloud_identity as identities
+import devcloud_processes as processes
+import devcloud_record as records
+import devcloud_servers as foundation
+from blockattach import clock as clocks
+from blockattach.domain import binaries
+from blockattach.drivers.targets import tgtd
+from blockattach.health import report
+from blockattach.testing import rabbit
+from blockattach.testing import servers
+
+RUNNING, ENDED = 'running', 'ended'
+READY = foundation.READY
+API, SCHEDULER, VOLUME, CONTROL = 'api', 'scheduler', 'volume', 'control'
+_COMMON = 'etc/blockattach.conf'
+_TOPICS = {SCHEDULER: 'scheduler', VOLUME: 'volume', CONTROL: 'attachments'}
+_BINARIES = {SCHEDULER: binaries.SCHEDULER, VOLUME: binaries.VOLUME}
+_LISTENS = (API, VOLUME)
+_END_OF_A_LOG = 20_000
+
+
+class Condition(NamedTuple):
+    """Whether a process runs, and whether it can work: `READY`, or what is wrong."""
+
+    state: str
+    health: str
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.health == READY
+
+
+class Service(NamedTuple):
+    """One process: what it runs (``blockattach-<what>``), and on which of the hosts."""
+
+    what: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """As the table calls it."""
+        return f'{self.what}-{self.number}'
+
+    @property
+    def host(self) -> str:
+        """The host that it believes to be on."""
+        return f'devcloud-{self.number}'
+
+    @property
+    def backend(self) -> str:
+        """The backend of this host's volume manager."""
+        return f'disks-{self.number}'
+
+    @property
+    def log(self) -> str:
+        """Below the state directory."""
+        return f'log/{self.name}.log'
+
+    @property
+    def configuration(self) -> str:
+        """Below the state directory: what is not common to all."""
+        return f'etc/{self.name}.conf'
+
+
+SERVICES = tuple(Service(what, number) for number in (1, 2)
+                 for what in (API, SCHEDULER, VOLUME)) + (Service(CONTROL, 1),)
+SERVED = [(_TOPICS[one.what], f'{one.host}@{one.backend}' if one.what == VOLUME else one.host)
+          for one in SERVICES if one.what in _TOPICS] + [
+    ('process', f'{_BINARIES[one.what]}.{one.host}') for one in SERVICES
+    if one.what in _BINARIES]
+"""Topics and hosts that the processes have queues for."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ground:
+    """What the processes stand on. ``memcached`` is None where there is none."""
+
+    database: str
+    broker: str
+    identity: identities.Identity
+    memcached: str | None = None
+    memcached_key: str = ''
+
+
+def ports() -> dict[str, int]:
+    """A free port for each process that listens, by name."""
+    return {one.name: servers.free_port() for one in SERVICES if one.what in _LISTENS}
+
+
+def endpoints(record: records.Record) -> tuple[str, str]:
+    """What clients call the two APIs."""
+    first, second = (f'http://{servers.LOOPBACK}:{record.ports[one.name]}/v3'
+                     for one in SERVICES if one.what == API)
+    return first, second
+
+
+def configure(state: records.StateDirectory, record: records.Record, ground: Ground) -> None:
+    """Write the configuration files."""
+    state.write(_COMMON, _text(_common(state, record.name, ground)))
+    for service in SERVICES:
+        state.write(service.configuration, _text(_own(state, service, record.ports)))
+
+
+def sync(state: records.StateDirectory) -> list[str]:
+    """The command line that makes the tables."""
+    return processes.program('manage', '--config-file', str(state.path / _COMMON), 'db', 'sync')
+
+
+def start(state: records.StateDirectory, record: records.Record, service: Service,
+          clock: clocks.Clock) -> records.Process:
+    """Start one; it is not waited for."""
+    health = state.folder('run') / f'{service.name}.health'
+    # What a former process has left would be taken for this one's word.
+    health.unlink(missing_ok=True)
+    state.folder('log')
+    pid = processes.spawn(
+        processes.program(service.what, '--config-file', str(state.path / _COMMON),
+                          '--config-file', str(state.path / service.configuration)),
+        processes.environment(record.mark), state.path, state.path / service.log)
+    return records.Process(service.name, pid, processes.born(pid) or ENDED,
+                           clock.utcnow().isoformat(' ', 'seconds'),
+                           record.ports.get(service.name), str(health))
+
+
+def condition(process: records.Process, now: datetime.datetime) -> Condition:
+    """How one of our processes is."""
+    if not processes.is_alive(process):
+        return Condition(ENDED, '-')
+    return Condition(RUNNING, _health(process, now))
+
+
+def _health(process: records.Process, now: datetime.datetime) -> str:
+    if process.health is None:
+        return foundation.health(process.name, servers.LOOPBACK, process.port or 0)
+    try:
+        said = report.read(process.health)
+    except FileNotFoundError:
+        return 'starting'
+    except (OSError, ValueError) as exc:
+        return f'cannot be read: {exc}'
+    if said.age(now) > said.interval * report.PATIENCE:
+        return f'silent for {said.age(now):.0f} seconds'
+    if said.state is report.State.READY:
+        return READY
+    return '; '.join(said.wrong.values()) or said.state
+
+
+def last_words(state: records.StateDirectory, service: Service) -> str:
+    """The last line that it has written: why it ended."""
+    said = (state.path / service.log).read_text('utf-8', 'replace')[-_END_OF_A_LOG:].split('\n')
+    return next((line for line in reversed(said) if line.strip()), 'it has said nothing')
+
+
+def _common(state: records.StateDirectory, name: str,
+            ground: Ground) -> dict[str, dict[str, str]]:
+    groups: dict[str, dict[str, str]] = {
+        'DEFAULT': {'seal_key_file': str(state.path / 'seal.key'),
+                    'state_path': str(state.folder('state')),
+                    'graceful_shutdown_timeout': '30'},
+        'database': {'connection': ground.database},
+        'api': {'auth_strategy': 'keystone', 'host': servers.LOOPBACK},
+        'keystone_authtoken': ground.identity.middleware(),
+        # There is no Nova whose servers could still use what is detached.
+        'nova': {'detach_rule': 'off'},
+        'health': {'interval': '2'}}
+    for (group, option), value in rabbit.RabbitFixture(ground.broker, name).options().items():
+        groups.setdefault(group, {})[option] = value
+    if ground.memcached is not None:
+        groups['keystone_authtoken'] |= {
+            'memcached_servers': ground.memcached, 'memcache_security_strategy': 'ENCRYPT',
+            'memcache_secret_key': ground.memcached_key}
+    return groups
+
+
+def _own(state: records.StateDirectory, service: Service,
+         taken: dict[str, int]) -> dict[str, dict[str, str]]:
+    groups = {
+        'DEFAULT': {'state_path': str(state.folder(f'state/{service.host}'))},
+        'service': {'host': service.host},
+        'health': {'file': str(state.folder('run') / f'{service.name}.health')}}
+    if service.what == API:
+        groups['api'] = {'port': str(taken[service.name])}
+    if service.what == VOLUME:
+        groups['volume'] = {'enabled_backends': service.backend}
+        groups[service.backend] = {
+            'store': 'file', 'target': 'tgt', 'target_ip_address': servers.LOOPBACK,
+            'target_port': str(taken[service.name])} if tgtd.program() else {
+            'store': 'fake', 'target': 'fake'}
+    return groups
+
+
+def _text(groups: dict[str, dict[str, str]]) -> str:
+    """A file of oslo.config, which puts the values of options where a dollar is."""
+    return ''.join(f'[{group}]\n' + ''.join(
+        f'{name} = {value.replace("$", "$$")}\n' for name, value in options.items())
+        for group, options in groups.items())

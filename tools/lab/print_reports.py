@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Print what the tests of the lab have reported: texts, then tables of what the kits prove, a row
+for each behaviour and a column for each backend. tools/run-lab ends with it.
+"""
+import json
+import pathlib
+import sys
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+# What a backend's kit does not ask of it.
+NOT_ASKED = '-'
+
+
+def main() -> None:
+    """The folder is the argument."""
+    folder = pathlib.Path(sys.argv[1])
+    for path in sorted(folder.glob('*.txt')):
+        if text := path.read_text(encoding='utf-8'):
+            print(text)
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob('*.json')):
+        told = json.loads(path.read_text(encoding='utf-8'))
+        tables.setdefault(told['heading'], []).append(told)
+    for heading, kits in sorted(tables.items()):
+        for line in table(heading, kits):
+            print(line)
+        print()
+
+
+def table(heading: str, kits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of a table: a column for each kit's backend, a row for each behaviour; in the end
+    what each backend can do beyond its contract.
+    """
+    names = sorted({name for kit in kits for name in kit['behaviours']})
+    first = max(map(len, [heading, *names]))
+    widths = [max(len(kit['backend']), len('skipped')) for kit in kits]
+
+    def row(head: str, cells: Iterable[str]) -> str:
+        filled = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        return '  '.join([head.ljust(first), *filled]).rstrip()
+
+    yield row(heading, [kit['backend'] for kit in kits])
+    yield '  '.join('-' * width for width in (first, *widths))
+    for name in names:
+        yield row(name, [kit['behaviours'].get(name, NOT_ASKED) for kit in kits])
+    yield row(f'{len(names)} behaviours, ok', [
+        str(list(kit['behaviours'].values()).count('ok')) for kit in kits])
+    for kit in kits:
+        for noun in ('declared', 'proved'):
+            if kit[noun]:
+                yield f'{kit["backend"]}: {noun}: {", ".join(kit[noun])}'
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Break one guard of the service after the other, each in a copy of the package, and see who
+notices: the simulation, or the test that the table names.
+
+Prints a line for each bug. Ends with 0 if all are caught, with 1 if one is missed, and with 2 if
+one cannot be planted, or if the package as it is fails where a bug was caught.
+"""
+import argparse
+import functools
+import os
+import sys
+
+from blockattach.testing import planted_bugs
+from blockattach.testing import planting
+
+
+def main() -> int:
+    """Plant them all."""
+    parser = argparse.ArgumentParser(prog='tools/plant-bugs', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--only', action='append', metavar='NAME', help='these, by their names')
+    parser.add_argument('--jobs', type=int, default=os.cpu_count() or 1)
+    parser.add_argument('--seeds', type=int, default=len(planting.SEEDS),
+                        help='how many, until a bug is caught')
+    parser.add_argument('--list', action='store_true', help='print what there is, and end')
+    told = parser.parse_args()
+    known = {bug.name: bug for bug in planted_bugs.BUGS}
+    if told.list:
+        for bug in planted_bugs.BUGS:
+            print(f'{bug.name}: {bug.promise}, {bug.guard}')
+        return 0
+    unknown = set(told.only or ()) - known.keys()
+    if unknown:
+        parser.error(f'there is no bug called {", ".join(sorted(unknown))}')
+    try:
+        return planting.report([known[name] for name in told.only or known], told.jobs,
+                               range(1, told.seeds + 1), say=functools.partial(print, flush=True))
+    except planting.NotPlanted as error:
+        print(f'cannot plant {error}', file=sys.stderr)
+        return 2
+

@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""Print which bugs are planted, and what each of them breaks."""
+import sys
+
+import rst
+from blockattach.testing import planted_bugs
+
+
+def document() -> str:
+    """The table."""
+    return rst.NOTICE + rst.table(
+        ('bug', 'where', 'the guard that it breaks', 'promise', 'caught by'),
+        [[rst.literal(bug.name), rst.literal(bug.path), bug.guard, bug.promise,
+          rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'the simulation']
+         for bug in planted_bugs.BUGS], (25, 20, 30, 7, 18))
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Print the bus: what may be asked over it, release by release, and how RabbitMQ is set."""
+import sys
+
+import rst
+from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import attachments
+from blockattach.rpc import contract
+from blockattach.rpc import history
+from blockattach.rpc import processes
+from blockattach.rpc import rabbit
+from blockattach.rpc import scheduler
+from blockattach.rpc import volume
+
+INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
+              scheduler.SchedulerInterface, volume.VolumeInterface)
+
+_OPTIONS = {
+    contract.Patience.SHORT: 'short_call_timeout',
+    contract.Patience.NORMAL: 'call_timeout',
+    contract.Patience.LONG: 'long_call_timeout',
+}
+
+
+def patience(method: contract.Method) -> str:
+    """For how long a message of the method is worth something."""
+    if method.patience is None:
+        return 'any time'
+    option = _OPTIONS[method.patience]
+    return f'{getattr(rpc_conf.RpcSettings(), option)} s ({rst.literal(option)})'
+
+
+def summary(documented: object) -> str:
+    """What an interface or method is for, in a line."""
+    return (documented.__doc__ or '').strip().splitlines()[0]
+
+
+def methods(interface: type[contract.Interface]) -> str:
+    """The methods of an interface as a table, in the order in which they are written down."""
+    rows = []
+    for name, method in contract.methods(interface).items():
+        said = summary(getattr(interface, name))
+        rows.append([rst.literal(name), method.since, method.kind.value, patience(method), said])
+    return rst.table(('method', 'since', 'sent as', 'worth something for', 'what it does'), rows,
+                     (16, 7, 9, 24, 44))
+
+
+def consumer_methods() -> str:
+    """What a consumer may ask."""
+    return rst.NOTICE + methods(attachments.AttachmentsInterface)
+
+
+def interfaces() -> str:
+    """The page of all interfaces and of their history."""
+    parts = [rst.NOTICE, rst.heading('What the processes say to each other'), """
+Each interface is a class in ``blockattach/rpc``; its servers and its clients inherit it. A method
+that was released never changes. A *call* is answered by one server, a *cast* is done by one and
+answered by nobody, a *fanout* is heard by all. Seconds are the defaults of ``[rpc]``.
+"""]
+    for interface in INTERFACES:
+        parts += [rst.heading(interface.TOPIC, '-'), f'\n{summary(interface)}\n',
+                  methods(interface)]
+    parts += [rst.heading('Releases', '-'), """
+The versions of interfaces and objects that each release speaks. ``[rpc] release`` names one of
+them while processes of two releases share the bus.
+""", releases()]
+    return ''.join(parts)
+
+
+def releases() -> str:
+    """The history as a table."""
+    def listed(versions: dict[str, str]) -> str:
+        return ', '.join(f'{name} {version}' for name, version in sorted(versions.items()))
+    return rst.table(('release', 'interfaces', 'objects'), [
+        [release.name, listed(dict(release.interfaces)), listed(dict(release.objects))]
+        for release in history.RELEASES], (8, 36, 56))
+
+
+def rabbit_defaults() -> str:
+    """Where we differ from the driver's defaults."""
+    return rst.NOTICE + rst.table(('option', 'default', 'why'), [
+        [rst.literal(option.name), str(option.value), option.reason]
+        for option in rabbit.DEFAULTS], (34, 10, 56))
+
+
+if __name__ == '__main__':
+    sys.stdout.write(interfaces())

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Print what a process tells of itself: metrics with their labels, spans of traces, log fields."""
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import rst
+from blockattach import log
+from blockattach import metrics
+from blockattach.telemetry import tracing
+
+
+def _names(texts: Mapping[Any, str], heading: str) -> str:
+    return rst.table((heading, 'says'), [[rst.literal(name), text]
+                                         for name, text in texts.items()], (20, 80))
+
+
+def metrics_tables() -> str:
+    """The metrics, and what their labels say."""
+    rows = [[rst.literal(row.full_name), row.kind.value,
+             ', '.join(rst.literal(label) for label in row.labels), row.text]
+            for row in metrics.METRICS]
+    return ''.join((
+        rst.NOTICE, rst.table(('name', 'kind', 'labels', 'measures'), rows, (34, 10, 20, 36)),
+        '\nLabels:\n', _names(metrics.LABELS, 'label'),
+        '\nSteps of attaching and detaching:\n', _names(metrics.STEPS, 'step'),
+        '\nWhat may differ from the rows:\n', _names(metrics.DRIFTS, 'drift')))
+
+
+def spans() -> str:
+    """The acts that are seen in a trace."""
+    return rst.NOTICE + rst.table(
+        ('span', 'kind', 'is', 'may begin a trace'),
+        [[rst.literal(span.name), span.side.value, span.metric.text,
+          'yes' if span.begins else ''] for span in tracing.SPANS], (24, 10, 52, 14))
+
+
+def log_fields() -> str:
+    """The names that log lines use."""
+    return rst.NOTICE + _names(log.FIELDS, 'field')
+
+
+if __name__ == '__main__':
+    sys.stdout.write(metrics_tables())

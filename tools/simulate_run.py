@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Play the whole service under a virtual clock, and hold it to its invariants.
+
+Random requests of many clients meet random faults: crashes of each process at each point, messages
+lost, late, doubled and out of order, storage that is slow and fails, a database that throws
+transactions out. Prints one line for each violation, with the seed that replays it.
+"""
+import argparse
+import hashlib
+import os
+from collections import Counter
+
+from blockattach import clock
+from blockattach.testing.simulation import many
+from blockattach.testing.simulation import play
+
+
+def main() -> int:
+    """Run them; 1 if anything was violated."""
+    parser = argparse.ArgumentParser(prog='tools/simulate', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--seed', type=int, required=True)
+    parser.add_argument('--steps', type=int, default=many.LONGEST,
+                        help=f'operations; more than {many.LONGEST} are several simulations')
+    parser.add_argument('--processes', type=int, default=os.cpu_count() or 1)
+    parser.add_argument('--verbose', action='store_true',
+                        help='also print how often each fault happened and each answer came')
+    told = parser.parse_args()
+    time = clock.Clock()
+    begun = time.monotonic()
+    reports = []
+    for report in many.run(told.seed, told.steps, told.processes):
+        reports.append(report)
+        for violation in report.violations:
+            print(violation, flush=True)
+    _print_sums(reports, time.monotonic() - begun, told.verbose)
+    return 1 if any(report.violations for report in reports) else 0
+
+
+def _print_sums(reports: list[play.Report], seconds: float, verbose: bool) -> None:
+    steps = sum(report.steps for report in reports)
+    happened: Counter[str] = sum((report.faults for report in reports), Counter())
+    trace = hashlib.sha256(''.join(report.trace for report in reports).encode()).hexdigest()
+    print(f'{steps} operations in {len(reports)} simulations, {sum(happened.values())} faults, '
+          f'{sum(report.lives for report in reports)} lives of processes, '
+          f'{sum(len(report.violations) for report in reports)} violations; '
+          f'{steps / seconds:.0f} operations/s; trace {trace[:16]}')
+    if verbose:
+        statuses: Counter[str] = sum((report.statuses for report in reports), Counter())
+        for name, counted in (*happened.most_common(), *sorted(statuses.items())):
+            print(f'  {name}: {counted}')
