@@ -1,14 +1,20 @@
-"""``application`` for any WSGI server: built when the first request comes, after a fork.
+"""``application`` for any WSGI server: built after a fork, at the latest by the first request.
 
 Connections and threads of the bus must never be opened before a fork. The code may be loaded
 before it: then all processes of a server share the memory that it takes. Configuration is read
 from the usual places, or from the files named in ``BLOCKATTACH_CONFIG_FILES`` (separated by
 colons).
 
+uWSGI makes its many threads right after the fork. Were the application built meanwhile, each of
+them would take turns with it, for seconds: there it is built before them.
+
 A server of processes cannot be told that it should not have started: as long as the application
 cannot be built, each request is answered 503, and the reason stands in the server's error log.
 """
+import contextlib
+import importlib
 import os
+import signal
 import threading
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -30,15 +36,32 @@ _NAME = 'blockattach-api'
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer one request."""
     if not _built:
-        with _lock:
-            if not _built:
-                try:
-                    _built.append(_build())
-                except (errors.ConfigurationError, cfg.Error) as exc:
-                    environ['wsgi.errors'].write(f'{_NAME}: {" ".join(str(exc).split())}\n')
-                    return faults.response(503, 'The service is not available now.', '1')(
-                        environ, start_response)
+        try:
+            _build_once()
+        except (errors.ConfigurationError, cfg.Error) as exc:
+            environ['wsgi.errors'].write(f'{_NAME}: {" ".join(str(exc).split())}\n')
+            return faults.response(503, 'The service is not available now.', '1')(
+                environ, start_response)
     return _built[0](environ, start_response)
+
+
+def _build_once() -> None:
+    """Signals are for the threads of the server: its handlers do not work in one of ours."""
+    with _lock:
+        if not _built:
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                _built.append(_build())
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _after_fork() -> None:
+    # uWSGI takes its signals only after this: who is told to end before, ends.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # What is wrong is told to the first request, which tries again.
+    with contextlib.suppress(errors.ConfigurationError, cfg.Error):
+        _build_once()
 
 
 def _build() -> Callable[..., Iterable[bytes]]:
@@ -53,3 +76,9 @@ def _build() -> Callable[..., Iterable[bytes]]:
     base.monitor.start()
     collecting.settle(forked=True)
     return application
+
+
+# The module is there under uWSGI only, and offers no other place for it.
+with contextlib.suppress(ImportError):
+    _server: Any = importlib.import_module('uwsgi')
+    _server.post_fork_hook = _after_fork

@@ -75,7 +75,8 @@ class WsgiServersTest(base.StackTestCase):
                      'BLOCKATTACH_CONFIG_FILES': str(self.configuration)})
         self.addCleanup(self.end, process)
         self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
-        self.assertTrue(base.wait_for(lambda: self.answers() or process.poll() is not None))
+        self.assertTrue(base.wait_for(lambda: self.answers() or process.poll() is not None,
+                                      stack.START_SECONDS), self.log.read_text())
         self.assertIsNone(process.poll(), self.log.read_text())
         return process
 
@@ -98,7 +99,8 @@ class WsgiServersTest(base.StackTestCase):
         with concurrent.futures.ThreadPoolExecutor(8) as many:
             # A worker builds its application with its first request, which may take long.
             self.assertTrue(base.wait_for(lambda: all(
-                many.map(lambda _: self.answers(), range(16))), stack.START_SECONDS))
+                many.map(lambda _: self.answers(), range(16))), stack.START_SECONDS),
+                self.log.read_text())
             answers = list(many.map(lambda _: self.api.ask('GET', '/types/' + made[
                 'volume_type']['id'])[0], range(REQUESTS)))
         self.assertEqual([200] * REQUESTS, answers)
@@ -133,8 +135,8 @@ class WsgiServersTest(base.StackTestCase):
         process = self.serve(
             'uwsgi', '--http-socket', f'127.0.0.1:{self.port}', '--module',
             'blockattach.wsgi:application', '--master', '--processes', '2', '--lazy-apps',
-            '--enable-threads', '--need-app', '--die-on-term', '--add-header',
-            'Connection: close')
+            '--enable-threads', '--need-app', '--die-on-term',
+            '--skip-atexit-teardown', '--add-header', 'Connection: close')
 
         def requests_seen():
             """By both, once each has served one: a worker begins with its first request."""
@@ -165,8 +167,8 @@ class WsgiServersTest(base.StackTestCase):
         self.outside_program(own, 'a network')
         self.serve('uwsgi', '--http-socket', f'0.0.0.0:{self.port}', '--module',
                    'blockattach.wsgi:application', '--master', '--lazy-apps', '--enable-threads',
-                   '--need-app', '--die-on-term', '--buffer-size', '65535', '--add-header',
-                   'Connection: close')
+                   '--need-app', '--die-on-term', '--skip-atexit-teardown', '--buffer-size',
+                   '65535', '--add-header', 'Connection: close')
         self.check_refused(own)
 
     def check_refused(self, own):
