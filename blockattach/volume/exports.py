@@ -125,10 +125,14 @@ class Exports:
         return False
 
     def unexport_unused(self, volume_id: str) -> bool:
-        """Offer a volume no longer, unless somebody shall be let in; whether it was done."""
-        with self.alone(volume_id), self._turns.whole(volume_id, wait=False) as free:
-            if not free or grants.wanted(self._database, volume_id):
+        """Offer a volume no longer, unless somebody shall be let in; whether it was done.
+
+        :raises BackendUncertain: whoever was paused for so long may have been overtaken
+        """
+        with self.alone(volume_id), self._turns.whole(volume_id, wait=False) as turn:
+            if turn is None or grants.wanted(self._database, volume_id):
                 return False
+            turn.check()
             self._backend.target.unexport(volume_id)
             return True
 

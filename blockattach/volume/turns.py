@@ -34,7 +34,7 @@ _LAST_TICK = 0.25
 
 
 class Turn:
-    """To let one initiator of a volume in or to shut it out."""
+    """To let one initiator of a volume in or to shut it out, or to act on a volume as a whole."""
 
     def __init__(self, volume_id: str, lease: leases.Lease | None = None,
                  ends: float | None = None, turns: 'Turns | None' = None,
@@ -175,23 +175,29 @@ class Turns:
                 yield turn
 
     @contextlib.contextmanager
-    def whole(self, volume_id: str, wait: bool = True) -> Iterator[bool]:
+    def whole(self, volume_id: str, wait: bool = True) -> Iterator[Turn | None]:
         """Act on a volume as a whole, while nobody acts on a pair of it.
 
         :param wait: until others have ended what they are at
-        :returns: whether it may be done now
+        :returns: the turn; None: it may not be done now
         """
         if not self.shared:
-            yield True
+            yield Turn(volume_id, turns=self)
             return
         until = self.until() if wait else self._clock.monotonic()
-        if not self._patient(lambda: leases.take_volume(
-                self._database, volume_id, self.owner, self._seconds), until):
-            yield False
+        ends: list[float] = []
+
+        def taken() -> bool:
+            ends[:] = [self._ends()]
+            return leases.take_volume(self._database, volume_id, self.owner, self._seconds)
+
+        if not self._patient(taken, until):
+            yield None
             return
         try:
-            yield self._patient(lambda: not leases.pairs_taken(
+            free = self._patient(lambda: not leases.pairs_taken(
                 self._database, volume_id, self.owner), until)
+            yield Turn(volume_id, ends=ends[0], turns=self) if free else None
         finally:
             self._give_back(leases.give_back_volume, volume_id, self.owner)
 

@@ -45,8 +45,8 @@ class VolumeKeeper:
             volume = self._current(volume_id, generation, _Own.DELETING)
             if volume is None:
                 return
-            with self.turns.whole(volume_id) as free:
-                if free:
+            with self.turns.whole(volume_id) as turn:
+                if turn is not None:
                     self._delete(caller, volume)
 
     def remember_rests(self) -> None:

@@ -250,6 +250,23 @@ class TurnsTest(lives.WorldTestCase):
         self.assertEqual(S.CONNECTING, self.world.again(row).state)
         self.assertEqual({}, self.world.let_in(self.volume))
 
+    def test_whose_turn_is_over_leaves_a_volume_offered(self):
+        """Somebody may have been let in since he saw that nobody wants it."""
+        gone = self.told_to_go(self.connected('host-1'))
+        self.disconnect(self.one, gone)
+        self.world.target.grant(*self.lingering(gone))
+        self.world.target.revoke(self.volume.id, gone.initiator)
+        self.one.turns._seconds = 0
+        self.assertRaises(errors.BackendUncertain, self.one.keeper.exports.unexport_unused,
+                          self.volume.id)
+        self.assertIn(self.volume.id, self.offered())
+        self.one.turns._seconds = lives.LEASE_SECONDS
+        self.assertTrue(self.one.keeper.exports.unexport_unused(self.volume.id))
+        self.assertNotIn(self.volume.id, self.offered())
+
+    def offered(self):
+        return {export.volume_id for export in self.world.target.exports()}
+
     def test_the_comparison_leaves_alone_what_another_is_at(self):
         row = self.intent('host-1')
         gate = self.stopped_at('volume.attachments.after_grant')
