@@ -29,6 +29,8 @@ _PATIENCE_SECONDS = 60.0
 _TRIES = 4
 # How likely a client asks no more for what it was not told of.
 _GIVES_UP = 0.35
+# How likely a client that was answered asks once more under the same name, as who lost the answer.
+_ASKS_AGAIN = 0.15
 # How likely a client asks about what another one has just asked about.
 _SAME = 0.35
 _UNKNOWN = 0
@@ -59,6 +61,12 @@ class Answer:
         """Whether whoever answered cannot see to it either: he has ended, or has no rows."""
         return (self.status == _UNKNOWN or self.status == 503 and not self.final
                 or self.status == 504 and _CANNOT_TELL in str(self.body))
+
+    @property
+    def made(self) -> str:
+        """The id of what was made."""
+        (thing,) = self.body.values()
+        return str(thing['id'])
 
 
 def connector(host: str) -> dict[str, Any]:
@@ -180,11 +188,19 @@ class Consumers:
         lost = answer.lost
         for _ in range(0 if once else _TRIES):
             if answer.conclusive:
+                self._ask_again(path, body, headers, answer)
                 return answer, False
             self._baton.wait(1 + 5 * self._baton.chance.random())
             answer = self.ask('POST', path, body, headers)
             lost |= answer.lost
         return answer, lost and not answer.conclusive
+
+    def _ask_again(self, path: str, body: Any, headers: Mapping[str, str],
+                   answer: Answer) -> None:
+        if answer.status < 300 and self._baton.chance.random() < _ASKS_AGAIN:
+            again = self.ask('POST', path, body, headers)
+            if 200 <= again.status < 300 and again.made != answer.made:
+                self.judge.made_twice(path, answer, again)
 
 
 def _call(application: Any, method: str, path: str, body: Any,
@@ -227,6 +243,10 @@ class Judge(abc.ABC):
     @abc.abstractmethod
     def not_done(self, request: str, after: promises.Held | None) -> None:
         """A request says that it is done, and nobody else was there."""
+
+    @abc.abstractmethod
+    def made_twice(self, path: str, first: Answer, again: Answer) -> None:
+        """One request that came again is told of something else than before."""
 
     @abc.abstractmethod
     def widened(self, attachment_id: str, answer: Answer) -> None:

@@ -23,7 +23,7 @@ class Rates:
     """The broker takes no message."""
     deadlock: float = 0.01
     """A transaction is thrown out at its end."""
-    lost_commit: float = 0.006
+    lost_commit: float = 0.01
     """The connection is lost while it commits; half of them are stored."""
     away: float = 0.002
     """A transaction finds no database."""

@@ -12,7 +12,6 @@ import hashlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 from blockattach import errors
 from blockattach import failpoints
@@ -37,7 +36,10 @@ from blockattach.testing.simulation import threads
 from blockattach.volume import checker
 
 CLIENTS = 8
-STORMY, CALM = 400, 100
+# Operations of one round: a long storm hides for long what a short one shows at once.
+STORMS = (100, 200, 400)
+CALM = 4
+"""One in so many operations of a storm follows it in the calm."""
 _PEACE_SECONDS = 120.0
 _MEND_SECONDS = 10.0
 _SOON_SECONDS = 0.05
@@ -147,11 +149,13 @@ class Simulation(clients.Judge):
         self.deployed.begin()
         while not self.deployed.serves():
             self.baton.wait(1.0)
-        for size in _rounds(steps):
-            stormy = min(size, STORMY)
+        while steps > 0:
+            stormy = min(steps, self.baton.chance.choice(STORMS))
+            calm = min(steps - stormy, stormy // CALM)
             self._operate(stormy, storm=True)
             self._peace()
-            self._operate(size - stormy, storm=False)
+            self._operate(calm, storm=False)
+            steps -= stormy + calm
 
     def _operate(self, steps: int, storm: bool) -> None:
         self.faults.active = self._storm = storm
@@ -289,6 +293,11 @@ class Simulation(clients.Judge):
         """P6: what is told as done is done."""
         self._violated(f'P6 done_is_done: {request}, and there is {after}')
 
+    def made_twice(self, path: str, first: clients.Answer, again: clients.Answer) -> None:
+        """P2: a request that comes again makes nothing twice."""
+        self._violated(f'P2 made_once: POST {path} is answered {first.made}, and when it comes '
+                       f'again {again.made}')
+
     def widened(self, attachment_id: str, answer: clients.Answer) -> None:
         """P5: who asked to read may read."""
         self._violated(f'P5 read_only_stays: attachment {attachment_id} asked to be ro, and is '
@@ -326,9 +335,3 @@ class Simulation(clients.Judge):
 
 class _Enough(Exception):
     """Going on would only find the same again."""
-
-
-def _rounds(steps: int) -> Iterator[int]:
-    while steps > 0:
-        yield min(steps, STORMY + CALM)
-        steps -= STORMY + CALM
