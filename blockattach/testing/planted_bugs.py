@@ -177,7 +177,8 @@ BUGS = (
     Bug('a_read_only_volume_is_written', 'domain/multiattach.py',
         '    if held.readonly:\n        return _RO\n',
         '',
-        'a read-only volume is attached read-only', 'P5'),
+        'a read-only volume is attached read-only', 'P5',
+        'blockattach.tests.db.test_legacy.LegacyTest'),
 
     # Whose turn it is.
     Bug('pairs_unlocked', 'volume/turns.py',

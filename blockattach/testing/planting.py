@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from blockattach.testing import planted_bugs
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
-SEEDS = tuple(range(1, 13))
+SEEDS = tuple(range(1, 31))
 STEPS = 500
 _CHILD = ('import json, sys\n'
           'from blockattach.testing.simulation import hunting\n'

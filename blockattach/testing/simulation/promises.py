@@ -149,12 +149,14 @@ class Promises:
             if row.deleted or row.hidden or row.id in self._known:
                 continue
             asked = row.volume_id, row.instance_uuid or ''
-            # One that the storage refuses to let go of says so, whoever asked for it.
-            if not self._forsaken[asked] and row.state != _REFUSED_TO_GO:
+            self._known.add(row.id)
+            if row.state == _REFUSED_TO_GO:
+                # One that the storage refuses to let go of says so, whoever asked for it.
+                continue
+            if not self._forsaken[asked]:
                 yield (f'P2 nobody_is_forgotten: nobody knows of attachment {row.id} of volume '
                        f'{row.volume_id}, which is {row.state}')
             self._forsaken[asked] -= 1
-            self._known.add(row.id)
         new = {volume.id for volume in facts.volumes if not volume.deleted} - self._volumes
         if len(new) > self._forsaken_volumes:
             yield (f'P2 nobody_is_forgotten: nobody knows of {len(new)} volumes, and '

@@ -17,7 +17,7 @@ from blockattach.testing.simulation import play
 from blockattach.tests.rules import sources
 
 # Seed and operations.
-SEEDS = ((4, 500), (100, 500), (400, 1000), (1000004, 1000))
+SEEDS = ((4, 500), (100, 500), (400, 1000), (1000004, 1000), (13000040, 1200))
 STEPS = 200
 MOST_SEEDS = 20
 
