@@ -365,8 +365,11 @@ class CanaryTest(processes.ProcessesTestCase):
         self.done('POST', '/attachments', {'attachment': {
             'volume_uuid': self.volume(), 'instance_uuid': planted['bus'].text,
             'connector': base.connector('planted')}})
-        with subprocess.Popen([sys.executable, '-c', 'input()', planted['arguments'].text],
-                              stdin=subprocess.PIPE) as process:
+        with subprocess.Popen([sys.executable, '-c', 'input("begun\\n")',
+                               planted['arguments'].text],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            # Until it runs, the system may not tell its arguments yet.
+            process.stdout.readline()
             self.evidence.look_at_processes()
             process.communicate(b'\n', timeout=stack.STOP_SECONDS)
         return planted
