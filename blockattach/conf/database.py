@@ -1,4 +1,6 @@
-"""[database]: where rows live. The names are oslo.db's, so that operators find what they know."""
+"""[database]: where rows live. The names are oslo.db's, so that operators find what they know;
+`OPTS` is what oslo.db has not.
+"""
 import dataclasses
 
 from oslo_config import cfg
@@ -8,6 +10,15 @@ POOL_SIZE = 15
 """Connections that are kept, of those that read and of those that write. To open one costs more
 than a whole request: those beyond are for a rush only."""
 OVERFLOW = 20
+
+OPTS = [
+    cfg.BoolOpt(
+        'prepare_statements', default=True,
+        help='Let MariaDB parse the statements of frequent requests once for each connection '
+             '(PREPARE), not each time. The server holds as many as max_prepared_stmt_count says; '
+             'where it takes no more, texts are sent. To be turned off where a proxy lends one '
+             'connection to several clients. MySQL and PostgreSQL are always sent texts.'),
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,6 +32,7 @@ class DatabaseSettings:
     connection_recycle_time: int = 3600
     max_retries: int = 0
     retry_interval: int = 10
+    prepare_statements: bool = True
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -29,7 +41,7 @@ def register(conf: cfg.ConfigOpts) -> None:
     A process that cannot reach its database says so and ends: whoever supervises it starts it
     again.
     """
-    conf.register_opts(db_options.database_opts, group='database')
+    conf.register_opts([*db_options.database_opts, *OPTS], group='database')
     conf.set_default('max_retries', 0, group='database')
     conf.set_default('max_pool_size', POOL_SIZE, group='database')
     conf.set_default('max_overflow', OVERFLOW, group='database')
@@ -49,9 +61,10 @@ def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> Dat
         connection_recycle_time=group.connection_recycle_time,
         max_retries=group.max_retries,
         retry_interval=group.retry_interval,
+        prepare_statements=group.prepare_statements,
     )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo.config's sample generator."""
-    return [('database', list(db_options.database_opts))]
+    return [('database', [*db_options.database_opts, *OPTS])]

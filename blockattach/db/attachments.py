@@ -10,15 +10,16 @@ and count no moves, the lock comes first always.
 import contextlib
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
+from typing import Self
 from typing import TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -33,7 +34,7 @@ from blockattach.db.models import attachment
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 Attached = attachment_values.Attached
 Facts = attachment_values.Facts
@@ -131,21 +132,24 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
              seen: admissions.Seen | None, lock: bool) -> records.Attachment:
     values: dict[str, Any] = {}
-    with _transaction(database, lambda again: _holds(
-            again, wish.volume_id, {'id': values['id']})) as begin:
+    with _Transaction(database, lambda again: _holds(
+            again, wish.volume_id, {'id': values['id']})) as transaction:
         read = seen
         if lock:
-            connection = begin()
+            connection = transaction.begin()
             volume_rows.lock(connection, wish.volume_id)
             read = admissions.read(connection, wish.volume_id, *_named(wish))
         elif read is None:
             read = admissions.get(database, wish.volume_id, *_named(wish))
-        with _judging(seen is not None):
+        try:
             change = attachment_values.birth(
                 read, wish, lease_seconds, database.clock.utcnow(), database.new_id())
+        except errors.BlockattachError as exc:
+            _judge_again(exc, seen)
+            raise
         values |= change.values
         if not lock:
-            connection = begin()
+            connection = transaction.begin()
         if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.by_others),
                                   change.of_volume):
             raise _Overtaken
@@ -174,23 +178,27 @@ def _move(database: engine.Database, what: _Move,
           within: Callable[[sa.Connection], None] | None,
           seen: records.Attachment | None, lock: bool) -> Moved:
     values: dict[str, Any] = {'id': what.attachment_id}
-    with _transaction(database, lambda again: _holds(again, what.volume_id, values)) as begin:
+    with _Transaction(database, lambda again: (
+            _holds(again, what.volume_id, values))) as transaction:
         old = seen
         if lock:
-            connection = begin()
+            connection = transaction.begin()
             old = _locked(connection, what)
         elif old is None:
             with database.reader() as reading:
                 old = _found(reading, what)
-        with _judging(seen is not None):
+        try:
             if what.generation not in (None, old.generation):
                 raise errors.StaleGeneration(noun='attachment', id=old.id,
                                              generation=what.generation)
             change = attachment_values.step(old, what.event, what.facts, database.clock.utcnow())
+        except errors.BlockattachError as exc:
+            _judge_again(exc, seen)
+            raise
         values |= change.values
         new = rows.attachment_with(old, change.values)
         if not lock:
-            connection = begin()
+            connection = transaction.begin()
         new = _write(connection, database, what.event, old, new, change)
         if within is not None:
             within(connection)
@@ -222,26 +230,36 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
             sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
     grants.drop_unused(connection, old.volume_id, unneeded)
-    return dataclasses.replace(new, volume=None, sealed=sealed)
+    return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 
-@contextlib.contextmanager
-def _judging(early: bool) -> Iterator[None]:
+def _judge_again(refusal: errors.BlockattachError, seen: object) -> None:
     """What is refused on account of something that was read early is judged once more."""
-    try:
-        yield
-    except errors.BlockattachError as exc:
-        if early:
-            raise _Overtaken from exc
-        raise
+    if seen is not None:
+        raise _Overtaken from refusal
 
 
-@contextlib.contextmanager
-def _transaction(database: engine.Database,
-                 happened: engine.Happened) -> Iterator[Callable[[], sa.Connection]]:
+class _Transaction:
     """A transaction that begins when it is told to, and ends with the block."""
-    with contextlib.ExitStack() as ending:
-        yield lambda: ending.enter_context(database.writer(happened))
+
+    def __init__(self, database: engine.Database, happened: engine.Happened) -> None:
+        self._database = database
+        self._happened = happened
+        self._begun: contextlib.AbstractContextManager[sa.Connection] | None = None
+
+    def begin(self) -> sa.Connection:
+        """What is written by it, all or nothing."""
+        writer = self._database.writer(self._happened)
+        connection = writer.__enter__()
+        self._begun = writer
+        return connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> bool | None:
+        return None if self._begun is None else self._begun.__exit__(kind, error, trace)
 
 
 def _named(wish: Wish) -> tuple[str | None, str | None]:

@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 from typing import NoReturn
 from typing import ParamSpec
@@ -33,6 +34,7 @@ from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import quotas
+from blockattach.db import session_statements
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
@@ -91,17 +93,12 @@ class Database:
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[sa.Connection]:
+    def reader(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A connection for looking only. Each statement sees what is there when it is sent.
 
         :raises DatabaseUnavailable: it is not there
         """
-        try:
-            with self.telemetry.transaction('read'), _connect(self._readers) as connection:
-                yield connection
-        except oslo_db_exception.DBConnectionError as exc:
-            raise errors.DatabaseUnavailable() from exc
+        return _Reading(self._readers, self.telemetry.transaction('read'))
 
     @contextlib.contextmanager
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
@@ -167,6 +164,39 @@ class Database:
             engine.dispose()
 
 
+class _Reading:
+    """See `Database.reader`; a class, which costs a third of a generator."""
+
+    __slots__ = ('_act', '_connection', '_engine')
+
+    def __init__(self, engine: sa.Engine, act: acts.Act) -> None:
+        self._engine = engine
+        self._act = act
+
+    def __enter__(self) -> sa.Connection:
+        self._act.__enter__()
+        try:
+            self._connection = _connect(self._engine)
+        except BaseException as exc:
+            self._end(exc)
+            raise
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        try:
+            self._connection.close()
+        except BaseException as exc:
+            self._end(exc)
+            raise
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._act.__exit__(None if error is None else type(error), error, None)
+        if isinstance(error, oslo_db_exception.DBConnectionError):
+            raise errors.DatabaseUnavailable() from error
+
+
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
     """Connect as configured; an SQLite file is made where it is missing."""
     url = sa.make_url(settings.connection)
@@ -205,7 +235,8 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
         hide_parameters=True, pool_use_lifo=True, pool_reset_on_return=None,
         connect_args=_CONNECT.get(kind, {}), **more)
     if kind == 'mysql':
-        event.listen(made, 'connect', _prepare_mysql)
+        event.listen(made, 'connect', functools.partial(
+            _prepare_mysql, settings.prepare_statements))
     _name_errors(made)
     Freshness(made.dialect, clock.Clock()).watch(made)
     return made
@@ -236,8 +267,13 @@ def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
             time.wait(never, settings.retry_interval)
 
 
-def _prepare_mysql(connection: Any, record: Any) -> None:
-    """What does not fit into a column is an error, and not cut off."""
+def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
+    """What does not fit into a column is an error, and not cut off.
+
+    :param prepare: whether statements may be called by name, where the server can (MariaDB)
+    """
+    if prepare:
+        session_statements.allow(record.info)
     cursor = connection.cursor()
     cursor.execute("SET SESSION sql_mode = 'TRADITIONAL'")
     cursor.close()

@@ -1,4 +1,6 @@
-"""What a volume manager must know to let one initiator in or to shut it out, in one statement."""
+"""What a volume manager must know to let one initiator in or to shut it out, in one statement;
+in two while a row is given another connector.
+"""
 import dataclasses
 import types
 from typing import Any
@@ -24,6 +26,8 @@ _volumes = volume.volumes
 _types = volume.volume_types
 _OF_ROW = 'of_row_'
 _INITIATOR = prepared.value('initiator')
+_VOLUME_ID = prepared.value('volume_id')
+_former = sa.alias(_rows, 'former')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ def get(database: engine.Database, volume_id: str, initiator: str,
     """
     with database.reader() as connection:
         found = _WISHES.rows(connection, volume_id=volume_id, initiator=initiator)
+        if found and found[0].had_before:
+            found = _ALSO_BEFORE.rows(connection, volume_id=volume_id, initiator=initiator)
     if not found:
         return Wishes(None, None, ())
     first = found[0]
@@ -67,28 +73,35 @@ def get(database: engine.Database, volume_id: str, initiator: str,
 
 def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
     return volume_rows.with_limits(sa.select(
-        _volumes, _types.c.name.label('volume_type_name'), *pairs.FACTS, *pairs.OTHERS,
+        _volumes, _types.c.name.label('volume_type_name'), pairs.ATTACHED, *pairs.OTHERS,
         *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
         _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
         leases.holder(_INITIATOR).label('leased_by'),
     ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(
         _grants, sa.and_(_grants.c.volume_id == _volumes.c.id, _grants.c.initiator == _INITIATOR),
     ).join(_rows, sa.and_(_rows.c.volume_id == _volumes.c.id, which), isouter=outer).where(
-        _volumes.c.id == prepared.value('volume_id'))
+        _volumes.c.id == _VOLUME_ID)
 
 
-_WISHES = prepared.Statement(lambda dialect: sa.union_all(
+def _now() -> sa.Select:
     # The volume itself is there even if no row is.
-    _query(sa.and_(base.live(_rows), _rows.c.initiator == _INITIATOR), True),
+    return _query(sa.and_(base.live(_rows), _rows.c.initiator == _INITIATOR), True)
+
+
+_WISHES = prepared.Statement(lambda dialect: _now().add_columns(
+    # A look into an index: to read these rows as well costs as much again, and mostly is in vain.
+    sa.exists().where(_former.c.volume_id == _VOLUME_ID,
+                      _former.c.previous_initiator == _INITIATOR).label('had_before')))
+_ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
     # Few have it, live or gone: asked for live ones SQLite would go through all of them.
-    _query(_rows.c.previous_initiator == _INITIATOR, False)))
+    _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
 
 
 def _row(row: sa.Row[Any]) -> records.Attachment:
     columns = {column.name: getattr(row, f'{_OF_ROW}{column.name}') for column in _rows.c}
     return rows.attachment(
         types.SimpleNamespace(**columns),
-        pairs.facts(row, row.others_lowest, bool(row.others_connected)))
+        pairs.facts(row, row.others_lowest, bool(row.others_connected), prefix=''))
 
 
 def _grant(database: engine.Database, row: sa.Row[Any], initiator: str,

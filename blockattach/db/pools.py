@@ -58,8 +58,8 @@ def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]])
     try:
         with database.writer() as connection:
             for name, capabilities in sorted(reports.items()):
-                if connection.execute(_pools.update().where(_pools.c.name == name).values(
-                        _measured(capabilities, 0))).rowcount != 1:
+                if prepared.update(connection, _pools, {'name': name}, {
+                        **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
                     raise errors.PoolNotFound(pool=name)
     except errors.PoolNotFound:
         return False

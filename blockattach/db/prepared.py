@@ -3,7 +3,8 @@
 SQLAlchemy puts a statement together anew for each request, finds its text by a key that it makes
 of all its parts, and describes the columns of each result; for a statement of fifty columns that
 takes several times as long as the server does. What is asked again and again is a `Statement`
-instead: one text for each kind of database, values by name, rows as named tuples.
+instead: one text for each kind of database, values by name, rows as named tuples. MariaDB parses
+the text once for each connection (`blockattach.db.session_statements`).
 """
 import collections
 import contextlib
@@ -19,6 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach.db import clock
+from blockattach.db import session_statements
 
 # Where SQLAlchemy shows its statements.
 _ECHO = logging.getLogger('sqlalchemy.engine.Engine')
@@ -36,6 +38,7 @@ class _Compiled:
     :ivar stored: how values are stored, by name
     :ivar kinds: of the columns that it returns
     :ivar row: None: it returns no rows
+    :ivar named: for databases that call it by name; None: this one does not
     :ivar read: how columns are read, by place; None: not known before the first answer
     """
 
@@ -45,6 +48,7 @@ class _Compiled:
     stored: tuple[tuple[str, _Process], ...]
     kinds: tuple[sa.types.TypeEngine[Any], ...]
     row: _Process | None
+    named: session_statements.Named | None = None
     read: tuple[tuple[int, _Process], ...] | None = None
 
 
@@ -107,11 +111,13 @@ def _update(table: sa.Table, where: tuple[str, ...], of_shape: Shape) -> 'Statem
 class Statement:
     """One statement; what is told with it are the names of each `value` in it."""
 
-    def __init__(self, build: Callable[[sa.Dialect], Any]) -> None:
+    def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True) -> None:
         """
         :param build: puts it together; called once for each kind of database
+        :param parsed_once: False: too long for a server to keep it for each connection
         """
         self._build = build
+        self._parsed_once = parsed_once
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
     def rows(self, connection: sa.Connection, **values: Any) -> list[Any]:
@@ -146,11 +152,12 @@ class Statement:
         kind = dialect.name, dialect.driver
         found = self._compiled.get(kind)
         if found is None:
-            found = self._compiled[kind] = _compile(self._build(dialect), dialect)
+            found = self._compiled[kind] = _compile(
+                self._build(dialect), dialect, self._parsed_once)
         return found
 
 
-def _compile(statement: Any, dialect: sa.Dialect) -> _Compiled:
+def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compiled:
     compiled = statement.compile(dialect=dialect, compile_kwargs={'render_postcompile': True})
     parameters = {name: one for one, name in compiled.bind_names.items()}
     stored = {
@@ -163,11 +170,15 @@ def _compile(statement: Any, dialect: sa.Dialect) -> _Compiled:
     for column in getattr(compiled, 'insert_prefetch', ()):
         fixed[column.key] = column.default.arg
     selected = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
+    text = str(compiled)
+    order = tuple(compiled.positiontup) if compiled.positional else None
     return _Compiled(
-        str(compiled), tuple(compiled.positiontup) if compiled.positional else None, fixed,
+        text, order, fixed,
         tuple((name, process) for name, process in stored.items() if name not in fixed),
         tuple(column.type for column in selected),
-        _row([str(column.key) for column in selected]) if selected else None)
+        _row([str(column.key) for column in selected]) if selected else None,
+        session_statements.named(text, order)
+        if parsed_once and getattr(dialect, 'is_mariadb', False) else None)
 
 
 def _processes(kinds: Iterable[sa.types.TypeEngine[Any]], dialect: sa.Dialect,
@@ -198,21 +209,36 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
     if not connection.in_transaction():
         # As SQLAlchemy does it: so the transaction ends when the connection is given back.
         connection.begin()
-    cursor = connection.connection.cursor()
+    pooled = connection.connection
+    cursor = pooled.cursor()
     if _ECHO.isEnabledFor(logging.INFO):
         # Whoever wants to see statements sees these as well; their values, never.
         _ECHO.info('%s', compiled.text)
-    for look in connection.dispatch.before_cursor_execute:
-        look(connection, cursor, compiled.text, parameters, None, False)
+    # SQLAlchemy's own way to ask; to go through its lists of listeners costs more than a look.
+    heard = connection._has_events or connection.engine._has_events
+    if heard:
+        for look in connection.dispatch.before_cursor_execute:
+            look(connection, cursor, compiled.text, parameters, None, False)
     try:
-        connection.dialect.do_execute(cursor, compiled.text, parameters)
+        if compiled.named is None or not session_statements.execute(
+                pooled.info, cursor, compiled.named, told,
+                connection.dialect.loaded_dbapi.Error):
+            connection.dialect.do_execute(cursor, compiled.text, parameters)
         yield cursor
     except connection.dialect.loaded_dbapi.Error as exc:
         # The one place where SQLAlchemy finds out whether the connection is lost, and lets
         # listeners give the error its name.
         connection._handle_dbapi_exception(exc, compiled.text, parameters, cursor, None)
     finally:
-        with contextlib.suppress(connection.dialect.loaded_dbapi.Error):
-            cursor.close()
-    for look in connection.dispatch.after_cursor_execute:
-        look(connection, cursor, compiled.text, parameters, None, False)
+        _close(cursor, connection.dialect.loaded_dbapi.Error)
+    if heard:
+        for look in connection.dispatch.after_cursor_execute:
+            look(connection, cursor, compiled.text, parameters, None, False)
+
+
+def _close(cursor: Any, error: type[Exception]) -> None:
+    try:
+        cursor.close()
+    except error:
+        # What was to be read is read.
+        return

@@ -11,6 +11,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db.models import service
 from blockattach.domain import binaries
@@ -125,9 +126,12 @@ def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:
 
 def is_frozen(connection: sa.Connection, backend: str) -> bool:
     """Whether no volume is to be made or deleted on a backend."""
-    return connection.execute(sa.select(_services.c.id).where(
-        _services.c.binary == binaries.VOLUME, _services.c.frozen == sa.true(),
-        keeps(backend)).limit(1)).first() is not None
+    return _FROZEN.first(connection, backend=backend) is not None
+
+
+_FROZEN = prepared.Statement(lambda dialect: sa.select(_services.c.id).where(
+    _services.c.binary == binaries.VOLUME, _services.c.frozen == sa.true(),
+    keeps(prepared.value('backend', _services.c.host.type))).limit(1))
 
 
 def get_by_host(database: engine.Database, binary: str, host: str,

@@ -1,5 +1,7 @@
 """Looking at volumes: one, a page, or those on which work was left undone."""
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +35,10 @@ _ONE = prepared.Statement(lambda dialect: _with_metadata())
 _ONE_LIVE = prepared.Statement(lambda dialect: _with_metadata().where(volume_rows.LIVE))
 # As many values as every database takes as a list.
 _SLICE = 500
+# Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
+# rest is NULL. A short list has no rest: a planner takes each for one more way through an index.
+_SHORT, _SIZES = 16, (128, 1024)
+_ID, _USED_ID = 'id_', 'used_id_'
 
 _ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
@@ -125,10 +131,8 @@ def list_page(database: engine.Database, filters: Filters,
             marker = _marker(connection, page.marker, filters)
         found = connection.execute(
             paging.select_page(_filtered(_WITH_TYPE, filters), SORT_COLUMNS, page, marker)).all()
-        ids = [row.id for row in found]
-        metadata, attached = _children(connection, ids)
-    return [rows.volume(row, metadata.get(row.id, {}), attached.get(row.id, ()))
-            for row in found]
+        metadata, attached = _children(connection, found)
+    return rows.volumes(found, metadata, attached)
 
 
 def count(database: engine.Database, filters: Filters) -> int:
@@ -222,14 +226,18 @@ def tried_on(database: engine.Database, host: str) -> list[records.Volume]:
     return found
 
 
-def read(connection: sa.Connection, volume_id: str, live_only: bool = False) -> records.Volume:
-    """One volume inside a transaction that is open already."""
+def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
+         unused: bool = False) -> records.Volume:
+    """One volume inside a transaction that is open already.
+
+    :param unused: the caller knows that nothing is attached
+    """
     found = (_ONE_LIVE if live_only else _ONE).rows(connection, volume_id=volume_id)
     if not found:
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    return rows.volume(found[0], metadata, _attached(connection, volume_id),
+    return rows.volume(found[0], metadata, () if unused else _attached(connection, volume_id),
                        rows.limits(found[0]))
 
 
@@ -270,28 +278,67 @@ def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[
     return row
 
 
-def _children(connection: sa.Connection, ids: list[str],
+def _children(connection: sa.Connection, volumes: Sequence[sa.Row[Any]],
               ) -> tuple[dict[str, dict[str, str]],
                          dict[str, tuple[records.AttachedServer, ...]]]:
-    """What belongs to volumes, by their ids: metadata, and who is attached; in one query."""
+    """What belongs to rows of volumes, by their ids: metadata, and who is attached; in one query.
+
+    Whose lowest rank says that nobody is attached is not asked for attachments.
+    """
     metadata: dict[str, dict[str, str]] = {}
     attached: dict[str, list[Any]] = {}
-    if not ids:
+    if not volumes:
         return {}, {}
-    # The first says what kinds of values there are.
-    query = sa.union_all(
-        sa.select(_attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
-                  sa.null().label('key'), sa.null().label('value'))
-        .where(_attachments.c.volume_id.in_(ids), _attachments.c.rank == _ATTACHED),
-        sa.select(_metadata.c.volume_id, *(sa.null() for _ in _OF_SERVER), _metadata.c.key,
-                  _metadata.c.value).where(_metadata.c.volume_id.in_(ids)))
-    for row in connection.execute(query):
+    ids = [row.id for row in volumes]
+    used = [row.id for row in volumes if row.lowest_rank == _ATTACHED]
+    sizes = {_ID: (size := _size(len(ids))), _USED_ID: _used_size(len(used), size)}
+    for row in _children_of(sizes[_ID], sizes[_USED_ID]).rows(connection, **{
+            f'{prefix}{number}': one for prefix, some in ((_ID, ids), (_USED_ID, used))
+            for number, one in enumerate(some + [None] * (sizes[prefix] - len(some)))}):
         if row.id is None:
             metadata.setdefault(row.volume_id, {})[row.key] = row.value
         else:
             attached.setdefault(row.volume_id, []).append(row)
     return metadata, {volume_id: tuple(_server(row) for row in sorted(
-        found, key=lambda row: (row.created_at, row.id))) for volume_id, found in attached.items()}
+        servers, key=lambda row: (row.created_at, row.id)))
+        for volume_id, servers in attached.items()}
+
+
+def _size(length: int) -> int:
+    """How many ids the statement has that takes so many."""
+    if length <= _SHORT:
+        return length
+    return next((size for size in _SIZES if size >= length),
+                math.ceil(length / _SIZES[-1]) * _SIZES[-1])
+
+
+def _used_size(length: int, size: int) -> int:
+    """How many ids of volumes in use, beside so many in all: a few lengths for each."""
+    if length == 0:
+        return 0
+    return min(size, next(one for one in (_SHORT, *_SIZES, size) if one >= length))
+
+
+@functools.cache
+def _children_of(size: int, used: int) -> prepared.Statement:
+    """Of so many volumes, and so many that are in use. SQLAlchemy would name each of a thousand
+    ids anew for each page, which takes as long as all else that is done for a volume of it.
+    """
+    def build(dialect: sa.Dialect) -> sa.CompoundSelect:
+        # The first says what kinds of values there are; of no ids it has no rows.
+        return sa.union_all(
+            sa.select(_attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
+                      sa.null().label('key'), sa.null().label('value'))
+            .where(_attachments.c.volume_id.in_(_ids(_USED_ID, used)),
+                   _attachments.c.rank == _ATTACHED),
+            sa.select(_metadata.c.volume_id, *(sa.null() for _ in _OF_SERVER), _metadata.c.key,
+                      _metadata.c.value).where(_metadata.c.volume_id.in_(_ids(_ID, size))))
+    return prepared.Statement(build, parsed_once=False)
+
+
+def _ids(prefix: str, size: int) -> list[Any]:
+    return [prepared.value(f'{prefix}{number}', _volumes.c.id.type)
+            for number in range(size)] or [sa.null()]
 
 
 def _server(row: Any) -> records.AttachedServer:

@@ -3,6 +3,7 @@ import sqlalchemy as sa
 
 from blockattach.db import clock
 from blockattach.db import prepared
+from blockattach.db.models import attachment
 from blockattach.db.models import pool
 from blockattach.db.models import volume
 from blockattach.domain import volume_lifecycle
@@ -54,4 +55,6 @@ OWN = prepared.Statement(lambda dialect: _volumes.update().where(
            _volumes.c.owner == prepared.value('address')),
     _volumes.c.generation == prepared.value('generation'),
 ).values(owner=prepared.value('owner'), **_lease()))
+NO_GRANTS = prepared.Statement(lambda dialect: attachment.grants.delete().where(
+    attachment.grants.c.volume_id == prepared.value('volume_id')))
 CREATED = prepared.Statement(lambda dialect: _created())

@@ -51,7 +51,7 @@ def create(database: engine.Database, type_id: str, provider: str, control_locat
             id=encryption_id, volume_type_id=type_id, live_volume_type_id=type_id,
             provider=provider, control_location=control_location, cipher=cipher,
             key_size=key_size, created_at=database.clock.utcnow()))
-        [kind] = volume_type_rows.read(connection, volume.volume_types.c.id == type_id)
+        [kind] = volume_type_rows.read(connection, type_id)
         volume_type.check_sharing(kind)
         assert kind.encryption is not None
     LOG.info('Volume type is encrypted%s', log.fields(volume_type_id=type_id))

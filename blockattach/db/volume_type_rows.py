@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import prepared
 from blockattach.db.models import base
 from blockattach.db.models import volume
 from blockattach.domain import records
@@ -18,6 +19,14 @@ _types = volume.volume_types
 _specs = volume.volume_type_extra_specs
 _encryptions = volume.volume_type_encryptions
 _ENCRYPTED = 'encryption_'
+_ID = prepared.value('type_id', _types.c.id.type)
+_NAME = prepared.value('name', _types.c.live_name.type)
+_BY_ID = prepared.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
+_BY_NAME = prepared.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
+_BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
+    sa.or_(_types.c.id == _ID, _types.c.live_name == _NAME)))
+_LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
+_SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:
@@ -25,7 +34,7 @@ def lock(connection: sa.Connection, type_id: str) -> None:
 
     :raises VolumeTypeNotFound: there is none
     """
-    _lock(connection, type_id, shared=False)
+    _lock(connection, _LOCK, type_id)
 
 
 def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
@@ -48,8 +57,8 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     :raises VolumeTypeNotFound: it is gone
     :raises VolumeTypeChanged: what it says of its volumes is not what it was
     """
-    _lock(connection, kind.id, shared=True)
-    [now] = read(connection, _types.c.id == kind.id)
+    _lock(connection, _SHARE, kind.id)
+    [now] = read(connection, kind.id)
     if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption):
         raise errors.VolumeTypeChanged(volume_type_id=kind.id)
 
@@ -62,17 +71,38 @@ def is_used(connection: sa.Connection, type_id: str) -> bool:
         .limit(1)).first() is not None
 
 
-def read(connection: sa.Connection,
-         condition: sa.ColumnElement[bool]) -> list[records.VolumeType]:
-    """The live types that a condition holds for, in one query: of few types at most."""
-    query = sa.select(
+def read(connection: sa.Connection, type_id: str) -> list[records.VolumeType]:
+    """The live type with an id, if there is one; in one query."""
+    return _read(_BY_ID.rows(connection, type_id=type_id))
+
+
+def read_by_name(connection: sa.Connection, name: str) -> list[records.VolumeType]:
+    """The live type with a name, if there is one; in one query."""
+    return _read(_BY_NAME.rows(connection, name=name))
+
+
+def read_by_either(connection: sa.Connection, id_or_name: str) -> list[records.VolumeType]:
+    """The live types with this id or this name, in one query."""
+    return _read(_BY_EITHER.rows(connection, type_id=id_or_name, name=id_or_name))
+
+
+def _whole() -> sa.Select[Any]:
+    return sa.select(
         _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
         *(column.label(f'{_ENCRYPTED}{column.name}') for column in _encryptions.c),
     ).outerjoin(_specs, _specs.c.volume_type_id == _types.c.id,
-                ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id)
-    rows: dict[str, sa.Row[Any]] = {}
+                ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id,
+                            ).where(base.live(_types))
+
+
+def _live() -> sa.Select[Any]:
+    return sa.select(_types.c.id).where(_types.c.id == _ID, base.live(_types))
+
+
+def _read(found: Sequence[Any]) -> list[records.VolumeType]:
+    rows: dict[str, Any] = {}
     specs: dict[str, dict[str, str]] = {}
-    for row in connection.execute(query.where(condition, base.live(_types))):
+    for row in found:
         rows[row.id] = row
         of_type = specs.setdefault(row.id, {})
         if row.spec_key is not None:
@@ -102,7 +132,7 @@ def remove_encryption(connection: sa.Connection, database: engine.Database,
         .values(live_volume_type_id=None, deleted=True, deleted_at=database.clock.utcnow()))
 
 
-def _record(row: sa.Row[Any], specs: dict[str, str],
+def _record(row: Any, specs: dict[str, str],
             encryption: records.TypeEncryption | None) -> records.VolumeType:
     return records.VolumeType(
         id=row.id, name=row.name, description=row.description, is_public=row.is_public,
@@ -110,7 +140,7 @@ def _record(row: sa.Row[Any], specs: dict[str, str],
         encryption=encryption, qos_specs_id=row.qos_specs_id)
 
 
-def _encryption_of(row: sa.Row[Any]) -> records.TypeEncryption | None:
+def _encryption_of(row: Any) -> records.TypeEncryption | None:
     columns = {column.name: getattr(row, f'{_ENCRYPTED}{column.name}')
                for column in _encryptions.c}
     return None if columns['id'] is None else to_encryption(types.SimpleNamespace(**columns))
@@ -124,9 +154,6 @@ def to_encryption(row: Any) -> records.TypeEncryption:
         created_at=row.created_at, updated_at=row.updated_at)
 
 
-def _lock(connection: sa.Connection, type_id: str, shared: bool) -> None:
-    found = connection.execute(
-        sa.select(_types.c.id).where(_types.c.id == type_id, base.live(_types))
-        .with_for_update(read=shared)).one_or_none()
-    if found is None:
+def _lock(connection: sa.Connection, how: prepared.Statement, type_id: str) -> None:
+    if how.first(connection, type_id=type_id) is None:
         raise errors.VolumeTypeNotFound(volume_type_id=type_id)

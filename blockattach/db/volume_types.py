@@ -49,7 +49,7 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
                 id=type_id, name=name, live_name=name, description=description,
                 is_public=is_public, created_at=database.clock.utcnow()))
             _store_specs(connection, type_id, extra_specs)
-            made = volume_type_rows.read(connection, _types.c.id == type_id)
+            made = volume_type_rows.read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is made%s', log.fields(volume_type_id=type_id, name=name))
@@ -62,7 +62,7 @@ def get(database: engine.Database, type_id: str) -> records.VolumeType:
     :raises VolumeTypeNotFound: there is none
     """
     with database.reader() as connection:
-        found = volume_type_rows.read(connection, _types.c.id == type_id)
+        found = volume_type_rows.read(connection, type_id)
     if not found:
         raise errors.VolumeTypeNotFound(volume_type_id=type_id)
     return found[0]
@@ -74,7 +74,7 @@ def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none
     """
     with database.reader() as connection:
-        found = volume_type_rows.read(connection, _types.c.live_name == name)
+        found = volume_type_rows.read_by_name(connection, name)
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
     return found[0]
@@ -87,8 +87,7 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none, and it can only be a name
     """
     with database.reader() as connection:
-        found = volume_type_rows.read(
-            connection, sa.or_(_types.c.id == id_or_name, _types.c.live_name == id_or_name))
+        found = volume_type_rows.read_by_either(connection, id_or_name)
     if found:
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
@@ -140,7 +139,7 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
         with database.writer() as connection:
             volume_type_rows.lock(connection, type_id)
             _touch(connection, database, type_id, **changed)
-            made = volume_type_rows.read(connection, _types.c.id == type_id)
+            made = volume_type_rows.read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is changed%s', log.fields(volume_type_id=type_id))
@@ -192,7 +191,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
-        [made] = volume_type_rows.read(connection, _types.c.id == type_id)
+        [made] = volume_type_rows.read(connection, type_id)
         volume_type.check_sharing(made)
     LOG.info('Extra specs of a volume type are set%s',
              log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))

@@ -15,7 +15,6 @@ from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
 from blockattach.db import volume_steps
-from blockattach.db.models import attachment
 from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -74,7 +73,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
         if draft.kind.qos_specs_id is None:
             made = rows.made_volume(row, draft.kind, draft.metadata)
         else:
-            made = volume_queries.read(connection, volume_id)
+            made = volume_queries.read(connection, volume_id, unused=True)
     LOG.info('Volume is asked for%s', log.fields(volume_id=volume_id, size_gb=draft.size_gb))
     return made
 
@@ -207,7 +206,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             volume_rows.store_own_status(
                 connection, database, row, _Own.DELETING,
                 owner=volume_rows.host_of(row.pool), deadline=clock.Later(lease_seconds))
-        told = volume_queries.read(connection, volume_id)
+        told = volume_queries.read(connection, volume_id, unused=True)
     LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
     return told
 
@@ -267,5 +266,4 @@ def _give_back(connection: sa.Connection, row: Any) -> None:
 def _remove(connection: sa.Connection, database: engine.Database, row: Any) -> None:
     volume_rows.store_own_status(connection, database, row, _Own.GONE, deleted=True,
                                  deleted_at=database.clock.utcnow(), owner=None, deadline=None)
-    connection.execute(attachment.grants.delete().where(
-        attachment.grants.c.volume_id == row.id))
+    volume_steps.NO_GRANTS.change(connection, volume_id=row.id)

@@ -26,10 +26,16 @@ class Backend:
     settings: backend_conf.BackendSettings
     store: base.VolumeStore
     target: base.ExportTarget
+    # Looked for once: the report after each volume names them.
+    _declared: frozenset[str] = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, '_declared', capabilities.declared(self.store)
+                           | capabilities.declared(self.target))
 
     def capabilities(self) -> frozenset[str]:
         """What the two can do beyond their contracts."""
-        return capabilities.declared(self.store) | capabilities.declared(self.target)
+        return self._declared
 
     def functions(self) -> dict[str, str | None]:
         """Expressions that say which volumes it takes, and how well; None: nothing is said."""

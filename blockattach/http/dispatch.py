@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import webob
+from webob import headers as webob_headers
 
 from blockattach import context as request_context
 from blockattach import errors
@@ -131,8 +132,10 @@ class Dispatcher:
         middleware.name_operation(request, row.name)
         call = operation.Call(
             context=context, version=spoken.version, extension=spoken.extension,
-            path=match.variables, query=operation.Query.parse(request.query_string),
-            body=body, headers=request.headers, url=self._url(request, match))
+            path=match.variables,
+            query=operation.Query.parse(request.environ.get('QUERY_STRING', '')),
+            body=body, headers=webob_headers.EnvironHeaders(request.environ),
+            url=self._url(request, match))
         self._permit(row, call)
         checks = self._checks[id(row)]
         if has_body:
@@ -146,7 +149,8 @@ class Dispatcher:
 
     def _match(self, request: webob.Request) -> routing.Match | None:
         try:
-            return self._table.match(request.method, request.path_info or '/')
+            return self._table.match(request.environ['REQUEST_METHOD'],
+                                     _path(request.environ) or '/')
         except UnicodeDecodeError:
             return None
 
@@ -218,7 +222,7 @@ class Dispatcher:
         if size == 0 or (size is None and not request.is_body_readable):
             return b''
         try:
-            raw = bytes(request.body_file_raw.read(
+            raw = bytes(request.environ['wsgi.input'].read(
                 self._limits.max_body_size + 1 if size is None else size))
         except Exception:  # noqa: BLE001 - servers differ; but what fails here is the client's
             raise errors.InvalidInput(MALFORMED_BODY) from None
@@ -229,7 +233,7 @@ class Dispatcher:
     def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
         base = self._limits.public_endpoint or self._called(request)
         project = '' if match.project_id is None else f'/{match.project_id}'
-        path = request.path_info.removeprefix(routing.PREFIX + project)
+        path = _path(request.environ).removeprefix(routing.PREFIX + project)
         return operation.Url(base, project, path)
 
     def _called(self, request: webob.Request) -> str:
@@ -258,6 +262,15 @@ class Dispatcher:
             if row.refusal is None:
                 raise
             raise row.refusal(call) from None
+
+
+def _path(environ: Mapping[str, Any]) -> str:
+    """The path as the client wrote it; WSGI hands its bytes over as Latin-1.
+
+    :raises UnicodeDecodeError: it is not UTF-8
+    """
+    path: str = environ['PATH_INFO']
+    return path.encode('latin-1').decode()
 
 
 def _is_deep(value: Any) -> bool:

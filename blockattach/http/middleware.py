@@ -102,8 +102,8 @@ def name_request(inner: Handler) -> Handler:
         request_context.RequestContext(request_id=name,
                                        global_request_id=global_request_id(request))
         response = inner(request)
-        response.headerlist.append(('x-openstack-request-id', name))
-        response.headerlist.append(('x-compute-request-id', name))
+        response.headerlist.extend((('x-openstack-request-id', name),
+                                    ('x-compute-request-id', name)))
         return response
     return handle
 
@@ -147,8 +147,8 @@ def version_header(inner: Handler) -> Handler:
         response = inner(request)
         spoken = request.environ.get(_VERSION)
         if spoken is not None:
-            response.headerlist.append((negotiation.HEADER, spoken))
-            response.headerlist.append(('Vary', negotiation.HEADER))
+            response.headerlist.extend(((negotiation.HEADER, spoken),
+                                        ('Vary', negotiation.HEADER)))
         return response
     return handle
 

@@ -59,16 +59,20 @@ def _checked(name: str, function: Callable[..., Any],
              deadlines: deadlines.Deadlines, admit: Admit) -> Callable[..., Any]:
     """Begin nothing that nobody waits for any more, or that was asked for in the wrong form."""
     signature = inspect.signature(function)
+    # The caller comes first, and not by a name.
+    usual = frozenset(list(signature.parameters)[1:])
 
     def check(ctxt: context.RequestContext, **arguments: Any) -> Any:
         if deadlines.passed(ctxt):
             LOG.warning('Message is late and not acted upon: whoever sent it waits no longer%s',
                         fields(method=name))
             raise errors.DeadlinePassed(method=name)
-        try:
-            signature.bind(ctxt, **arguments)
-        except TypeError as error:
-            raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
+        if arguments.keys() != usual:
+            # Some may be left out.
+            try:
+                signature.bind(ctxt, **arguments)
+            except TypeError as error:
+                raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
         with admit(ctxt):
             return function(ctxt, **arguments)
     return check

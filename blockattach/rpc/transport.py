@@ -14,6 +14,7 @@ What comes back from the other side is one of five:
 import contextlib
 import logging
 import threading
+import types
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -44,6 +45,8 @@ ALLOWED_REMOTE_MODULES = (errors.__name__,)
 
 _DEADLINE = 'blockattach_deadline'
 _SERVICE_ROLES = 'service_roles'
+# What is the same on both sides: most of all arguments.
+_PLAIN = frozenset((str, int, float, bool, types.NoneType))
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
 """The version of an interface that a release does not have: nothing can be sent on it."""
@@ -95,10 +98,16 @@ class Serializer(base.ObjectSerializer):
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
         """Plain data for an argument or an answer."""
+        if type(entity) in _PLAIN:
+            return entity
         if isinstance(entity, base.BlockattachObject):
             return entity.obj_to_primitive(self._versions.get(entity.obj_name(), entity.VERSION),
                                            self._versions)
         return super().serialize_entity(ctxt, entity)
+
+    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        """An argument or an answer from plain data."""
+        return entity if type(entity) in _PLAIN else super().deserialize_entity(ctxt, entity)
 
     def serialize_context(self, ctxt: context.RequestContext | deadlines.Outgoing,
                           ) -> dict[str, Any]:

@@ -1,4 +1,10 @@
-"""Places one volume after the other, each by a flow of its own (`blockattach.scheduler.steps`)."""
+"""Places volumes, each thread one after the other by a flow of its own.
+
+A flow (`blockattach.scheduler.steps`) is put together once: TaskFlow reads the signatures of all
+its steps for that, which takes as long as placing a volume does.
+"""
+import threading
+
 from blockattach import context
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import engine
@@ -18,6 +24,7 @@ class PlacingFlows:
         self._chooser = chooser
         self._managers = managers
         self._settings = settings
+        self._of_thread = threading.local()
 
     def run(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
         """Place the volume; raises as `blockattach.scheduler.steps.build` says."""
@@ -26,5 +33,8 @@ class PlacingFlows:
         from blockattach.flows import runner
         from blockattach.scheduler import steps
 
-        tools = steps.Tools(self._database, self._chooser, self._managers, self._settings)
-        runner.run(steps.build(tools, caller, request), {})
+        flow = getattr(self._of_thread, 'flow', None)
+        if flow is None:
+            flow = self._of_thread.flow = steps.build(steps.Tools(
+                self._database, self._chooser, self._managers, self._settings))
+        runner.run(flow, {'asked': steps.Asked(caller, request)})

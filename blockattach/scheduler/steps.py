@@ -49,19 +49,30 @@ class _Claim:
     generation: int
 
 
-def build(tools: Tools, caller: context.RequestContext,
-          request: pools.VolumeRequest) -> linear_flow.Flow:
-    """The flow for one volume; run it with `blockattach.flows.runner`.
+class Asked:
+    """A volume that waits for a pool: what is asked of the pools now."""
+
+    def __init__(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
+        self.caller = caller
+        self.request = request
+
+    def returned(self, pool: pools.Pool, generation: int) -> None:
+        """The volume has left a pool and waits for another one, under a new generation."""
+        self.request = dataclasses.replace(self.request, generation=generation,
+                                           tried=(*self.request.tried, pool.name))
+
+
+def build(tools: Tools) -> linear_flow.Flow:
+    """The flow; run it with `blockattach.flows.runner` for one volume at a time, ``asked``.
 
     Its steps raise ``NoValidPool`` (with the ``generation`` at which nothing was left),
     ``StaleGeneration`` or ``VolumeNotFound`` (somebody else has gone on), or
     `blockattach.scheduler.pools.PoolsIncomplete`.
     """
-    waiting = _Waiting(request)
-    return linear_flow.Flow('place_volume', retry=waiting).add(
+    return linear_flow.Flow('place_volume', retry=_Waiting('waiting')).add(
         _Choose(tools.database, tools.chooser, tools.settings.max_attempts),
-        _TakeRoom(tools.database, tools.chooser, waiting, tools.settings.placing_seconds),
-        _HandOver(tools.managers, caller))
+        _TakeRoom(tools.database, tools.chooser, tools.settings.placing_seconds),
+        _HandOver(tools.managers))
 
 
 class _Waiting(retry.Retry):
@@ -72,20 +83,11 @@ class _Waiting(retry.Retry):
 
     default_provides = 'request'
 
-    def __init__(self, request: pools.VolumeRequest) -> None:
-        super().__init__('waiting')
-        self._request = request
-
-    def returned(self, pool: pools.Pool, generation: int) -> None:
-        """The volume has left a pool and waits for another one, under a new generation."""
-        self._request = dataclasses.replace(self._request, generation=generation,
-                                            tried=(*self._request.tried, pool.name))
-
-    def execute(self, history: retry.History) -> pools.VolumeRequest:
+    def execute(self, asked: Asked, history: retry.History) -> pools.VolumeRequest:
         """What is asked of the pools in this try."""
-        return self._request
+        return asked.request
 
-    def on_failure(self, history: retry.History) -> str:
+    def on_failure(self, asked: Asked, history: retry.History) -> str:
         """Whether there is another try."""
         return str(retry.RETRY if history.caused_by(_NotTakenOn, index=-1) else retry.REVERT)
 
@@ -125,11 +127,10 @@ class _TakeRoom(task.Task):
     default_provides = 'claim'
 
     def __init__(self, database: engine.Database, chooser: scheduler_pools.PoolChooser,
-                 waiting: _Waiting, lease_seconds: float) -> None:
+                 lease_seconds: float) -> None:
         super().__init__('take_room')
         self._database = database
         self._chooser = chooser
-        self._waiting = waiting
         self._lease_seconds = lease_seconds
 
     def execute(self, request: pools.VolumeRequest, choice: pipeline.Choice) -> _Claim:
@@ -145,8 +146,8 @@ class _TakeRoom(task.Task):
             reasons[pool.name] = 'its last room was taken meanwhile'
         raise pipeline.no_valid_pool(request, reasons)
 
-    def revert(self, request: pools.VolumeRequest, result: _Claim | task_failure.Failure,
-               **other: Any) -> None:
+    def revert(self, asked: Asked, request: pools.VolumeRequest,
+               result: _Claim | task_failure.Failure, **other: Any) -> None:
         """Give the room back, unless somebody else has gone on with the volume."""
         if not isinstance(result, _Claim):
             return
@@ -156,24 +157,22 @@ class _TakeRoom(task.Task):
         except (errors.StaleGeneration, errors.VolumeNotFound):
             return
         self._chooser.telemetry.scheduler_retry('not_taken_on')
-        self._waiting.returned(result.pool, generation)
+        asked.returned(result.pool, generation)
 
 
 class _HandOver(task.Task):
-    def __init__(self, managers: volume_rpc.VolumeClients,
-                 caller: context.RequestContext) -> None:
+    def __init__(self, managers: volume_rpc.VolumeClients) -> None:
         super().__init__('hand_over')
         self._managers = managers
-        self._caller = caller
 
-    def execute(self, request: pools.VolumeRequest, claim: _Claim) -> None:
+    def execute(self, asked: Asked, request: pools.VolumeRequest, claim: _Claim) -> None:
         """Returns when the manager has written itself down as the volume's owner."""
         failpoints.point('scheduler.flows.after_claim')
         fields = log.fields(volume_id=request.volume_id, pool=claim.pool.name,
                             generation=claim.generation)
         try:
             taken_on = self._managers.on(claim.pool.host).create_volume(
-                self._caller, request.volume_id, claim.generation)
+                asked.caller, request.volume_id, claim.generation)
         except Exception as error:
             LOG.warning('Cannot hand a volume over: %s%s', error, fields)
             raise _NotTakenOn from error

@@ -17,7 +17,11 @@ from cryptography import fernet
 from blockattach import errors
 from blockattach.domain import connection
 
-_ALPHABET = string.ascii_letters + string.digits
+_ALPHABET = (string.ascii_letters + string.digits).encode()
+# From random bytes to letters, each as likely as any other: four rounds of the alphabet, and the
+# eight bytes beyond them are thrown away.
+_LETTERS = _ALPHABET * 4 + b'        '
+_BEYOND = b'\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff'
 # CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
 # refuse secrets of more than 16 characters.
 _USERNAME_LENGTH = 20
@@ -108,8 +112,10 @@ class Sealer:
         :raises ConfigurationError: sealed with a key that has never been among ours
         """
         for key in (*self.ring(), *self._known.values()):
-            with contextlib.suppress(fernet.InvalidToken):
+            try:
                 return key.fernet.decrypt(sealed.encode()).decode()
+            except fernet.InvalidToken:
+                continue
         raise errors.ConfigurationError(
             reason='cannot open a sealed credential: the key that it was sealed with is missing')
 
@@ -140,4 +146,8 @@ def new_credential() -> connection.Credential:
 
 
 def _random(length: int) -> str:
-    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))
+    """Drawn at once: to ask the system for each letter takes twenty times as long."""
+    drawn = b''
+    while len(drawn) < length:
+        drawn += secrets.token_bytes(length).translate(_LETTERS, _BEYOND)
+    return drawn[:length].decode()

@@ -108,47 +108,50 @@ class Telemetry:
 
     def http(self, traceparent: str | None) -> Act:
         """A request to the API; its operation and its status are noted when they are known."""
-        return self._act(metrics.HTTP, traceparent, operation=NO_OPERATION, status='5xx')
+        return Act(self, self._running, metrics.HTTP,
+                   {'operation': NO_OPERATION, 'status': '5xx'}, traceparent)
 
     def verb(self, verb: str) -> Act:
         """A verb of the service, ``noun.verb``."""
-        return self._act(metrics.VERB, verb=verb)
+        return Act(self, self._running, metrics.VERB, {'verb': verb})
 
     def attaching(self, step: metrics.Step) -> Act:
         """A step of attaching."""
-        return self._act(metrics.STEP, way='attach', step=step)
+        return Act(self, self._running, metrics.STEP, {'way': 'attach', 'step': step})
 
     def detaching(self, step: metrics.Step) -> Act:
         """A step of detaching."""
-        return self._act(metrics.STEP, way='detach', step=step)
+        return Act(self, self._running, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
         """A message that is sent, with its answer if there is one."""
-        return self._act(metrics.RPC_CLIENT, topic=topic, method=method)
+        return Act(self, self._running, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
     def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Act:
         """What a message asked for."""
-        return self._act(metrics.RPC_SERVER, traceparent, topic=topic, method=method)
+        return Act(self, self._running, metrics.RPC_SERVER,
+                   {'topic': topic, 'method': method}, traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
         """What goes on after an answer."""
-        return self._act(metrics.WORK, traceparent, work=work)
+        return Act(self, self._running, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
         """Placing of one volume."""
-        return self._act(metrics.PLACING)
+        return Act(self, self._running, metrics.PLACING, {})
 
     def transaction(self, kind: str) -> Act:
         """A transaction, ``read`` or ``write``."""
-        return self._act(metrics.TRANSACTION, kind=kind)
+        return Act(self, self._running, metrics.TRANSACTION, {'kind': kind})
 
     def backend(self, backend: str, part: str, verb: str) -> Act:
         """A verb of a driver."""
-        return self._act(metrics.BACKEND, backend=backend, part=part, verb=verb)
+        return Act(self, self._running, metrics.BACKEND,
+                   {'backend': backend, 'part': part, 'verb': verb})
 
     def queueing(self, queue: str) -> Act:
         """A wait for a place, which was not free."""
-        return self._act(metrics.QUEUE_WAIT, queue=queue)
+        return Act(self, self._running, metrics.QUEUE_WAIT, {'queue': queue})
 
     def queue_refused(self, queue: str, code: str) -> None:
         """Somebody was not let in, by the code of the error that he is told."""
@@ -183,9 +186,6 @@ class Telemetry:
     def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
         if self.counts is not None:
             self.counts.add(row, labels, amount)
-
-    def _act(self, row: metrics.Metric, parent: str | None = None, **labels: str) -> Act:
-        return Act(self, self._running, row, labels, parent)
 
     def _in_progress(self) -> dict[metrics.Metric, readings.Reading]:
         running: dict[readings.Labels, float] = {(row.name.removesuffix('_seconds'),): 0

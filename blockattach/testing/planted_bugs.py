@@ -123,9 +123,9 @@ BUGS = (
 
     # Intent, act, outcome.
     Bug('shut_out_before_a_look', 'volume/exports.py',
-        '            with _uncertain(turn, initiator):\n'
+        '            with _Uncertain(turn, initiator):\n'
         '                found = self._wishes',
-        '            with _uncertain(turn, initiator):\n'
+        '            with _Uncertain(turn, initiator):\n'
         '                self._backend.target.revoke(turn.volume_id, initiator)\n'
         '                found = self._wishes',
         'who is to stay is never shut out, not for a moment', 'P4'),

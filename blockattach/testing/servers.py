@@ -29,8 +29,9 @@ from typing import Self
 
 from blockattach import clock as clocks
 from blockattach.testing import certificates
+from blockattach.testing import ports
 
-LOOPBACK = '127.0.0.1'
+LOOPBACK = ports.LOOPBACK
 SECONDS_TO_START = 120.0
 SECONDS_TO_STOP = 60.0
 BETWEEN_LOOKS = 0.1
@@ -384,10 +385,8 @@ def why_silent(kind: str) -> str | None:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback address that nobody listens on, and nobody else is given."""
+    return ports.free_port()
 
 
 def heard(port: int, said: bytes, secured: certificates.Issued | None = None) -> bytes:

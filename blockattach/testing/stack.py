@@ -8,7 +8,6 @@ import os
 import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,12 +18,13 @@ from typing import IO
 
 import blockattach
 from blockattach.drivers.targets import tgtd
+from blockattach.testing import ports
 
 START_SECONDS = 120.0
 STOP_SECONDS = 120.0
 
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
-_ADDRESS = '127.0.0.1'
+_ADDRESS = ports.LOOPBACK
 _LAST_WORDS = 10
 
 
@@ -54,6 +54,12 @@ class Stack:
         self._own = tempfile.TemporaryDirectory(prefix='blockattach-')
         self._backend = backend
         self._port = port or free_port()
+        self.target_port = 0
+        if backend == 'file' and 'target_port' not in settings:
+            # The first free one, which it would take, somebody else has found by the time that it
+            # is started again.
+            self.target_port = free_port()
+            settings += f'\n[file]\ntarget_port = {self.target_port}\n'
         self._settings = settings
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
@@ -87,6 +93,10 @@ class Stack:
         assert self._process is not None
         return self._process.pid
 
+    def target(self) -> tgtd.Tgtd:
+        """The target of one on files, whether it runs or not."""
+        return tgtd.Tgtd(self.state_dir, (_ADDRESS,), self.target_port)
+
     def running(self) -> bool:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
@@ -119,7 +129,7 @@ class Stack:
             return
         late = self.running() and self._end(signal.SIGTERM) is None
         if self._process.returncode != 0 and self._backend == 'file':
-            tgtd.Tgtd(self.state_dir, (_ADDRESS,), 0).stop()
+            self.target().stop()
         self._process = None
         if late:
             raise TimeoutError(f'blockattach-all did not stop within {STOP_SECONDS:.0f} s')
@@ -139,9 +149,10 @@ class Stack:
         self._own.cleanup()
 
     def log_text(self) -> str:
-        """All that the service has logged."""
+        """All that the service has logged, in whole lines: one may be half there yet."""
         with open(self.log_path, encoding='utf-8', errors='replace') as log:
-            return log.read()
+            told = log.read()
+        return told[:told.rfind('\n') + 1]
 
     def _command(self) -> list[str]:
         command = [sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', self.state_dir,
@@ -188,14 +199,12 @@ class Stack:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment.
+    """A port that nobody listens on, and nobody else is given.
 
     Chosen before the service starts: a port that it is told can be taken again at once after a
     crash, while its last connections are still dying.
     """
-    with socket.socket() as probe:
-        probe.bind((_ADDRESS, 0))
-        return int(probe.getsockname()[1])
+    return ports.free_port()
 
 
 def _pass_on(stream: IO[str], lines: 'queue.Queue[str]') -> None:

@@ -35,6 +35,10 @@ class KeptBackend:
         self._pools = backend.pools
         self._tells_discard = (backend.settings.report_discard_supported
                                and isinstance(backend.store, capabilities.Discard))
+        # To see what a driver can do takes longer than most of what it does.
+        self._unmapping = self.target if isinstance(self.target, capabilities.Unmap) else None
+        self._native = (self.target if isinstance(self.target, capabilities.NativeBlocks)
+                        else None)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         """The pools, with what they offer now; raises as `base.VolumeStore.pools`."""
@@ -61,11 +65,11 @@ class KeptBackend:
     def for_consumer(self, made: connection.Connection, export: connection.Export,
                      volume: records.Volume) -> connection.Connection:
         """What the target has told of a grant, with what the consumer must know besides."""
-        target, sizes = self.target, None
-        discard = (self._tells_discard and isinstance(target, capabilities.Unmap)
-                   and target.unmaps(export.device))
-        if isinstance(target, capabilities.NativeBlocks):
-            sizes = target.block_sizes(export.device)
+        sizes = None
+        discard = (self._tells_discard and self._unmapping is not None
+                   and self._unmapping.unmaps(export.device))
+        if self._native is not None:
+            sizes = self._native.block_sizes(export.device)
             if sizes.logical == _USUAL_BLOCK:
                 sizes = None
         return dataclasses.replace(made, discard=discard, block_sizes=sizes, limits=volume.limits)

@@ -3,6 +3,7 @@ import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from types import TracebackType
 
 from oslo_log import log as oslo_log
 
@@ -56,11 +57,11 @@ class Exports:
         :raises BackendUncertain: also for whatever nobody foresaw
         """
         with self._locks.shared(turn.volume_id):
-            with _uncertain(turn, initiator):
+            with _Uncertain(turn, initiator):
                 found = self._wishes(turn, initiator, also)
             if expect is not None:
                 expect(found.rows)
-            with _uncertain(turn, initiator):
+            with _Uncertain(turn, initiator):
                 return self._act(turn, initiator, found)
 
     def _wishes(self, turn: turns.Turn, initiator: str, also: str | None) -> pair_wishes.Wishes:
@@ -112,7 +113,7 @@ class Exports:
         """
         try:
             for _ in range(_TRIES):
-                with _uncertain(turn, initiator):
+                with _Uncertain(turn, initiator):
                     turn.regain()
                 self.align(turn, initiator, also=also)
                 if not turn.is_late():
@@ -137,18 +138,26 @@ class Exports:
             return True
 
 
-@contextlib.contextmanager
-def _uncertain(turn: turns.Turn, initiator: str) -> Iterator[None]:
+class _Uncertain:
     """Whatever a backend does not say itself tells nothing of how far it came."""
-    try:
-        yield
-    except errors.BackendError:
-        raise
-    except errors.DatabaseUnavailable as exc:
-        raise errors.BackendUncertain(reason=str(exc)) from exc
-    except Exception as exc:
-        LOG.exception('Cannot tell how far the backend came%s', _fields(turn, initiator))
-        raise errors.BackendUncertain(reason=str(exc)) from exc
+
+    __slots__ = ('_initiator', '_turn')
+
+    def __init__(self, turn: turns.Turn, initiator: str) -> None:
+        self._turn = turn
+        self._initiator = initiator
+
+    def __enter__(self) -> None:
+        """Nothing to do before."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if not isinstance(error, Exception) or isinstance(error, errors.BackendError):
+            return
+        if not isinstance(error, errors.DatabaseUnavailable):
+            LOG.error('Cannot tell how far the backend came%s',
+                      _fields(self._turn, self._initiator), exc_info=error)
+        raise errors.BackendUncertain(reason=str(error)) from error
 
 
 def _fields(turn: turns.Turn, initiator: str) -> log.Fields:

@@ -58,8 +58,9 @@ class Menders:
         begun = [(case, (self._volumes if case.drift == 'volume' else self._pool).submit(case.act))
                  for case in cases]
         for drift in metrics.DRIFTS:
-            self._telemetry.drift(drift, found=sum(case.drift == drift for case in cases))
-        return [self._ended(case, running) for case, running in begun]
+            # A series that began at one would show no increase.
+            self._telemetry.drift(drift)
+        return [self._counted(case, self._ended(running)) for case, running in begun]
 
     def mend(self, cases: Sequence[Case]) -> int:
         """The same; returns how many were put right."""
@@ -76,18 +77,23 @@ class Menders:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._volumes.shutdown(wait=True, cancel_futures=True)
 
-    def _ended(self, case: Case, running: futures.Future[bool | None]) -> str:
+    def _ended(self, running: futures.Future[bool | None]) -> str:
         try:
-            if running.result() is False:
-                return OVERTAKEN
+            return OVERTAKEN if running.result() is False else MENDED
         except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
             LOG.info('Somebody else went on with it first')
             return OVERTAKEN
         except Exception as exc:
             LOG.exception('Cannot put one thing right; it is tried again')
             return f'cannot: {exc}'
-        self._telemetry.drift(case.drift, mended=1)
-        with self._guard:
-            self._mended[case.drift] += 1
-            self._last = case.drift, self._clock.utcnow()
-        return MENDED
+
+    def _counted(self, case: Case, outcome: str) -> str:
+        """What was left to whoever is at work there differs from nothing: it is no drift."""
+        if outcome == OVERTAKEN:
+            return outcome
+        self._telemetry.drift(case.drift, found=1, mended=int(outcome == MENDED))
+        if outcome == MENDED:
+            with self._guard:
+                self._mended[case.drift] += 1
+                self._last = case.drift, self._clock.utcnow()
+        return outcome

@@ -1,4 +1,5 @@
 """Report the pools: into the database, where every scheduler finds them."""
+import itertools
 from typing import Any
 
 from oslo_log import log as oslo_log
@@ -12,6 +13,7 @@ from blockattach.db import pools
 from blockattach.domain import pools as domain_pools
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.telemetry import threads
 from blockattach.volume import backends
 
 LOG = oslo_log.getLogger(__name__)
@@ -24,7 +26,11 @@ class PoolReporter:
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,
                  availability_zone: str,
-                 scheduler: scheduler_rpc.SchedulerInterface) -> None:
+                 scheduler: scheduler_rpc.SchedulerInterface,
+                 waiting: threads.Threads | None = None) -> None:
+        """
+        :param waiting: how threads of this process wait for each other
+        """
         self._database = database
         self._backend = backend
         self._host = host
@@ -32,6 +38,9 @@ class PoolReporter:
         self._scheduler = scheduler
         self._silent = True
         self._said: dict[str, dict[str, Any]] = {}
+        self._storing = (waiting or threads.Threads()).lock()
+        self._measurements = itertools.count(1)
+        self._stored = 0
 
     def report(self) -> None:
         """Measure and store; a backend that cannot be measured is silent and counts as down."""
@@ -43,18 +52,26 @@ class PoolReporter:
 
     def _report(self, again: bool) -> None:
         try:
+            number = next(self._measurements)
             measured = self._measured()
-            again = again and measured.keys() == self._said.keys() and all(
-                _PROVISIONED in said for said in measured.values())
-            self._said = measured
-            if not again or not pools.refresh(self._database, measured):
-                pools.report(self._database, self._host, list(measured.items()),
-                             self._availability_zone)
+            with self._storing:
+                # Several threads report; what was measured later is not overwritten.
+                if number > self._stored:
+                    self._store(measured, again)
+                    self._stored = number
         except Exception:
             self._silent = True
             LOG.exception('Cannot report the pools%s', log.fields(host=self._host))
         else:
             self._silent = False
+
+    def _store(self, measured: dict[str, dict[str, Any]], again: bool) -> None:
+        again = again and measured.keys() == self._said.keys() and all(
+            _PROVISIONED in said for said in measured.values())
+        self._said = measured
+        if not again or not pools.refresh(self._database, measured):
+            pools.report(self._database, self._host, list(measured.items()),
+                         self._availability_zone)
 
     def wrong(self) -> str | None:
         """Why the backend counts as down; None: it does not."""

@@ -244,28 +244,19 @@ class Turns:
 
         :raises BackendUncertain: it never does
         """
-        found: list[_T] = []
-
-        def tried() -> bool:
-            got = attempt()
-            if got is not None:
-                found.append(got)
-            return got is not None
-
-        if not self._patient(tried, until):
-            raise errors.BackendUncertain(
-                reason=f'another process is at work on volume {volume_id}')
-        return found[0]
+        patience = _Patience(self._clock, until)
+        while (found := attempt()) is None:
+            if not patience.rest():
+                raise errors.BackendUncertain(
+                    reason=f'another process is at work on volume {volume_id}')
+        return found
 
     def _patient(self, condition: Callable[[], bool], until: float) -> bool:
         """Whether it is so now, or comes to be so in time."""
-        never, tick = threading.Event(), _FIRST_TICK
+        patience = _Patience(self._clock, until)
         while not condition():
-            left = until - self._clock.monotonic()
-            if left <= 0:
+            if not patience.rest():
                 return False
-            self._clock.wait(never, min(tick, left))
-            tick = min(tick * 2, _LAST_TICK)
         return True
 
     def _ends(self) -> float:
@@ -287,3 +278,21 @@ class Turns:
         except Exception:
             LOG.exception('Cannot give a lease back; it ends at its deadline%s',
                           log.fields(owner=self.owner))
+
+
+class _Patience:
+    """Rests between two looks, each twice as long as the one before."""
+
+    def __init__(self, clock: clocks.Clock, until: float) -> None:
+        self._clock = clock
+        self._until = until
+        self._tick = _FIRST_TICK
+
+    def rest(self) -> bool:
+        """False: the time is over."""
+        left = self._until - self._clock.monotonic()
+        if left <= 0:
+            return False
+        self._clock.wait(threading.Event(), min(self._tick, left))
+        self._tick = min(self._tick * 2, _LAST_TICK)
+        return True

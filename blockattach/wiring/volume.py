@@ -82,7 +82,7 @@ def build_volume(base: foundation.Foundation, backend_name: str,
                          base.service.cluster is not None, menders)
     reporter = stats.PoolReporter(base.database, kept.keeper.backend, host,
                                   base.control.availability_zone,
-                                  scheduler_rpc.SchedulerClient(base.bus))
+                                  scheduler_rpc.SchedulerClient(base.bus), base.threads)
     working = workers.Workers(base.threads.executor(
         f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
         reporter.report_again, base.telemetry)

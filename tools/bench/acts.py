@@ -4,12 +4,14 @@ import dataclasses
 import threading
 import uuid
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from bench import client
 from blockattach import clock as clocks
 
-_WAIT_SECONDS = 120.0
+_WAIT_SECONDS = 30.0
+_LONGEST_PAUSE = 0.4
 _NOT_FOUND = 404
 
 
@@ -27,7 +29,7 @@ class Job:
     """What a load process is told. ``items`` has one for each thread.
 
     :param path: what a list scenario asks for
-    :param poll: seconds between two looks at a volume that is being made
+    :param poll: seconds between the first two looks at a volume that is being made
     :param rounds: of the scenarios in which all threads meet
     :param hosts: how many join in a storm; they are shared out among the threads
     :param first: the number of the first of them
@@ -42,7 +44,7 @@ class Job:
     warmup: float = 0
     path: str = ''
     volume_type: str = ''
-    poll: float = 0.02
+    poll: float = 0.03
     rounds: int = 1
     hosts: int = 0
     first: int = 0
@@ -148,7 +150,11 @@ def create_available(timed: Timed, item: Item, job: Job) -> None:
     """Create a volume, wait until it is available, delete it, wait until it is gone."""
     begin = timed.clock.monotonic()
     volume_id = create_volume(timed, job.volume_type)
-    wait_available(timed, volume_id, job.poll)
+    try:
+        wait_available(timed, volume_id, job.poll)
+    except client.Unexpected:
+        timed.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=(400, _NOT_FOUND, 409))
+        raise
     timed.steps['to available'].append((timed.clock.monotonic() - begin) * 1000)
     begin = timed.clock.monotonic()
     timed.ask('delete volume', 'DELETE', f'/volumes/{volume_id}')
@@ -162,16 +168,19 @@ def create_volume(timed: client.Client, volume_type: str, name: str = 'bench') -
         'size': 1, 'name': name, 'volume_type': volume_type}})['volume']['id'])
 
 
-def wait_available(timed: Timed, volume_id: str, poll: float) -> None:
-    """Look until the volume is there.
+def wait_available(timed: Timed, volume_id: str, poll: float, seconds: float = _WAIT_SECONDS,
+                   meanwhile: tuple[str, ...] = ('creating',)) -> None:
+    """Look until the volume is there, or free again.
 
+    :param meanwhile: the statuses it may have until then
     :raises Unexpected: it will not be
     """
-    deadline = timed.clock.monotonic() + _WAIT_SECONDS
+    deadline = timed.clock.monotonic() + seconds
+    pauses = _pauses(poll)
     while (status := status_of(timed, volume_id)) != 'available':
-        if status != 'creating' or timed.clock.monotonic() > deadline:
+        if status not in meanwhile or timed.clock.monotonic() > deadline:
             raise client.Unexpected('create volume', 0, f'the volume is {status}')
-        timed.pause(poll)
+        timed.pause(next(pauses))
 
 
 def wait_gone(timed: Timed, volume_id: str, poll: float) -> None:
@@ -180,11 +189,20 @@ def wait_gone(timed: Timed, volume_id: str, poll: float) -> None:
     :raises Unexpected: it stays
     """
     deadline = timed.clock.monotonic() + _WAIT_SECONDS
+    pauses = _pauses(poll)
     while timed.ask('look', 'GET', f'/volumes/{volume_id}',
                     also=(_NOT_FOUND,))[0] != _NOT_FOUND:
         if timed.clock.monotonic() > deadline:
             raise client.Unexpected('delete volume', 0, 'the volume does not go')
-        timed.pause(poll)
+        timed.pause(next(pauses))
+
+
+def _pauses(first: float) -> Iterator[float]:
+    """Between looks: who has waited long looks seldom, so that neither a quick service nor a slow
+    one is held up by being looked at."""
+    while True:
+        yield first
+        first = min(3 * first, max(first, _LONGEST_PAUSE))
 
 
 def status_of(timed: client.Client, volume_id: str) -> str:

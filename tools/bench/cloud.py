@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple
@@ -34,6 +35,8 @@ from blockattach.testing import servers
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ETC = ROOT / 'etc'
 HOST, BACKEND = 'bench', 'disks'
+PREFIX = '{prefix}'
+"""In an option of a shape: what all names of a cloud on its broker begin with."""
 PROJECT = '0000000000000000000000000000beef'
 WORKERS = 2
 UWSGI, GRANIAN = 'uwsgi', 'granian'
@@ -42,8 +45,8 @@ _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 _SILENCE = '127.0.0.1:8776'
-# Everything the broker keeps for us, by topic and host.
-_SERVED = (('attachments', HOST), ('scheduler', HOST), ('volume', f'{HOST}@{BACKEND}'),
+# What the broker keeps for us beside the backends, by topic and host.
+_SERVED = (('attachments', HOST), ('scheduler', HOST),
            ('process', f'cinder-volume.{HOST}'), ('process', f'cinder-scheduler.{HOST}'))
 
 
@@ -57,12 +60,14 @@ class Shape(NamedTuple):
     :param threads: of each API process; 0: what the files in ``etc`` say
     :param identity: a Keystone whose tokens are asked for; None: the client is believed
     :param options: more of the configuration, by group
+    :param backends: of the one volume manager
     """
 
     server: str = GRANIAN
     threads: int = 0
     identity: identities.Identity | None = None
     options: Mapping[str, Mapping[str, str]] = {}
+    backends: tuple[str, ...] = (BACKEND,)
 
 
 def driven(url: str) -> str:
@@ -104,7 +109,8 @@ class Cloud:
         self._rows = self._stack.enter_context(
             database.DatabaseFixture(database.MYSQL, migrated=False))
         self._broker = self._stack.enter_context(rabbit.RabbitFixture())
-        for topic, host in _SERVED:
+        for topic, host in (*_SERVED, *(('volume', f'{HOST}@{backend}')
+                                        for backend in shape.backends)):
             self._broker.serves(topic, host)
         self._port = servers.free_port()
         self.configuration = self.folder / 'blockattach.conf'
@@ -123,6 +129,13 @@ class Cloud:
     def engine(self) -> sa.Engine:
         """The database, for whoever fills it or looks behind."""
         return self._rows.database.engine
+
+    def versions(self) -> dict[str, str]:
+        """Of the servers behind it."""
+        with self.engine.connect() as connection, rabbit.connect(self._broker.url) as broker:
+            broker.connect()
+            return {'database': str(connection.execute(sa.text('SELECT VERSION()')).scalar_one()),
+                    'bus': f'RabbitMQ {broker.connection.server_properties["version"]}'}
 
     @property
     def processes(self) -> processes.Processes:
@@ -154,7 +167,8 @@ class Cloud:
             self._spawn(name, self._command(name, '--log-file', str(self._log(name))),
                         functools.partial(self._is_healthy, name))
         self._spawn('api', *self._api())
-        self._until(lambda: len(self._services()) == 2, 'a service reports itself')
+        wanted = 1 + len(self._shape.backends)
+        self._until(lambda: len(self._services()) == wanted, 'a service reports itself')
 
     def close(self) -> None:
         """End all of it, and remove what it has kept."""
@@ -174,15 +188,17 @@ class Cloud:
             'DEFAULT': {'state_path': str(self.folder / 'state')},
             'service': {'host': HOST},
             'database': {'connection': driven(self._rows.url)},
-            'volume': {'enabled_backends': BACKEND},
-            BACKEND: {'store': 'fake', 'target': 'fake'},
+            'volume': {'enabled_backends': ', '.join(self._shape.backends)},
+            **{backend: {'store': 'fake', 'target': 'fake'} for backend in self._shape.backends},
             'health': {'file': str(self.folder / '{process}.health')}}
         for (group, option), value in self._broker.options().items():
             groups.setdefault(group, {})[option] = value
         who = self._shape.identity
         for given in (who.options if who else {}, self._shape.options):
             for group, more in given.items():
-                groups[group] = {**groups.get(group, {}), **more}
+                groups[group] = {**groups.get(group, {}), **{
+                    name: value.replace(PREFIX, self._broker.prefix)
+                    for name, value in more.items()}}
         self.configuration.write_text(''.join(
             f'[{group}]\n' + ''.join(f'{name} = {value}\n' for name, value in options.items())
             for group, options in groups.items()), 'utf-8')
@@ -224,6 +240,16 @@ class Cloud:
         if self._running[name].poll() is not None:
             raise CannotMeasure(f'blockattach-{name} ended: {self.last_words(name)}')
         self.ready_seconds[name] = round(self._clock.monotonic() - begin, 2)
+
+    @contextlib.contextmanager
+    def slowed(self, backend: str, seconds: float) -> Iterator[None]:
+        """While the context is open, a backend takes so long to let in and to shut out."""
+        held = self.folder / 'state' / f'hold-{backend}'
+        held.write_text(str(seconds), 'utf-8')
+        try:
+            yield
+        finally:
+            held.unlink()
 
     def also_serves(self, topic: str, host: str) -> None:
         """Somebody else uses names of this cloud on the broker: they are removed with it."""

@@ -23,6 +23,7 @@ from blockattach.testing import servers
 from blockattach.testing import stack
 
 _ALL = 'all'
+_PEER_ERRORS = 10
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -35,7 +36,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument('--quick', action='store_true', help='the default within five minutes')
     made.add_argument('--scenario', action='append', choices=list(scenarios.SCENARIOS),
                       help='may be given several times; default: all')
-    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2)')
+    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2.5)')
     made.add_argument('--rounds', type=int, help='how often each is made (2)')
     made.add_argument('--concurrency', type=int, nargs='+', metavar='CLIENTS',
                       help='how many at once, for every scenario')
@@ -44,7 +45,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument('--crowds', type=int, nargs='+', metavar='COUNT',
                       help='attachments of one volume, for crowd (1 10 100 500 1000 2500)')
     made.add_argument('--sizes', type=int, nargs='+', metavar='COUNT',
-                      help='volumes in a database, for size (1000 10000 100000 1000000)')
+                      help='volumes in a database, for size (10000 100000 1000000)')
+    made.add_argument('--hosts', type=int, help='that join at the same moment, for rush (2500)')
     made.add_argument('--overload-seconds', type=float, help='for overload (60)')
     made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
                       help='what the API runs under (%(default)s)')
@@ -83,7 +85,7 @@ def plan(options: argparse.Namespace) -> sessions.Plan:
         'seconds': options.seconds, 'rounds': options.rounds,
         'warmup': min(base.warmup, options.seconds) if options.seconds else None,
         'clients': {'': tuple(options.concurrency)} if options.concurrency else None,
-        'overload_seconds': options.overload_seconds,
+        'overload_seconds': options.overload_seconds, 'rush': options.hosts,
         **{name: tuple(getattr(options, name)) for name in ('volumes', 'crowds', 'sizes')
            if getattr(options, name)}}
     return base.but({name: value for name, value in given.items() if value is not None})
@@ -146,8 +148,10 @@ def stored(measured: results.Results) -> dict[str, object]:
 
 def report(measured: results.Results) -> None:
     """The tables of ratios and goals."""
-    print()
-    print(results.table(results.COMPARED, measured.comparison()))
+    compared = measured.comparison()
+    if compared:
+        print()
+        print(results.table(results.COMPARED, compared))
     for name, value in measured.facts.items():
         print(f'{name}: {value}')
     found = list(goals.verdicts(measured))
@@ -156,3 +160,6 @@ def report(measured: results.Results) -> None:
         print(results.table(goals.HEADINGS, found))
     for text in measured.errors():
         print(f'error: {text}', file=sys.stderr)
+    # What a peer cannot do is told, and is no failure of ours.
+    for text in measured.errors(of_peer=True)[:_PEER_ERRORS]:
+        print(text, file=sys.stderr)

@@ -28,21 +28,36 @@ def measure_crowd(session: sessions.Session) -> None:
             row = _join(session, target, volume_id, joined, count - joined)
             refused += row['failed']
             joined = count
-            for scenario in _CYCLES:
-                session.keep({**_alone(session, target, scenario, volume_id),
-                              'attachments': count})
+            _look(session, target, volume_id, count)
+        # Both once more in turn: what has changed on the machine meanwhile is no growth.
+        small = target.crowd()
+        refused += _join(session, target, small, 0, counts[0])['failed']
+        for _ in range(session.plan.rounds):
+            _look(session, target, small, counts[0])
+            _look(session, target, volume_id, counts[-1])
+    session.results.facts['crowd_refused'] = refused
+    _grown(session, counts[0], counts[-1])
+
+
+def _look(session: sessions.Session, target: targets.Target, volume_id: str, count: int) -> None:
+    for scenario in _CYCLES:
+        session.keep({**_alone(session, target, scenario, volume_id), 'attachments': count})
+
+
+def _grown(session: sessions.Session, small: int, large: int) -> None:
+    """How much longer each step takes with the most than with the fewest, in its best round."""
     facts = session.results.facts
-    facts['crowd_refused'] = refused
-    facts['crowd_counts'] = [counts[0], counts[-1]]
+    facts['crowd_counts'] = [small, large]
     for name, scenario, step in (
             ('create', 'attach-cycle', 'create'), ('update', 'reserve-cycle', 'update'),
             ('complete', 'attach-cycle', 'complete'), ('delete', 'attach-cycle', 'delete'),
             ('show', 'show-volume', 'show volume')):
-        taken = [row['steps'].get(step, {}).get('p50_ms') for row in session.results.rows
-                 if row.get('attachments') in (counts[0], counts[-1])
-                 and row['scenario'] == f'{CROWD} {scenario}']
-        if len(taken) == 2 and all(taken):
-            facts[f'crowd_{name}'] = round(taken[1] / taken[0], 2)
+        small_ms, large_ms = (min((
+            row['steps'][step]['p50_ms'] for row in session.results.rows
+            if row.get('attachments') == count and step in row['steps']
+            and row['scenario'] == f'{CROWD} {scenario}'), default=0) for count in (small, large))
+        if small_ms and large_ms:
+            facts[f'crowd_{name}'] = round(large_ms / small_ms, 2)
 
 
 def _join(session: sessions.Session, target: targets.Target, volume_id: str, first: int,

@@ -90,7 +90,8 @@ class Ground:
         # Not the service's own engine: that looks at each connection before it uses it.
         self.engine = sa.create_engine(
             sa.make_url(settings.connection).update_query_dict({'charset': 'utf8mb4'}),
-            pool_size=_THREADS, max_overflow=0, pool_timeout=_TIMEOUT, pool_reset_on_return=None)
+            pool_size=settings.max_pool_size, max_overflow=0, pool_timeout=_TIMEOUT,
+            pool_reset_on_return=None)
         self.transport = transports.build_transport(conf)
         prefix = rpc_conf.settings(conf).topic_prefix
         self.target = oslo_messaging.Target(topic=f'{prefix}-{TOPIC}', server=SERVER)
@@ -168,8 +169,8 @@ class Clients:
     def _do(self, step: Any, volume: str, row: str) -> None:
         if step == 'reserve':
             with self._ground.engine.begin() as connection:
-                held = connection.execute(_TAKE, {'volume': volume}).rowcount
-                assert held == 1
+                if connection.execute(_TAKE, {'volume': volume}).rowcount != 1:
+                    raise sa.exc.NoResultFound('the volume is not as it was left')
                 connection.execute(_INSERT, {
                     'id': row, 'volume_id': volume, 'project_id': 'floor', 'generation': 1,
                     'instance_uuid': row, 'state': 'connecting', 'rank': 2, 'slot': 0,
@@ -182,13 +183,14 @@ class Clients:
 
 
 def manage(ground: Ground) -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends; each line of it gives the connections back."""
     server = oslo_messaging.get_rpc_server(ground.transport, ground.target, [Manager(ground)])
     # As the service: its threads wait where they are idle.
     server._executor_cls = concurrent.futures.ThreadPoolExecutor
     server.start(override_pool_size=_THREADS)
     print('ready', flush=True)
-    sys.stdin.read()
+    for _ in sys.stdin:
+        ground.engine.dispose()
     server.stop()
 
 

@@ -1,6 +1,7 @@
 """Measures the floor (`bench.floor`) on the servers of a cloud, beside its rows and queues."""
 import contextlib
 import json
+import subprocess
 import uuid
 from collections.abc import Iterator
 
@@ -27,7 +28,8 @@ _SHOWN = 2
 class Floor:
     """The floor of one cloud: its manager runs from the beginning of `running` to its end."""
 
-    def __init__(self, cloud: clouds.Cloud, manager: int, clock: clocks.Clock) -> None:
+    def __init__(self, cloud: clouds.Cloud, manager: 'subprocess.Popen[str]',
+                 clock: clocks.Clock) -> None:
         self._cloud = cloud
         self._manager = manager
         self._clock = clock
@@ -39,10 +41,12 @@ class Floor:
             load.seconds, load.warmup)
         with measure.loading('bench.floor', [json.dumps(job.plain())], 'clients',
                              str(self._cloud.configuration)) as running:
-            own = processes.Processes({'clients': running.pid, 'manager': self._manager})
+            own = processes.Processes({'clients': running.pid, 'manager': self._manager.pid})
             backing = clouds.backing()
             row = measure.counted(running, load.seconds, own, backing, self._clock,
                                   contextlib.nullcontext())
+        # Others need the connections that a database has.
+        measure.tell(self._manager, '')
         # Its clients are the service here.
         return {'target': NAME, 'scenario': scenario, 'clients': load.clients, **row,
                 'load_cpu_ms': None}
@@ -76,7 +80,7 @@ def running(cloud: clouds.Cloud, clock: clocks.Clock) -> Iterator[Floor]:
     cloud.also_serves(floor.TOPIC, floor.SERVER)
     with measure.loading('bench.floor', [], 'manager', str(cloud.configuration)) as manager:
         try:
-            yield Floor(cloud, manager.pid, clock)
+            yield Floor(cloud, manager, clock)
         finally:
             assert manager.stdin is not None
             manager.stdin.close()

@@ -33,13 +33,17 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """A goal for a figure that a run leaves among the facts, with its unit."""
+    """A goal for a figure that a run leaves among the facts, with its unit.
+
+    :param between: the fact with the fewest and the most that were compared, for the name
+    """
 
     name: str
     fact: str
     relation: Relation
     wanted: float
     unit: str
+    between: str = ''
 
 
 class Verdict(NamedTuple):
@@ -75,16 +79,23 @@ FIGURES = (
     Figure('idle memory of all processes, of that of the peer', 'idle_pss_ratio', _LESS, 0.6, 'x'),
     Figure('memory of blockattach-all', 'all_in_one_pss_mib', _LESS, 150, ' MiB'),
     Figure('readiness of the slowest process', 'slowest_ready_seconds', _LESS, 2, ' s'),
-    Figure('create with 2,500 attachments, of that with 1', 'crowd_create', _LESS, 1.2, 'x'),
-    Figure('update with 2,500 attachments, of that with 1', 'crowd_update', _LESS, 1.2, 'x'),
-    Figure('complete with 2,500 attachments, of that with 1', 'crowd_complete', _LESS, 1.2, 'x'),
-    Figure('hosts refused of 2,500 that join', 'crowd_refused', _LESS, 0, ''),
-    Figure('list with 1,000,000 volumes, of that with 10,000', 'size_list', _LESS, 1.2, 'x'),
-    Figure('show with 1,000,000 volumes, of that with 10,000', 'size_show', _LESS, 1.2, 'x'),
-    Figure('attach with 1,000,000 volumes, of that with 10,000', 'size_attach', _LESS, 1.2, 'x'),
+    Figure('create with {1:,} attachments, of that with {0:,}', 'crowd_create', _LESS, 1.2, 'x',
+           'crowd_counts'),
+    Figure('update with {1:,} attachments, of that with {0:,}', 'crowd_update', _LESS, 1.2, 'x',
+           'crowd_counts'),
+    Figure('complete with {1:,} attachments, of that with {0:,}', 'crowd_complete', _LESS, 1.2,
+           'x', 'crowd_counts'),
+    Figure('hosts refused of {1:,} that join', 'crowd_refused', _LESS, 0, '', 'crowd_counts'),
+    Figure('list with {1:,} volumes, of that with {0:,}', 'size_list', _LESS, 1.2, 'x', 'sizes'),
+    Figure('show with {1:,} volumes, of that with {0:,}', 'size_show', _LESS, 1.2, 'x', 'sizes'),
+    Figure('attach with {1:,} volumes, of that with {0:,}', 'size_attach', _LESS, 1.2, 'x',
+           'sizes'),
     Figure('throughput under twice the load, of the peak', 'overload_throughput', _MORE, 0.9,
            'x'),
     Figure('attachments in no final state after that', 'overload_unsettled', _LESS, 0, ''),
+    Figure('p99 of others beside a backend that takes 30 s, of that without', 'slow_backend_p99',
+           _LESS, 1.25, 'x'),
+    Figure('hosts refused of those that join at the same moment', 'rush_refused', _LESS, 0, ''),
 )
 """Of the service alone."""
 
@@ -104,7 +115,8 @@ def verdicts(measured: results.Results) -> Iterator[Verdict]:
     for figure in FIGURES:
         value = measured.facts.get(figure.fact)
         if value is not None:
-            yield Verdict(figure.name, '', f'{figure.relation.value} {figure.wanted:g}'
+            name = figure.name.format(*measured.facts.get(figure.between, ()))
+            yield Verdict(name, '', f'{figure.relation.value} {figure.wanted:g}'
                                            f'{figure.unit}', f'{value:g}{figure.unit}',
                           _met(value, figure.relation, figure.wanted))
 

@@ -31,8 +31,8 @@ class _Meeting:
         return acts.merged(self._clients)
 
     def prepare(self) -> None:
-        """A connection for each, so that they begin alike."""
-        for one in self._clients:
+        """A connection for each that keeps it, so that they begin alike."""
+        for one in self._clients if self._job.endpoint.kept else self._clients[:1]:
             one.ask('look', 'GET', f'/volumes/{self._job.items[0].volume_id}')
             one.steps.clear()
 

@@ -1,11 +1,14 @@
 """Rows of measurements: kept, compared by their best rounds, and shown as tables."""
+import collections
 import dataclasses
+import re
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 from bench import measure
 
+_ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 OWN, PEER, FLOOR = 'blockattach', 'peer', 'floor'
 HEADINGS = ('target', 'scenario', 'clients', 'operations', 'per second', 'p50 ms', 'p95 ms',
             'p99 ms', 'CPU ms', 'db+bus ms', 'peak MiB', 'noise', 'errors')
@@ -103,15 +106,20 @@ class Results:
         return own / other if own is not None and other else None
 
     def comparison(self) -> list[tuple[str, ...]]:
-        """The rows of the table of ratios (`COMPARED`)."""
-        return [(str(case), str(case.clients),
+        """The rows of the table of ratios (`COMPARED`) that have any."""
+        rows = [(str(case), str(case.clients),
                  *(times(self.ratio(case, figure)) for figure in (THROUGHPUT, P50, P99, CPU)),
                  times(self.ratio(case, CPU, FLOOR))) for case in self.cases()]
+        return [row for row in rows if set(row[2:]) != {times(None)}]
 
-    def errors(self) -> list[str]:
-        """What went wrong, each once."""
-        return list(dict.fromkeys(f'{row["target"]}, {row["scenario"]}: {text} ({count} times)'
-                                  for row in self.rows for text, count in row['errors'].items()))
+    def errors(self, of_peer: bool = False) -> list[str]:
+        """What went wrong, each once; of the peer, or of all others."""
+        found: collections.Counter[str] = collections.Counter()
+        for row in self.rows:
+            if (row['target'] == PEER) is of_peer:
+                for text, count in row['errors'].items():
+                    found[f'{row["target"]}, {row["scenario"]}: {_ID.sub("ID", text)}'] += count
+        return [f'{text} ({count} times)' for text, count in found.items()]
 
 
 def times(value: float | None) -> str:

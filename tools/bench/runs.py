@@ -5,8 +5,10 @@ from collections.abc import Callable
 from bench import client
 from bench import cloud as clouds
 from bench import crowds
+from bench import features
 from bench import floors
 from bench import identity
+from bench import neighbours
 from bench import pressure
 from bench import processes
 from bench import scenarios
@@ -28,10 +30,13 @@ def play_scenarios(session: sessions.Session) -> None:
         cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
         target = session.target(cloud)
         _look_at_idle(session, cloud, target, peers)
+        for one in peers:
+            session.supply(one)
         if any(name in scenarios.LISTS for name in session.wanted):
             seed.fill_lists(cloud.engine, target, session.plan.volumes)
             for volumes in session.plan.volumes:
                 session.seed_peer(scenarios.list_project(volumes), volumes)
+        session.supply(target)
         floor = running.enter_context(floors.running(cloud, session.clock))
         for number in range(session.plan.rounds):
             # Whoever disturbs the machine meanwhile hits all of them alike.
@@ -48,6 +53,7 @@ def _look_at_idle(session: sessions.Session, cloud: clouds.Cloud, target: target
                   peers: list[targets.Target]) -> None:
     """Memory before any load, and how long each process took to be ready."""
     facts = session.results.facts
+    facts['versions'] = cloud.versions()
     facts['ready_seconds'] = cloud.ready_seconds
     facts['slowest_ready_seconds'] = max(cloud.ready_seconds.values())
     _greet(target)
@@ -127,9 +133,12 @@ RUNS: dict[str, Callable[[sessions.Session], None]] = {
     'concurrency': climb,
     'servers': compare_servers,
     'authentication': compare_authentication,
+    'features': features.compare_features,
     'crowd': crowds.measure_crowd,
     'size': crowds.measure_size,
     'overload': pressure.measure_overload,
+    'slow': neighbours.measure_slow_backend,
+    'rush': neighbours.measure_rush,
 }
 """By the words of the command line."""
 DEFAULT = ('scenarios', 'memory')

@@ -34,8 +34,11 @@ class Stage:
     beside: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
     def play(self, name: str, job: acts.Job, **facts: Any) -> measure.Row:
-        """Measure one job."""
-        return measure.measure(self.target, job, name, self.clock, self.beside, **facts)
+        """Measure one job; what it leaves broken does not disturb the next one."""
+        row = measure.measure(self.target, job, name, self.clock, self.beside, **facts)
+        if row['failed']:
+            self.target.mend()
+        return row
 
 
 Scenario = Callable[[Stage, str, Load], measure.Row | None]
@@ -64,20 +67,15 @@ def _show(scenario: str) -> Scenario:
         row = stage.play(name, acts.Job(
             scenario, stage.target.endpoint,
             (acts.Item(volume_id, made[0]),) * load.clients, load.seconds, load.warmup))
-        stage.target.free()
+        stage.target.detach(volume_id)
         return row
     return play
-
-
-def poll_seconds(clients: int) -> float:
-    """Between two looks at a volume: the more clients there are, the more patient is each."""
-    return min(0.5, max(0.02, 0.025 * clients if clients > 1 else 0.02))
 
 
 def _create_available(stage: Stage, name: str, load: Load) -> measure.Row:
     return stage.play(name, acts.Job(
         'create-available', stage.target.endpoint, (acts.Item(),) * load.clients, load.seconds,
-        load.warmup, volume_type=targets.TYPE, poll=poll_seconds(load.clients)))
+        load.warmup, volume_type=stage.target.type))
 
 
 def _storm(stage: Stage, name: str, load: Load) -> measure.Row:
@@ -116,7 +114,7 @@ def _list_by(key: str) -> Scenario:
         row = stage.play(name, acts.Job(
             'list', stage.target.endpoint, (acts.Item(),) * load.clients, load.seconds,
             load.warmup, path='/attachments/detail?' + urllib.parse.urlencode({key: value})))
-        stage.target.free()
+        stage.target.detach(volume_id)
         return row
     return play
 
@@ -136,5 +134,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 LISTS = ('list-detail', 'list-attachments')
 """Those that need a project that is filled."""
+ON_PLAIN = ('attach-cycle', 'reserve-cycle', 'race')
+"""Those that need a volume for each client."""
 MEETINGS = ('storm', 'race')
 """Those that need more than one client."""

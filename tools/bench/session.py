@@ -27,6 +27,7 @@ class Plan:
     :param crowds: attachments of one volume, growing
     :param sizes: volumes in the databases that are compared
     :param played: those that are played where none are named
+    :param rush: hosts that join one volume at the same moment
     :param overload_seconds: how long there is more load than can be served
     """
 
@@ -36,7 +37,8 @@ class Plan:
     clients: dict[str, tuple[int, ...]]
     volumes: tuple[int, ...]
     crowds: tuple[int, ...] = (1, 10, 100, 500, 1000, 2500)
-    sizes: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
+    sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    rush: int = 2500
     overload_seconds: float = 60
     played: tuple[str, ...] = tuple(scenarios.SCENARIOS)
 
@@ -59,7 +61,7 @@ _CLIENTS = {'': (8,), 'attach-cycle': (1, 8, 32), 'reserve-cycle': (1, 8, 32),
             'show-volume': (1, 8, 32), 'show-attachment': (1, 8), 'create-available': (1, 8),
             'storm': (8, 32), 'race': (8, 32), 'list-detail': (1,), 'list-attachments': (1,)}
 FULL = Plan(8, 1, 2, _CLIENTS, (1000, 10_000))
-QUICK = Plan(2, 0.3, 2, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (32,),
+QUICK = Plan(2.5, 0.3, 2, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (8, 32),
                          'storm': (32,), 'list-detail': (1,)}, (1000,),
              played=('attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available',
                      'show-volume', 'show-attachment', 'list-detail'))
@@ -78,6 +80,10 @@ class Peer:
     pids: str = ''
     backing_pids: str = ''
     seed: str = ''
+
+
+# Of the volumes of a peer: how many may fail until it is taken for unusable.
+_FORGIVEN = 64
 
 
 class Session:
@@ -105,10 +111,11 @@ class Session:
         return clouds.Shape(**{'server': self.server, 'threads': self.threads, **more})
 
     def target(self, cloud: clouds.Cloud, name: str = results.OWN,
-               kept: bool | None = None) -> targets.Target:
-        """A cloud as a target, with its volume types."""
+               kept: bool | None = None, backend: str = '') -> targets.Target:
+        """A cloud as a target, or one of its backends, with volume types."""
         endpoint = dataclasses.replace(cloud.endpoint, kept=self.kept if kept is None else kept)
-        made = targets.Target(name, endpoint, cloud.processes, clouds.backing(), self.clock)
+        made = targets.Target(name, endpoint, cloud.processes, clouds.backing(), self.clock,
+                              backend=backend)
         made.prepare()
         return made
 
@@ -127,21 +134,42 @@ class Session:
         except (OSError, ValueError) as exc:
             raise clouds.CannotMeasure(f'cannot use the processes of the peer: {exc}') from exc
         made = targets.Target(results.PEER, client.Endpoint(self.peer.url, kept=self.kept), own,
-                              backing if backing.names else clouds.backing(), self.clock)
+                              backing if backing.names else clouds.backing(), self.clock,
+                              _FORGIVEN)
         made.prepare()
         try:
             yield [made]
         finally:
             made.clean()
+            if made.given_up:
+                self.say(f'peer: {made.given_up} volumes that it could not make were asked for '
+                         'again')
+
+    def supply(self, target: targets.Target) -> None:
+        """Make all volumes that the scenarios will need, before anything is measured."""
+        clients = [load.clients for name in self.wanted if name in scenarios.ON_PLAIN
+                   for load in self.plan.loads(name)]
+        target.plain(max(clients, default=0))
+        target.shared()
 
     def seed_peer(self, project: str, volumes: int) -> None:
-        """Have the peer's project filled, by the command that was given for it."""
-        if self.peer is not None and self.peer.seed:
+        """Have the peer's project filled, by the command that was given for it.
+
+        One that was filled before is used as it is.
+        """
+        if self.peer is not None and self.peer.seed and not self._is_filled(project, volumes):
             command = self.peer.seed.format(project=project, volumes=volumes)
             done = subprocess.run(command, shell=True, capture_output=True, text=True,
                                   check=False)
             if done.returncode:
                 self.say(f'Cannot fill the peer: {done.stderr.strip()[-300:]}')
+
+    def _is_filled(self, project: str, volumes: int) -> bool:
+        assert self.peer is not None
+        peer = client.Endpoint(self.peer.url).of_project(project)
+        with contextlib.closing(client.Client(peer)) as one:
+            page = min(volumes, 1000)
+            return len(one.json('list', 'GET', f'/volumes?limit={page}')['volumes']) == page
 
     def play(self, target: targets.Target, scenario: str,
              load: scenarios.Load) -> measure.Row | None:

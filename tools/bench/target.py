@@ -10,8 +10,14 @@ from blockattach import clock as clocks
 
 TYPE, SHARED_TYPE = 'bench', 'bench-multi'
 _THREADS = 8
-# Volumes that are made beforehand: who looks often takes the processors from their making.
-_POLL = 0.5
+# Volumes that are made beforehand are asked for few at a time, as every service can bear it, and
+# looked at seldom: who looks often takes the processors from their making.
+_AT_ONCE = 8
+_POLL = 0.1
+_MAKING_SECONDS = 30.0
+_MENDING_SECONDS = 2.0
+_LEAVING = ('attaching', 'detaching', 'in-use')
+_REFUSED = (400, 404, 409)
 
 
 class Target:
@@ -20,15 +26,24 @@ class Target:
     :param name: what its rows are called
     :param own: the processes of the service; empty where they are not known
     :param backing: database and bus
+    :param forgiven: how many volumes it may fail to make beforehand, each is asked for again
+    :param backend: where its volumes are; empty: wherever there is room
+    :ivar given_up: how many it has failed to make
     """
 
     def __init__(self, name: str, endpoint: client.Endpoint, own: processes.Processes,
-                 backing: processes.Processes, clock: clocks.Clock) -> None:
+                 backing: processes.Processes, clock: clocks.Clock, forgiven: int = 0,
+                 backend: str = '') -> None:
         self.name = name
         self.endpoint = endpoint
         self.own = own
         self.backing = backing
         self._clock = clock
+        self._forgiven = forgiven
+        self._specs = {'volume_backend_name': backend} if backend else {}
+        self.type, self.shared_type = (f'{one}-{backend}' if backend else one
+                                       for one in (TYPE, SHARED_TYPE))
+        self.given_up = 0
         self._plain: list[str] = []
         self._shared: list[str] = []
 
@@ -40,22 +55,23 @@ class Target:
         with self._asking() as one:
             known = {kind['name'] for kind in one.json('types', 'GET', '/types?is_public=None')[
                 'volume_types']}
-            for name, specs in ((TYPE, {}), (SHARED_TYPE, {'multiattach': '<is> True'})):
+            for name, specs in ((self.type, {}),
+                                (self.shared_type, {'multiattach': '<is> True'})):
                 if name not in known:
                     one.json('create type', 'POST', '/types', {'volume_type': {
-                        'name': name, 'extra_specs': specs}})
+                        'name': name, 'extra_specs': {**self._specs, **specs}}})
 
     def plain(self, count: int) -> list[str]:
         """So many volumes that are available, each for one host."""
-        return self._enough(self._plain, count, TYPE)
+        return self._enough(self._plain, count, self.type)
 
     def shared(self, count: int = 1) -> list[str]:
         """So many volumes that are available, each for many hosts."""
-        return self._enough(self._shared, count, SHARED_TYPE)
+        return self._enough(self._shared, count, self.shared_type)
 
     def crowd(self) -> str:
         """A volume for many hosts that was not used before."""
-        fresh = self._create(1, SHARED_TYPE)
+        fresh = self._enough([], 1, self.shared_type)
         self._shared += fresh
         return fresh[0]
 
@@ -86,8 +102,27 @@ class Target:
     def free(self) -> None:
         """Detach whatever is attached to volumes of ours."""
         with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(self._free, [*self._plain, *self._shared]):
+            for _ in pool.map(self.detach, [*self._plain, *self._shared]):
                 pass
+
+    def detach(self, volume_id: str) -> None:
+        """Detach a volume from everyone."""
+        left = [one['id'] for one in self.attachments(volume_id)]
+        with self._asking() as one:
+            for made in left:
+                acts.detach(one, made, _REFUSED)
+
+    def mend(self) -> None:
+        """After something went wrong: what is not available again is removed, not used again."""
+        self.free()
+        with contextlib.closing(self.timed()) as timed:
+            for volumes in (self._plain, self._shared):
+                for volume_id in list(volumes):
+                    try:
+                        acts.wait_available(timed, volume_id, _POLL, _MENDING_SECONDS, _LEAVING)
+                    except client.Unexpected:
+                        self._remove(timed, volume_id)
+                        volumes.remove(volume_id)
 
     def clean(self) -> None:
         """Leave the service as it was found."""
@@ -95,30 +130,44 @@ class Target:
         with self._asking() as one:
             for volumes in (self._plain, self._shared):
                 while volumes:
-                    one.ask('delete volume', 'DELETE', f'/volumes/{volumes.pop()}', also=(404,))
-
-    def _free(self, volume_id: str) -> None:
-        left = [one['id'] for one in self.attachments(volume_id)]
-        with self._asking() as one:
-            for made in left:
-                acts.detach(one, made, (404,))
+                    self._remove(one, volumes.pop())
 
     def _enough(self, have: list[str], count: int, volume_type: str) -> list[str]:
-        missing = count - len(have)
-        if missing > 0:
-            shares = [missing // _THREADS + (number < missing % _THREADS)
-                      for number in range(_THREADS)]
-            with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-                for made in pool.map(lambda share: self._create(share, volume_type), shares):
-                    have += made
+        """Make what is missing; it is kept for whoever asks later.
+
+        :raises Unexpected: too many could not be made
+        """
+        while len(have) < count:
+            wanted = min(_AT_ONCE, count - len(have))
+            have += self._create(wanted, volume_type)
         return have[:count]
 
     def _create(self, count: int, volume_type: str) -> list[str]:
+        """So many or fewer: one that does not become available is removed."""
+        made: list[str] = []
         with contextlib.closing(self.timed()) as timed:
-            made = [acts.create_volume(timed, volume_type) for _ in range(count)]
-            for volume_id in made:
-                acts.wait_available(timed, volume_id, _POLL)
+            asked = [acts.create_volume(timed, volume_type) for _ in range(count)]
+            for volume_id in asked:
+                try:
+                    acts.wait_available(timed, volume_id, _POLL, _MAKING_SECONDS)
+                except client.Unexpected:
+                    self.given_up += 1
+                    if self.given_up > self._forgiven:
+                        raise
+                    self._remove(timed, volume_id)
+                else:
+                    made.append(volume_id)
         return made
+
+    @staticmethod
+    def _remove(one: client.Client, volume_id: str) -> None:
+        """Delete a volume, whatever state it has been left in."""
+        status, _ = one.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
+        if status not in (202, 404):
+            path = f'/volumes/{volume_id}/action'
+            one.ask('reset', 'POST', path, {'os-reset_status': {
+                'status': 'error', 'attach_status': 'detached'}}, _REFUSED)
+            one.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
 
     def timed(self) -> acts.Timed:
         """A client of this target."""

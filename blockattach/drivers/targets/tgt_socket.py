@@ -4,6 +4,7 @@ A request is one fixed structure and a text of parameters; the answer is a numbe
 layout (`struct tgtadm_req`) and the numbers are those of tgt 1.0.x on a machine's own byte order.
 Parameters are split at commas by tgtd, so a value that holds one is refused here.
 """
+import contextlib
 import dataclasses
 import enum
 import re
@@ -115,10 +116,16 @@ class Client:
     def pid(self) -> int:
         """The process that listens on the socket.
 
+        It is asked something besides. Of a caller who hangs up without a word, a tgtd at work
+        takes the end for a word that is still to come (its ``errno`` is EAGAIN from somebody
+        else's socket), and looks for it with all of a processor for the rest of its life.
+
         :raises Unanswered: none does
         """
         with self._connect() as connected:
             peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            with contextlib.suppress(OSError):
+                _ask(connected, _request(_Mode.PORTAL, _Op.SHOW))
         return int(_PEER.unpack(peer)[0])
 
     def ping(self) -> None:
@@ -227,19 +234,14 @@ class Client:
 
     def _call(self, mode: _Mode, op: _Op, doing: str, params: str = '', tid: int = -1,
               sid: int = 0, cid: int = 0, lun: int = _NO_LUN) -> str:
-        body = params.encode() + b'\0' if params else b''
-        head = _REQUEST.pack(mode, op, _DRIVER, _REQUEST.size + len(body), tid, sid, lun, cid,
-                             0, _DISK, _INCOMING, 0, 0)
         with self._connect() as connected:
             try:
-                connected.sendall(head + body)
-                code, length = _RESPONSE.unpack(_receive(connected, _RESPONSE.size))
-                text = _receive(connected, length - _RESPONSE.size)
+                code, text = _ask(connected, _request(mode, op, params, tid, sid, cid, lun))
             except OSError as exc:
                 raise Unanswered(f'tgtd did not say whether it could {doing}: {exc}') from exc
         if code:
             raise Rejected(code, doing)
-        return text.rstrip(b'\0').decode('utf-8', 'replace')
+        return text
 
 
 def parse_targets(text: str) -> tuple[Target, ...]:
@@ -291,6 +293,21 @@ def _field(text: str, name: str) -> str:
 
 def _lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _request(mode: _Mode, op: _Op, params: str = '', tid: int = -1, sid: int = 0, cid: int = 0,
+             lun: int = _NO_LUN) -> bytes:
+    body = params.encode() + b'\0' if params else b''
+    return _REQUEST.pack(mode, op, _DRIVER, _REQUEST.size + len(body), tid, sid, lun, cid,
+                         0, _DISK, _INCOMING, 0, 0) + body
+
+
+def _ask(connected: socket.socket, request: bytes) -> tuple[int, str]:
+    """What tgtd answers: a number, and a text."""
+    connected.sendall(request)
+    code, length = _RESPONSE.unpack(_receive(connected, _RESPONSE.size))
+    text = _receive(connected, length - _RESPONSE.size)
+    return code, text.rstrip(b'\0').decode('utf-8', 'replace')
 
 
 def _receive(connected: socket.socket, length: int) -> bytes:

@@ -8,6 +8,7 @@ import unittest
 
 from blockattach.conf import backend
 from blockattach.testing import backend as testing_backend
+from blockattach.testing import ports
 
 
 def outside_program(test: unittest.TestCase, present: bool, name: str) -> None:
@@ -28,9 +29,7 @@ def folder(test: unittest.TestCase) -> str:
 
 def free_port() -> int:
     """A port that nobody listens on, and that no other test's "first free" search comes to."""
-    with socket.socket() as found:
-        found.bind(('127.0.0.1', 0))
-        return int(found.getsockname()[1])
+    return ports.free_port()
 
 
 def more_addresses() -> tuple[str, ...]:

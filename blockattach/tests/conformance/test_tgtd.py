@@ -28,6 +28,13 @@ daemon.start()
 print(daemon.client().pid(), flush=True)
 sys.stdin.read()
 """
+# Its header promises eight bytes of text.
+_LOGIN = bytes((0x43, 0x87, 0, 0, 0, 0, 0, 8)) + bytes(40)
+
+
+def _sockets(pid: int) -> int:
+    """How many a process holds."""
+    return sum(os.readlink(file).startswith('socket:') for file in os.scandir(f'/proc/{pid}/fd'))
 
 
 def _kill(client: tgt_socket.Client) -> None:
@@ -131,6 +138,21 @@ class TgtdTest(test_tgt.Tgt):
         self.assertEqual(pid, found.client().pid())
         found.stop()
         self.assertFalse(self.target.running())
+
+    def test_who_looks_for_it_while_others_speak_leaves_no_connection_behind(self) -> None:
+        export = self.an_export()
+        made = self.target.grant(export, self.a_grant(export))
+        address, _, port = made.portals[0].rpartition(':')
+        client = self.target._client()
+        with socket.create_connection((address, int(port))) as half:
+            # Of a login the beginning only: tgtd is told that the rest is not there yet.
+            half.sendall(_LOGIN)
+            # Before it answers this, it has looked; and below, at all who came before.
+            client.portals()
+            pids = {client.pid() for _ in range(5)}
+            client.portals()
+            # The portals, its own socket and the half login; the last one may be on its way out.
+            self.assertLessEqual(_sockets(*pids), len(self.portals()) + 2 + 1)
 
     def test_it_outlives_a_killed_service_and_its_interrupts(self) -> None:
         state_dir = settings.folder(self)

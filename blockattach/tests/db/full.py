@@ -12,6 +12,11 @@ T = models.metadata.tables
 START = datetime.datetime(2026, 1, 1)
 LATER = datetime.datetime(2199, 1, 1)
 _BATCH = 1000
+_WORDS = {
+    None: {'status': 'available', 'attach_status': 'detached'},
+    1: {'status': 'in-use', 'attach_status': 'attached'},
+    2: {'status': 'attaching', 'attach_status': 'attaching'},
+}
 
 
 def name(kind, number):
@@ -73,10 +78,11 @@ def _volumes(kind):
     for number in range(VOLUMES):
         gone = number % 3 == 0
         creating = number % 100 == 1
+        lowest_rank = None if number % 3 != 1 else 2 if number % 100 == 4 else 1
         yield {'id': name('volume', number), 'project_id': f'project-{number % PROJECTS}',
                'user_id': 'u', 'size_gb': 1,
                'own_status': 'deleted' if gone else 'creating' if creating else 'available',
-               'status': 'available', 'attach_status': 'detached', 'multiattach': True,
+               'lowest_rank': lowest_rank, **_WORDS[lowest_rank], 'multiattach': True,
                'bootable': False, 'availability_zone': 'nova', 'volume_type_id': kind,
                'pool': None if creating else f'{host(number)}#pool', 'shared_targets': False,
                'generation': 1, 'attempts': 0, 'tried': '[]', 'created_at': _when(number),
@@ -90,10 +96,12 @@ def _metadata():
 
 
 def _attachments():
+    """Three of each volume: of a third of the volumes, which are live, two are."""
     for number in range(VOLUMES * 3):
         gone = number % 3 != 0 or number % 9 == 0
         connecting = not gone and number % 100 == 3
-        yield {'id': name('attachment', number), 'volume_id': name('volume', number % VOLUMES),
+        yield {'id': name('attachment', number),
+               'volume_id': name('volume', (number + 1) % VOLUMES),
                'project_id': f'project-{number % PROJECTS}',
                'instance_uuid': name('instance', number),
                'state': 'gone' if gone else 'connecting' if connecting else 'attached',

@@ -74,6 +74,13 @@ class ReserveTest(Case):
         [wanted] = grants.wanted(self.database, volume.id)
         self.assertEqual(('iqn.a', RW), (wanted.initiator, wanted.mode))
 
+    def test_a_connector_is_read_as_it_was_written(self):
+        """Whatever JSON the standard library writes: the bus brings half a character, too."""
+        for told in ('\ud800', 'ä\U0001f600', float('inf')):
+            row = self.reserve(make.volume(self.database), connector=make.connector(wwpns=[told]))
+            found = attachment_queries.get(self.database, row.id)
+            self.assertEqual([told], found.connector['wwpns'])
+
     def test_the_mode_asked_for_wins_over_the_connectors(self):
         # asked, in the connector: what it gets
         for asked, said, expected in ((None, None, RW), (None, 'ro', RO), (None, 'rw', RW),

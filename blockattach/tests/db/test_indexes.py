@@ -57,7 +57,7 @@ OVERDUE = 'ix_volumes_deadline'
 PAGE = paging.Page(limit=10)
 # What queries call a table that they look at once more.
 ALIASES = {'other': 'attachments', 'others': 'attachments', 'writers': 'attachments',
-           'any_grant': 'grants', 'namesake': 'grants'}
+           'former': 'attachments', 'any_grant': 'grants', 'namesake': 'grants'}
 
 
 def attachment_page(db, *filters, **named):

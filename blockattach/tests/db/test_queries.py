@@ -39,6 +39,37 @@ class Case(base.DatabaseTestCase):
             self.database, attachment_queries.Filters(**filters), page or paging.Page())
 
 
+@base.on_every_database
+class ChildrenTest(Case):
+    """What belongs to the volumes of a page, of whatever length."""
+
+    def test_each_has_its_own(self):
+        for number in range(140):
+            make.volume(self.database, name=f'{number:03}', metadata={'number': str(number)})
+        for length in (1, 16, 17, 128, 129, 140):
+            with self.subTest(length):
+                page = self.volumes(sort=(('name', ASC),), limit=length)
+                self.assertEqual([{'number': str(number)} for number in range(length)],
+                                 [dict(one.metadata) for one in page])
+                self.assertEqual({()}, {one.attached for one in page})
+
+    def test_who_is_attached(self):
+        """To each third one or two servers; one more is only about to be."""
+        servers = []
+        for number in range(40):
+            volume = make.volume(self.database, name=f'{number:03}', multiattach=True)
+            servers.append([])
+            for _ in range(number % 3):
+                self.clock.advance(1)
+                servers[-1].append(make.attachment(self.database, volume).instance_uuid)
+            make.attachment(self.database, volume, S.CONNECTED)
+        for length in (1, 2, 16, 17, 40):
+            with self.subTest(length):
+                page = self.volumes(sort=(('name', ASC),), limit=length)
+                self.assertEqual(servers[:length], [
+                    [one.instance_uuid for one in volume.attached] for volume in page])
+
+
 @base.on_chosen_databases
 class PagingTest(Case):
     """Names: two ties, two NULLs, and two that differ only in case."""

@@ -49,7 +49,10 @@ REQUESTS = {
     'update again': (['volume let_in'], [
         ('SELECT attachments', 'the row with its volume and its credential'),
         (BOTH, 'the intent, if what was read still holds'),
-        *LET_IN]),
+        LET_IN[0],
+        ('SELECT volumes', 'manager: the same with rows that had the initiator before; only while '
+                           'a row gets another connector is there one'),
+        LET_IN[1]]),
     'complete': ([], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
         (BOTH, 'the state, if what was read still holds')]),
@@ -96,6 +99,20 @@ REQUESTS = {
         ('UPDATE volumes', 'manager: the owner'),
         ('SELECT volumes', 'manager: what is to be made'),
         ('UPDATE volumes', 'manager: it is available'),
+        ('UPDATE pools', 'manager: what is free now')]),
+    'delete a volume': (['volume delete_volume'], [
+        ('SELECT volumes', 'the volume with its type and its metadata: visible'),
+        ('SELECT attachments', 'who is attached'),
+        ('SELECT volumes', 'the volume, locked'),
+        ('SELECT services', 'whether its backend is frozen'),
+        ('UPDATE volumes', 'the intent'),
+        ('SELECT volumes', 'who is told'),
+        ('UPDATE volumes', 'manager: the owner'),
+        ('SELECT volumes', 'manager: what is to be removed'),
+        ('SELECT volumes', 'manager: the volume, locked'),
+        ('UPDATE pools', 'manager: its room is free'),
+        ('UPDATE volumes', 'manager: the end'),
+        ('DELETE grants', 'manager: the credentials'),
         ('UPDATE pools', 'manager: what is free now')]),
 }
 
@@ -256,6 +273,8 @@ class StatementsTest(Case):
         volume_id = self.expect('create a volume', create)['volume']['id']
         self.assertEqual('available', self.api.get(f'/volumes/{volume_id}').body[
             'volume']['status'])
+        self.expect('delete a volume', lambda: self.api.delete(f'/volumes/{volume_id}'))
+        self.assertEqual(404, self.api.get(f'/volumes/{volume_id}').status)
 
 
 @base.on_every_server

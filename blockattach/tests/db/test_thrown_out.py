@@ -5,6 +5,7 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
+from blockattach import clock as clocks
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
@@ -27,9 +28,6 @@ WEIGHT = 200
 
 class Case(base.DatabaseTestCase):
 
-    WAITING = ''
-    """The query that counts who waits for a lock in this database."""
-
     def setUp(self):
         super().setUp()
         self.other = self.fixture.open()
@@ -38,14 +36,12 @@ class Case(base.DatabaseTestCase):
     def wait_until_it_waits(self, running):
         """Until the verb waits for a lock; ended before that, it fails the test."""
         watcher = self.fixture.open()
-        never = threading.Event()
-        for _ in range(SECONDS * 20):
-            with watcher.reader() as connection:
-                if connection.execute(sa.text(self.WAITING)).scalar_one():
-                    return
+        time, never = clocks.Clock(), threading.Event()
+        deadline = time.monotonic() + SECONDS
+        while not self.waits_for_a_lock(watcher):
             self.assertFalse(running.done(), 'it has met nobody')
-            never.wait(0.05)
-        self.fail('it waits for nobody')
+            self.assertLess(time.monotonic(), deadline, 'it waits for nobody')
+            time.wait(never, base.BETWEEN_LOOKS)
 
     def meet(self, verb, takes, then):
         """Let a verb wait for what another transaction has taken; what it returns in the end.
@@ -81,9 +77,6 @@ class DeadlockTest(Case):
 
     KIND = database.MYSQL
     DEADLOCK = 1213
-    WAITING = ('SELECT COUNT(*) FROM information_schema.innodb_trx JOIN '
-               'information_schema.processlist ON id = trx_mysql_thread_id '
-               "WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()")
 
     def setUp(self):
         super().setUp()
@@ -142,8 +135,6 @@ class IsolationTest(Case):
     """
 
     KIND = database.POSTGRESQL
-    WAITING = ("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND "
-               "wait_event_type = 'Lock'")
 
     def setUp(self):
         super().setUp()

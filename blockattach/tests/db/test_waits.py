@@ -19,6 +19,8 @@ HOST = 'storage-1@file'
 ELSEWHERE = 'storage-2@file'
 E, S = lifecycle.Event, lifecycle.State
 LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
+# The database's clock goes on: what has not waited long enough has much of its time left.
+HOURS = {S.RESERVED: 3600.0, S.CONNECTED: 36000.0}
 YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
 ROUNDS = 30
 JOIN_SECONDS = 300
@@ -77,14 +79,14 @@ class WaitsTest(Case):
         self.assertEqual({there.id}, self.named(host=ELSEWHERE))
 
     def test_each_state_has_its_own_limit(self):
-        reserved, connected = (make.attachment(self.database, state=state) for state in LIMITS)
-        self.note()
-        for seconds, expected in ((59, set()), (61, {reserved.id}), (599, {reserved.id}),
-                                  (601, {reserved.id, connected.id})):
+        reserved, connected = (make.attachment(self.database, state=state) for state in HOURS)
+        self.note(limits=HOURS)
+        for seconds, expected in ((3000, set()), (3601, {reserved.id}), (35400, {reserved.id}),
+                                  (36001, {reserved.id, connected.id})):
             self.pass_by(seconds)
-            self.assertEqual(expected, self.named(), seconds)
-        self.assertEqual({reserved.id: 60, connected.id: 600},
-                         {waiting.row.id: waiting.limit for waiting in self.overdue()})
+            self.assertEqual(expected, self.named(limits=HOURS), seconds)
+        self.assertEqual({reserved.id: 3600, connected.id: 36000}, {
+            waiting.row.id: waiting.limit for waiting in self.overdue(limits=HOURS)})
 
     def test_it_is_counted_by_the_clock_of_the_database(self):
         """A node whose clock is years off neither makes nor sees anything older or newer."""
@@ -139,7 +141,7 @@ class WaitsTest(Case):
         self.note()
         self.pass_by(3600)
         [waiting] = self.overdue()
-        for seconds, expected in ((10, 0), (0, 1), (100, 0)):
+        for seconds, expected in ((600, 0), (0, 1), (6000, 0)):
             waits.put_off(self.database, waiting, seconds)
             self.assertEqual(expected, len(self.overdue()), seconds)
         self.pass_by(61)

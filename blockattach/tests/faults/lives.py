@@ -7,6 +7,7 @@ writes down the place, and looks into a page of shared memory whether something 
 A place is the name of a failpoint. A commit of the database has the name of the verb before it:
 ``db.volumes.claim/db.engine.before_commit``.
 """
+import gc
 import importlib
 import itertools
 import mmap
@@ -130,7 +131,9 @@ def begin(program, arguments, log, folder, name, prepare=None):
     :param prepare: called in it before anything else
     """
     context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(list(LOADED))
+    # The program of the tests as well: whoever is forked off runs it once more under another name.
+    main = getattr(sys.modules['__main__'], '__spec__', None)
+    context.set_forkserver_preload([*LOADED, *([main.name] if main else [])])
     process = context.Process(
         target=_run, args=(program, arguments, str(log), str(folder), name, prepare))
     process.start()
@@ -138,11 +141,15 @@ def begin(program, arguments, log, folder, name, prepare=None):
 
 
 def _run(program, arguments, log, folder, name, prepare):
+    # To look at what was there before the fork for garbage is to copy it.
+    gc.freeze()
     for number, path in ((0, os.devnull), (1, log), (2, log)):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), number)
     # Nobody who was armed for another process.
     for one in [one for one in os.environ if one.startswith('OS_')]:
         del os.environ[one]
+    # No server here speaks TLS: no connection shall read what the system trusts.
+    os.environ.update(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull)
     if prepare is not None:
         prepare()
     failpoints.arm_every(_Heeding(Switch(folder, name)))

@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import threading
 import unittest
 import urllib.parse
@@ -66,6 +67,15 @@ def wait_for(condition, seconds=SECONDS, tick=_TICK):
     while not (found := condition()) and time.monotonic() < deadline:
         time.wait(never, tick)
     return found
+
+
+def pause(process):
+    """Let a process of ours stand still; returns when it does.
+
+    When the signal has been sent, its threads may still go on for a while on a busy machine.
+    """
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def settled(read_status):

@@ -1,9 +1,11 @@
 """A service on a real tgtd whose target somebody changes by hand."""
+import contextlib
+import os
 import pathlib
+import signal
 
 from blockattach.domain import connection
 from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgtd
 from blockattach.testing import initiator
 from blockattach.tests.conformance import settings
 from blockattach.tests.functional import base
@@ -19,10 +21,9 @@ class Site:
         self._test = test
         self.service = service
         self.api = base.Api(service.endpoint, versions=EXTENDED)
-        self.tgtd = tgtd.Tgtd(service.state_dir, ('127.0.0.1',), 0)
+        self.tgtd = service.target()
         self.target = tgt.TgtTarget(settings.settings(
-            service.state_dir, int(self.tgtd.portals()[0].rpartition(':')[2]),
-            self.tgtd.client().path))
+            service.state_dir, service.target_port, self.tgtd.client().path))
 
     def attach(self, host):
         """Make a volume for a host and let it in; the volume's id, and the attachment."""
@@ -57,6 +58,16 @@ class Site:
     def exported(self):
         """What the target offers."""
         return {export.volume_id for export in self.target.exports()}
+
+    @contextlib.contextmanager
+    def unseen(self):
+        """The service stands still meanwhile: it neither sees half of a change nor undoes it yet.
+        """
+        os.kill(self.service.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.service.pid, signal.SIGCONT)
 
     def let_in_by_hand(self, volume_id):
         """A stranger whom no attachment knows."""

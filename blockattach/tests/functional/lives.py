@@ -98,7 +98,8 @@ class Life:
         outcome = attachment_outcomes.AttachmentOutcomes(world.database, world.tell)
         self.attachments = volume_attachments.AttachmentKeeper(
             world.database, self.keeper, outcome)
-        self.menders = mending.Menders(threads.Threads().executor('mender', 4))
+        self.menders = mending.Menders(threads.Threads().executor('mender', 4),
+                                       world.backend.telemetry)
         self.reconciler = reconcile.Reconciler(
             world.database, self.keeper, self.attachments, outcome, self.menders, LEASE_SECONDS)
         self.truth = target_truth.TargetTruth(
@@ -129,8 +130,8 @@ class World:
             self.database, placement.Placement(self.database, flows.PlacingFlows(
                 self.database, scheduler_pools.PoolChooser(
                     self.database, filters.load(settings.filters),
-                    weighers.load(settings.weighers), LEASE_SECONDS, clocks.Clock()),
-                self.managers, settings)), LEASE_SECONDS, LEASE_SECONDS)
+                    weighers.load(settings.weighers), in_process.DOWN_AFTER, clocks.Clock()),
+                self.managers, settings)), in_process.DOWN_AFTER, LEASE_SECONDS)
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         named = repeats.Repeats(self.database, LEASE_SECONDS, LEASE_SECONDS, clocks.Clock())
         self.tell = notifications.AttachmentNotifications(

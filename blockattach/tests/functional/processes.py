@@ -6,7 +6,6 @@ import configparser
 import contextlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -59,8 +58,7 @@ class ProcessesTestCase(base.StackTestCase):
             broker.serves(topic, host)
         self.started = {}
         self.addCleanup(self.end)
-        with socket.create_server(('127.0.0.1', 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = stack.free_port()
         self.configure({
             ('DEFAULT', 'state_path'): f'{self.folder}/state',
             ('service', 'host'): HOST,

@@ -45,6 +45,7 @@ from blockattach.scheduler import flows
 from blockattach.scheduler import placement
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import weighers
+from blockattach.testing import in_process
 from blockattach.testing import make
 from blockattach.tests.functional import lives
 
@@ -107,7 +108,7 @@ class DuplicatesTest(lives.WorldTestCase):
         placing = placement.Placement(world.database, flows.PlacingFlows(
             world.database, scheduler_pools.PoolChooser(
                 world.database, filters.load(settings.filters), weighers.load(settings.weighers),
-                lives.LEASE_SECONDS, clocks.Clock()), world.managers, settings))
+                in_process.DOWN_AFTER, clocks.Clock()), world.managers, settings))
         return scheduler_endpoint.SchedulerEndpoint(placing, world.waiting)
 
     def settle(self):

@@ -58,7 +58,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
         other, _ = self.attached('two')
         # A service that serves would mend it.
         self.service.kill()
-        target = tgtd.Tgtd(self.state_dir, ('127.0.0.1',), 0)
+        target = self.service.target()
         target.stop()
         target.start()
         self.addCleanup(target.stop)

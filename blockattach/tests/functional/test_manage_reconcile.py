@@ -26,6 +26,7 @@ class ReconcileTest(test_manage.ManageTestCase):
 
     def environment(self):
         return {**super().environment(), 'OS_SERVICE__HOST': 'localhost',
+                'OS_FILE__TARGET_PORT': str(self.service.target_port),
                 'OS_FAKE__STORE': 'fake', 'OS_FAKE__TARGET': 'fake',
                 'OS_VOLUME__ENABLED_BACKENDS': self.backend}
 

@@ -235,6 +235,10 @@ class BesideTest(lives.WorldTestCase):
     HOSTS = 6
     ROUNDS = 12
 
+    def setUp(self):
+        super().setUp()
+        self.own, self.guard = {}, threading.Lock()
+
     def test_passes_beside_live_work(self):
         seed = self.random()
         volumes = [self.world.volume(multiattach=True) for _ in range(3)]
@@ -281,8 +285,6 @@ class BesideTest(lives.WorldTestCase):
             self.assertNotIn(row.initiator, self.world.let_in(volume))
 
     def own_volume(self, host):
-        if not hasattr(self, 'own'):
-            self.own, self.guard = {}, threading.Lock()
         with self.guard:
             if host not in self.own:
                 self.own[host] = self.world.volume(multiattach=True)

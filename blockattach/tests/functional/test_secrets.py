@@ -72,8 +72,7 @@ class SecretsTest(base.StackTestCase):
                     first['connection_info']) as session:
                 self.see_arguments()
                 session.write(0, 4096, 1)
-        target = tgtd.Tgtd(self.service.state_dir, ('127.0.0.1',), 0)
-        pid = target.client().pid()
+        pid = self.service.target().client().pid()
         os.kill(pid, 9)
         self.connected_again(volume_id, 'three')
         self.see_arguments()

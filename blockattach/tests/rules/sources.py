@@ -54,6 +54,10 @@ def parse(text: str, path: str = 'blockattach/example.py') -> Module:
     return Module(path, text, tree, _aliases(tree))
 
 
+PICTURES = ('.png',)
+"""Files without text; a drawing in SVG is text."""
+
+
 @functools.cache
 def modules(*folders: str) -> tuple[Module, ...]:
     """The Python files below the folders (default: everywhere), parsed."""
@@ -64,7 +68,7 @@ def modules(*folders: str) -> tuple[Module, ...]:
 def texts(*suffixes: str) -> Iterator[tuple[str, str]]:
     """Name and text of the files that people or tools write, by the ends of their names."""
     for name, path in _files():
-        if not suffixes or name.endswith(suffixes):
+        if name.endswith(suffixes) if suffixes else not name.endswith(PICTURES):
             yield name, path.read_text(encoding='utf-8')
 
 

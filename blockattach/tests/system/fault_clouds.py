@@ -67,6 +67,7 @@ class Cloud:
         self.folder = pathlib.Path(self._folder.name)
         self.processes = {}
         self.ports = {name: stack.free_port() for name in self.APIS}
+        self._target_ports = {name: stack.free_port() for name in self.MANAGERS}
         self._ending = contextlib.ExitStack()
         self._ending.callback(self._folder.cleanup)
         try:
@@ -124,9 +125,14 @@ class Cloud:
             'api': {'host': '127.0.0.1', 'port': self.ports.get(name, 0)},
             'health': {'file': self.folder / f'{name}.health'},
             'volume': {'enabled_backends': self.MANAGERS.get(name, ''), 'reconcile_interval': 1},
-            'disks': {'store': 'file', 'target': 'tgt', 'target_port': 0}})
+            'disks': {'store': 'file', 'target': 'tgt',
+                      'target_port': self.target_port(name)}})
         with open(self.folder / f'{name}.conf', 'w', encoding='utf-8') as file:
             parser.write(file)
+
+    def target_port(self, name):
+        """Where a manager's target listens, also when the manager was started again."""
+        return self._target_ports.get(name, 0)
 
     def _command(self, name, *arguments):
         return [sys.executable, '-m', f'blockattach.cmd.{name.partition("-")[0]}',

@@ -218,9 +218,31 @@ class Site:
             return {('cinder-scheduler', host), ('cinder-volume', f'{host}@disks')} <= up
         return False
 
+    @staticmethod
+    def living(host, api):
+        """A condition: an API tells that scheduler and volume manager of a host live, by a sign
+        that each has given since it was asked first. What it tells at first may be of an earlier
+        life, which counts as up for a while.
+        """
+        names = (('cinder-scheduler', host), ('cinder-volume', f'{host}@disks'))
+        told = []
+
+        def condition():
+            with contextlib.suppress(OSError):
+                told.append({(one['binary'], one['host']): one['updated_at']
+                             for one in api.list('services', '/os-services')
+                             if one['state'] == 'up'})
+                return all(told[-1].get(name) not in (None, told[0].get(name)) for name in names)
+            return False
+        return condition
+
     def signal(self, host, name, number):
         """Send a signal to a process."""
         self._running[host, name].send_signal(number)
+
+    def pause(self, host, name):
+        """Let a process stand still, from now on."""
+        base.pause(self._running[host, name])
 
     def kill(self, host, name):
         """Let a process die."""

@@ -18,6 +18,9 @@ SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available
              'show-attachment', 'list-detail', 'list-attachments', 'list-by-instance',
              'list-by-host'}
 WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume'}
+FEATURES = {'as it is', 'classic queues', 'notifications', 'metrics',
+            'traces of each tenth request', 'traces of each request', 'debug = true',
+            'a cluster of one'}
 TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')
 
 
@@ -94,6 +97,29 @@ class BenchmarkTest(base.StackTestCase):
         self.assertEqual(0, facts['crowd_refused'])
         self.assertEqual(0, facts['overload_unsettled'])
         self.assertEqual(0, facts['overload']['stuck'])
+
+    def test_a_slow_backend_and_a_rush(self):
+        stored, said = self.measured('slow', 'rush', '--hosts', '20')
+        self.assertEqual({f'{when} {scenario}' for when in ('alone', 'beside')
+                          for scenario in ('attach-cycle', 'show-volume')} | {'rush'},
+                         {row['scenario'] for row in stored['rows']})
+        self.assertEqual(0, stored['facts']['rush_refused'])
+        self.assertEqual(20, stored['facts']['rush']['joined'])
+        self.assertGreater(stored['facts']['slow_backend_p99'], 0)
+        self.assertIn('p99 of others beside a backend', said)
+
+    def test_what_each_feature_costs(self):
+        stored, _ = self.measured('features')
+        self.assertEqual(FEATURES, {row['target'] for row in stored['rows']})
+        self.check_table('features', *FEATURES)
+
+    def check_table(self, name, *wanted):
+        """A table that is written from what was stored has these rows."""
+        done = benchmark('--merge', str(self.path), '--docs', str(self.folder / 'docs'))
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        text = (self.folder / 'docs' / f'{name}.txt').read_text()
+        for row in wanted:
+            self.assertIn(f'   * - {row}', text)
 
     def test_no_peer(self):
         done = benchmark('--scenario', 'show-volume', '--peer',

@@ -332,7 +332,7 @@ class CanaryTest(processes.ProcessesTestCase):
                 {row.action: told} if row.action else told) or None, **(
                     {'X-Service-Token': told['chap_secret']} if row.method == 'GET' else {}))
         volume = next(process for path, process in self.started.items() if 'volume' in path)
-        volume.send_signal(signal.SIGSTOP)
+        base.pause(volume)
         status, _ = self.ask('DELETE', first, **{'X-Service-Token': self.service})
         volume.send_signal(signal.SIGCONT)
         self.assertIn(status, (502, 504))

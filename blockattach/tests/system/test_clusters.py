@@ -297,7 +297,7 @@ class ClusterTest(processes.ProcessesTestCase):
         load = Load(self.api, volumes, CYCLES)
         load.start()
         self.assertTrue(load.wait_for(len(HOSTS) * 2, AGREE_SECONDS), load.odd)
-        self.members['two'].send_signal(signal.SIGSTOP)
+        base.pause(self.members['two'])
         # Seen by others: longer ago than its turns last.
         self.assertTrue(base.wait_for(lambda: self.states().get('two') == 'down',
                                       AGREE_SECONDS))

@@ -144,20 +144,20 @@ class LifeTest(ProcessTestCase):
                 self.assertEqual((0, False), (status, 'Traceback' in said), said)
 
     def test_the_api_tells_its_health(self):
-        self.serving('api')
+        first = self.serving('api')
         self.assertEqual((200, {'detailed': False, 'reasons': ['database: OK', 'bus: OK',
                                                                'backends: OK']}),
                          self.ask('/healthcheck'))
         # A backend that is known, and has been silent for long.
         self.ended(self.serving('volume'), signal.SIGTERM)
-        self.port = stack.free_port()
-        self.configure()
+        # It tells of itself in the same file.
+        self.ended(first, signal.SIGTERM)
         self.append('[service]\nservice_down_time = 1')
-        os.unlink(f'{self.folder}/blockattach-api.health')
-        self.start('api')
+        second = self.start('api')
         self.assertTrue(base.wait_for(
-            lambda: self.told('api') is not None and self.told('api').wrong.get(
-                'backends', '').startswith('no backend is up'), SECONDS))
+            lambda: (told := self.told('api')).pid == second.pid
+            and told.wrong.keys() == {'backends'}
+            and told.wrong['backends'].startswith('no backend is up'), SECONDS))
         status, body = self.ask('/healthcheck')
         self.assertEqual((503, ['database: OK', 'bus: OK']), (status, body['reasons'][:2]))
         self.assertRegex(body['reasons'][2], 'backends: no backend is up: .+@disks')

@@ -76,7 +76,7 @@ class ChangesTest(SchedulingCase):
     def test_a_manager_dies_while_volumes_are_made(self):
         """The room that was claimed there is given back, and another backend makes them."""
         dying, living = HOSTS
-        self.site.signal(dying, 'volume', signal.SIGSTOP)
+        self.site.pause(dying, 'volume')
         asked = [self.create() for _ in range(4)]
         logs = [self.site.log(host, 'scheduler') for host in HOSTS]
         self.wait_until(lambda: any('Cannot hand a volume over' in log.read_text('utf-8')
@@ -89,12 +89,10 @@ class ChangesTest(SchedulingCase):
     def test_a_report_follows_each_change_and_outlives_a_restart(self):
         before = self.pools()
         host = self.made_on(volume_id := self.create())
-        self.wait_until(lambda: self.pools()[host]['timestamp'] > before[host]['timestamp'])
+        self.until_reported(host, before[host], 1)
         made = self.pools()[host]
-        self.assertEqual(before[host]['provisioned_capacity_gb'] + 1,
-                         made['provisioned_capacity_gb'])
         self.api.ask('DELETE', f'/volumes/{volume_id}')
-        self.wait_until(lambda: self.pools()[host]['timestamp'] > made['timestamp'])
+        self.until_reported(host, made, -1)
         # Everything but the managers begins anew: they have nothing new to say.
         reported = {one: pool['timestamp'] for one, pool in self.pools().items()}
         for one in HOSTS:
@@ -105,6 +103,14 @@ class ChangesTest(SchedulingCase):
         for one in others:
             self.assertEqual(reported[one], self.pools()[one]['timestamp'])
 
+    def until_reported(self, host, before, more):
+        """Until a later report tells of so many GiB more. One of the start may come between."""
+        def reported():
+            now = self.pools()[host]
+            return (now['timestamp'] > before['timestamp'] and now['provisioned_capacity_gb']
+                    == before['provisioned_capacity_gb'] + more)
+        self.wait_until(reported)
+
 
 class SilenceTest(SchedulingCase):
 
@@ -113,7 +119,7 @@ class SilenceTest(SchedulingCase):
 
     def test_a_backend_that_is_silent_counts_as_down_everywhere(self):
         silent, living = HOSTS
-        self.site.signal(silent, 'volume', signal.SIGSTOP)
+        self.site.pause(silent, 'volume')
         self.wait_until(lambda: self.states() == {silent: 'down', living: 'up'})
         self.assertEqual(('down', 'up'), tuple(
             self.pools()[host]['backend_state'] for host in HOSTS))

@@ -103,8 +103,8 @@ class UpgradeTest(base.StackTestCase):
         self.site.start(host, code)
         api = self.apis[host] = base.Api(
             f'http://{servers.LOOPBACK}:{self.site.port(host)}/v3', site.SECONDS)
-        self.assertTrue(base.wait_for(
-            lambda: self.site.ended() or self.site.is_up(host, api), site.SECONDS))
+        lives = self.site.living(host, api)
+        self.assertTrue(base.wait_for(lambda: self.site.ended() or lives(), site.SECONDS))
         self.assertEqual([], self.site.ended())
         self.balancer.use(host, api)
 

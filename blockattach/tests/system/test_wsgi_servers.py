@@ -122,7 +122,9 @@ class WsgiServersTest(base.StackTestCase):
         process = self.serve('uwsgi', '--ini', str(ini))
         # Loaded once, before the fork.
         self.assertEqual(1, self.log.read_text().count('WSGI app 0 '))
-        self.assertEqual(WORKERS + 1, self.log.read_text().count('spawned uWSGI worker '))
+        # One may answer before the master has said of the last that it is there.
+        self.assertTrue(base.wait_for(lambda: self.log.read_text().count(
+            'spawned uWSGI worker ') == WORKERS + 1), self.log.read_text())
         with urllib.request.urlopen(f'http://127.0.0.1:{health}/healthcheck/live',
                                     timeout=base.SECONDS) as answer:
             self.assertEqual(b'OK', answer.read())

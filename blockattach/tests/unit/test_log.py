@@ -2,8 +2,14 @@
 import io
 import json
 import logging
+import sys
 import unittest
+from concurrent import futures
 
+from oslo_config import cfg
+from oslo_log import formatters
+
+from blockattach import context
 from blockattach import log
 
 
@@ -65,3 +71,84 @@ class JsonTest(unittest.TestCase):
             with self.subTest(sentence=sentence):
                 told = json.loads(self.written(sentence, *arguments)[0])
                 self.assertEqual((message, {}), (told['message'], told['fields']))
+
+
+class LineTest(unittest.TestCase):
+    """As text: what oslo.log would write."""
+
+    def setUp(self):
+        self.conf = cfg.ConfigOpts()
+        log.register(self.conf)
+        self.conf([], default_config_files=[], default_config_dirs=[])
+
+    def formatters(self):
+        usual = formatters.ContextFormatter(
+            datefmt='%Y-%m-%d %H:%M:%S', config=self.conf, project='p', version='1')
+        return usual, log.LineFormatter(usual)
+
+    @staticmethod
+    def records():
+        """Anew for each formatter: they leave things in a record."""
+        fields = log.fields(volume_id='v', host='a\nb')
+        try:
+            raise OSError('gone')
+        except OSError:
+            failure = sys.exc_info()
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+            for sentence, arguments, exc_info, more in (
+                    ('Volume is created%s', (fields,), None, {}),
+                    ('100 % of nothing', (), None, {}),
+                    ('%d', ('no number',), None, {}),
+                    ('Cannot go on', (), failure, {}),
+                    ('x', (), None, {'stack_info': 'Stack:\n  x'}),
+                    ('x', (), None, {'instance': 'i'}),
+                    ('x', (), None, {'instance_uuid': 'u'}),
+                    ('x', (), None, {'resource': '[volume-1] '}),
+                    ('x', (), None, {'context': context.RequestContext(
+                        request_id='req-2', user_id='other', overwrite=False)}),
+                    ('x', (), None, {'user_name': 'him', 'extra_keys': ['user_name']})):
+                record = logging.LogRecord('blockattach.x', level, '/a/b.py', 7, sentence,
+                                           arguments, exc_info, 'act')
+                record.__dict__.update(more, created=1.5, msecs=500.0)
+                yield record
+
+    def check(self):
+        usual, ours = self.formatters()
+        for expected, record in zip(self.records(), self.records(), strict=True):
+            self.assertEqual(self.written(usual, expected), self.written(ours, record))
+
+    @staticmethod
+    def written(formatter, record):
+        try:
+            return formatter.format(record)
+        except TypeError as error:
+            # For the handler to tell.
+            return repr(error)
+
+    def test_it_is_the_line_of_oslo_log(self):
+        for caller in ({}, {'user_id': 'u', 'project_id': 'p'},
+                       {'global_request_id': 'req-3', 'domain_id': 'd', 'user_domain_id': 'ud',
+                        'project_domain_id': 'pd', 'system_scope': 'all', 'user_name': 'n'},
+                       {'resource_uuid': 'r'}, {'auth_token': 'secret'}):
+            with self.subTest(caller=caller):
+                context.RequestContext(request_id='req-1', **caller)
+                self.check()
+
+    def test_without_a_caller(self):
+        with futures.ThreadPoolExecutor(1) as new_thread:
+            new_thread.submit(self.check).result()
+
+    def test_whatever_the_formats_ask_for(self):
+        context.RequestContext(request_id='req-1', user_id='u', roles=['member'])
+        for option, value in (
+                ('logging_context_format_string', '%(isotime)s %(user_name)s %(message)s'),
+                ('logging_context_format_string', '%(levelname)s %(roles)s %(message)s'),
+                ('logging_context_format_string', '%(threadName)s 5%% %(message)s'),
+                ('logging_context_format_string', '%(resource)s%(message)s %(error_summary)s'),
+                ('logging_user_identity_format', '%(user)s/%(project)s'),
+                ('logging_user_identity_format', '%(user_name)s %(request_id)s'),
+                ('logging_user_identity_format', 'somebody')):
+            with self.subTest(option=option, value=value):
+                self.conf.set_override(option, value)
+                self.check()
+                self.conf.clear_override(option)

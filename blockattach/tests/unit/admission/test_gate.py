@@ -34,6 +34,12 @@ class GateTest(unittest.TestCase):
         base.wait_for(lambda: found() == (busy, waiting))
         self.assertEqual((busy, waiting), found())
 
+    def advance(self, seconds):
+        """Let time pass for all who are in a line: who has a place there may not wait yet."""
+        self.assertTrue(self.clock.until_waiting(
+            sum(used.waiting for used in self.gate.use().values())))
+        self.clock.advance(seconds)
+
     def work(self, backend, end, **turn):
         """A request that asks a backend, which takes until the end is set."""
         with self.gate.turn(**turn), self.gate.at(backend), self.gate.away():
@@ -68,7 +74,7 @@ class GateTest(unittest.TestCase):
         with self.held():
             self.comers.come('third', self.keep, threading.Event())
             self.wait_for_use(gate.WORK, 2, 1)
-            self.clock.advance(30)
+            self.advance(30)
             self.assertIsInstance(self.comers.next()[1], errors.TurnTooLate)
         self.wait_for_use(gate.WORK, 0, 0)
 
@@ -85,9 +91,9 @@ class GateTest(unittest.TestCase):
                     self.fail('it was begun')
             self.comers.come('later', late)
             self.wait_for_use(gate.WORK, 2, 2)
-            self.clock.advance(5)
+            self.advance(5)
             self.assertEqual('later', self.comers.next()[0])
-            self.clock.advance(25)
+            self.advance(25)
             self.assertEqual('late', self.comers.next()[0])
 
     def test_a_caller_on_the_bus_is_waited_for_no_longer_than_he_waits(self):
@@ -99,7 +105,7 @@ class GateTest(unittest.TestCase):
                     self.fail('it was begun')
             self.comers.come('caller', serve)
             self.wait_for_use(gate.WORK, 2, 1)
-            self.clock.advance(3)
+            self.advance(3)
             self.assertIsInstance(self.comers.next()[1], errors.TurnTooLate)
 
     def test_who_has_hung_up_is_not_begun(self):
@@ -131,7 +137,7 @@ class GateTest(unittest.TestCase):
             self.wait_for_use(SLOW, 1, 0)
             self.comers.come('second', self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 1)
-            self.clock.advance(30)
+            self.advance(30)
             name, told = self.comers.next()
             self.assertEqual(('second', errors.TurnTooLate), (name, type(told)))
             self.wait_for_use(SLOW, 1, 0)
@@ -145,7 +151,7 @@ class GateTest(unittest.TestCase):
                 return self.work(SLOW, end, waited=20)
             self.comers.come('second', second)
             self.wait_for_use(SLOW, 1, 1)
-            self.clock.advance(10)
+            self.advance(10)
             self.assertEqual('second', self.comers.next()[0])
 
     def test_who_would_wait_for_a_slow_backend_in_vain_is_told_at_once(self):
@@ -156,7 +162,7 @@ class GateTest(unittest.TestCase):
             # Nothing is known of it yet: one more may wait than may in any case.
             self.comers.come(2, self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 2)
-            self.clock.advance(25)
+            self.advance(25)
             with self.assertRaises(errors.BackendBusy):
                 self.work(SLOW, end)
             with self.gate.turn(), self.gate.at(FAST):
@@ -167,7 +173,7 @@ class GateTest(unittest.TestCase):
     def test_at_a_fast_backend_as_many_wait_as_may_at_all(self):
         for _ in range(20):
             with self.gate.at(FAST):
-                self.clock.advance(0.1)
+                self.advance(0.1)
         with self.ending() as end:
             for number in range(5):
                 self.comers.come(number, self.work, FAST, end)

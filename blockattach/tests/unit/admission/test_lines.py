@@ -20,6 +20,11 @@ class LineTest(unittest.TestCase):
         base.wait_for(lambda: self.line.use() == expected)
         self.assertEqual(expected, self.line.use())
 
+    def advance(self, seconds):
+        """Let time pass for all who are in the line: who has a place there may not wait yet."""
+        self.assertTrue(self.clock.until_waiting(self.line.use()[1]))
+        self.clock.advance(seconds)
+
     def fill(self):
         for _ in range(self.line.places):
             self.assertTrue(self.line.take_free())
@@ -41,7 +46,7 @@ class LineTest(unittest.TestCase):
         self.fill()
         self.queue(3)
         for number in range(3):
-            self.clock.advance(1)
+            self.advance(1)
             self.line.give_back()
             # It was handed over: whoever comes now finds none.
             self.assertFalse(self.line.take_free())
@@ -63,9 +68,9 @@ class LineTest(unittest.TestCase):
         self.queue(1, seconds=30)
         self.comers.come('patient', self.line.take, self.clock.monotonic() + 100)
         self.wait_for_use(2, 2)
-        self.clock.advance(29)
+        self.advance(29)
         self.assertTrue(self.comers.nobody())
-        self.clock.advance(1)
+        self.advance(1)
         number, told = self.comers.next()
         self.assertEqual((0, errors.TurnTooLate), (number, type(told)))
         # His place in the line is nobody's, and the next one is not forgotten.

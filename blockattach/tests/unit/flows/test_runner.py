@@ -1,6 +1,7 @@
 """A flow's results, its undoing, and the error that comes out of it."""
 import unittest
 
+from taskflow import exceptions
 from taskflow import retry
 from taskflow import task
 from taskflow.patterns import graph_flow
@@ -73,6 +74,55 @@ class RunnerTest(unittest.TestCase):
                                  retry=retry.Times(attempts=3)), {'word': 'it'})
         self.assertEqual(3, self.journal.count('b does it'))
         self.assertEqual(3, self.journal.count('a undoes it'))
+
+    def test_a_step_gets_what_others_gave(self):
+        """Parts of it, under other names, and its own default where nobody gave it."""
+        given = []
+
+        class Gives(task.Task):
+            default_provides = ('first', 'second')
+
+            def execute(self):
+                return 1, 2
+
+        class Takes(task.Task):
+            def execute(self, one, second, third=3):
+                given.append((one, second, third))
+
+        for more in ({}, {'third': 4}):
+            runner.run(self.flow(Gives('a'), Takes('b', rebind={'one': 'first'})), more)
+        self.assertEqual([(1, 2, 3), (1, 2, 4)], given)
+
+    def test_a_retry_controller_gives_each_try_its_own(self):
+        tried = []
+
+        class Fails(task.Task):
+            def execute(self, value):
+                tried.append(value)
+                if value != 'c':
+                    raise OSError(value)
+
+        flow = self.flow(Step('a', self.journal), Fails('b'),
+                         retry=retry.ForEach('abcd', provides='value'))
+        found = runner.run(flow, {'word': 'it'})
+        self.assertEqual(list('abc'), tried)
+        self.assertEqual('a it', found['a_result'])
+        self.assertEqual(['a does it', 'a undoes it'] * 2 + ['a does it'], self.journal)
+
+    def test_a_flow_can_be_run_again(self):
+        flow = self.flow(Step('a', self.journal), Step('b', self.journal, error=OSError('no')),
+                         retry=retry.Times(attempts=2))
+        for word in ('it', 'that'):
+            with self.assertRaises(OSError):
+                runner.run(flow, {'word': word})
+            self.assertEqual([f'{one} {word}' for one in (
+                'a does', 'b does', 'b undoes', 'a undoes') * 2], self.journal)
+            self.journal.clear()
+
+    def test_what_nobody_gives_is_told(self):
+        with self.assertRaises(exceptions.MissingDependencies):
+            runner.run(self.flow(Step('a', self.journal)), {})
+        self.assertEqual([], self.journal)
 
     def test_each_step_is_logged_without_what_it_carries(self):
         with self.assertLogs('blockattach.flows.runner', 'DEBUG') as logs:

@@ -26,8 +26,9 @@ else:
     Base = object
 
 MANY = 10_000
-# A server that listens hears at once; a longer wait would only take longer.
+# A server that listens hears at once, unless the machine has other things to do.
 PROMPT = 1.0
+TRIES = 10
 SETTINGS = rpc_conf.RpcSettings(call_timeout=30, silence_timeout=30, short_call_timeout=0.2,
                                 repeat_interval=2, send_retries=1)
 
@@ -283,7 +284,23 @@ class BusContract(BusTestCase):
             stop.result(probe.PATIENCE)
 
     def test_what_comes_while_a_server_ends_is_kept_for_the_next(self) -> None:
-        endpoint = probe.ProbeEndpoint()
+        for _ in range(TRIES):
+            endpoint = probe.ProbeEndpoint()
+            sent = self.unheard_while_it_ends(endpoint)
+            following = probe.ProbeEndpoint()
+            server = self.serve(following)
+            if endpoint.heard.empty():
+                self.assertEqual(sent, self.heard(following))
+                return
+            # It listened, and was slow: then it is heard there and nowhere else.
+            self.assertEqual(sent, self.heard(endpoint))
+            self.client('one').echo(self.ctxt, 1)
+            self.assertTrue(following.heard.empty())
+            server.stop()
+        self.fail('it was only slow, each time')
+
+    def unheard_while_it_ends(self, endpoint: probe.ProbeEndpoint) -> int:
+        """What a server that is being stopped did not hear promptly; it has ended by now."""
         server = self.serve(endpoint)
         client = self.client('one')
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -299,9 +316,7 @@ class BusContract(BusTestCase):
             assert isinstance(endpoint.gate, threading.Event)
             endpoint.gate.set()
             stop.result(probe.PATIENCE)
-        following = probe.ProbeEndpoint()
-        self.serve(following)
-        self.assertEqual(sent, self.heard(following))
+        return sent
 
     def test_a_call_outlives_the_server_that_it_was_lost_with(self) -> None:
         endpoint = probe.ProbeEndpoint()

@@ -86,3 +86,8 @@ class CredentialTest(unittest.TestCase):
         """LIO takes 0x and 0b for the beginning of one."""
         made = [secrets.new_credential() for _ in range(1000)]
         self.assertEqual([], [one.username for one in made if one.username[0].isdigit()])
+
+    def test_no_letter_is_likelier_than_another(self):
+        drawn = ''.join(secrets.new_credential().password for _ in range(3000))
+        share = sum(map(drawn.count, 'abcdefgh')) / len(drawn)
+        self.assertAlmostEqual(8 / 62, share, delta=0.015)

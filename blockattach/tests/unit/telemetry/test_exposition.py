@@ -1,5 +1,4 @@
 """Where metrics are served."""
-import socket
 import unittest
 import urllib.error
 import urllib.request
@@ -9,6 +8,7 @@ from blockattach.conf import telemetry as telemetry_conf
 from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import exposition
+from blockattach.testing import ports
 
 LOCAL = '127.0.0.1'
 
@@ -19,20 +19,11 @@ class ExpositionTest(unittest.TestCase):
         super().setUp()
         telemetry = acts.Telemetry()
         self.counts = counting.Counts(telemetry.readings)
-        # Two neighbours that are free now; what takes one of them meanwhile makes it red.
-        for _ in range(100):
-            with socket.create_server((LOCAL, 0)) as first:
-                port = first.getsockname()[1]
-                try:
-                    socket.create_server((LOCAL, port + 1)).close()
-                except (OSError, OverflowError):
-                    continue
-            break
-        self.ports = range(port, port + 2)
+        self.ports = ports.neighbours(2)
 
-    def served(self, host=LOCAL, ports=None):
+    def served(self):
         made = exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
-            host, self.ports if ports is None else ports))
+            LOCAL, self.ports))
         self.addCleanup(made.stop)
         with self.assertLogs('blockattach.telemetry.exposition', 'INFO') as told:
             made.start()

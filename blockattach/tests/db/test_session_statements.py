@@ -1,0 +1,112 @@
+"""What MariaDB has parsed on a connection is not sent there again; nobody sees a difference."""
+import sqlalchemy as sa
+from oslo_db import exception as oslo_db_exception
+
+from blockattach.conf import database as database_conf
+from blockattach.db import engine
+from blockattach.db import prepared
+from blockattach.db import session_statements
+from blockattach.testing import database
+from blockattach.tests.db import base
+from blockattach.tests.db import test_prepared
+
+NAME, ROW = test_prepared.NAME, test_prepared.ROW
+_pools = test_prepared._pools
+ONE = prepared.Statement(lambda dialect: _pools.select().where(
+    _pools.c.name == prepared.value('name')))
+
+
+class SessionStatementsTest(base.DatabaseTestCase):
+
+    KIND = database.MYSQL
+
+    def setUp(self):
+        super().setUp()
+        with self.database.reader() as connection:
+            if not connection.dialect.is_mariadb:
+                self.skipTest('the server is MySQL, which takes no values in EXECUTE')
+        with self.database.writer() as connection:
+            prepared.insert(connection, _pools, ROW)
+
+    def look(self, connection):
+        self.assertEqual(ROW['allocated_gb'], ONE.first(connection, name=NAME).allocated_gb)
+
+    def test_a_text_is_parsed_once_on_a_connection(self):
+        with self.database.reader() as connection:
+            for _ in range(5):
+                self.look(connection)
+            self.assertEqual((1, 4), counted(connection))
+
+    def test_turned_off(self):
+        settings = database_conf.DatabaseSettings(self.fixture.url, prepare_statements=False)
+        other = engine.Database(engine.open_engine(settings), self.database.sealer,
+                                self.database.clock)
+        self.addCleanup(other.close)
+        with other.reader() as connection:
+            for _ in range(5):
+                self.look(connection)
+            self.assertEqual((0, 0), counted(connection))
+
+    def test_values_are_what_they_are_in_a_text(self):
+        for number, free in enumerate((None, 2.5, 1e-7, None, 3.0)):
+            text = f"'%s' ? \\ \" {number} \U0001f600"
+            with self.database.writer() as connection:
+                self.assertEqual(1, prepared.update(
+                    connection, _pools, {'name': NAME}, {'free_gb': free, 'capabilities': text}))
+            with self.database.reader() as connection:
+                found = ONE.first(connection, name=NAME)
+            self.assertEqual((free, text), (found.free_gb, found.capabilities))
+
+    def test_errors_are_what_they_are_after_a_text(self):
+        for _ in range(3):
+            with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
+                    self.database.writer() as connection:
+                prepared.insert(connection, _pools, ROW)
+
+    def test_another_column(self):
+        with self.database.reader() as connection:
+            for _ in range(3):
+                self.look(connection)
+        with self.database.writer() as connection:
+            connection.exec_driver_sql('ALTER TABLE pools ADD COLUMN more INTEGER FIRST')
+            connection.exec_driver_sql('ALTER TABLE pools DROP COLUMN more')
+        with self.database.reader() as connection:
+            for _ in range(3):
+                self.look(connection)
+
+    def test_a_session_that_somebody_else_had_meanwhile(self):
+        """Behind a proxy that lends it; who is in a transaction goes on in it."""
+        texts = set()
+        sa.event.listen(self.database.engine, 'before_cursor_execute',
+                        lambda connection, cursor, text, *rest: texts.add(text))
+        with self.database.writer() as connection:
+            for number in (2, 3, 4):
+                prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
+                self.assertEqual(number, ONE.first(connection, name=NAME).allocated_gb)
+            for name in sorted(map(session_statements.name_of, texts)):
+                connection.exec_driver_sql(f'DEALLOCATE PREPARE {name}')
+            before = counted(connection)
+            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 5})
+            self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
+            # The one that failed.
+            self.assertEqual((before[0], before[1] + 1), counted(connection))
+        with self.database.reader() as connection:
+            self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
+
+    def test_so_many_and_no_more(self):
+        statements = [prepared.Statement(lambda dialect, number=number: sa.select(
+            sa.literal_column(str(number)).label('number')))
+            for number in range(session_statements.MOST + 3)]
+        with self.database.reader() as connection:
+            for _ in range(3):
+                self.assertEqual(list(range(len(statements))),
+                                 [one.first(connection).number for one in statements])
+            self.assertEqual((session_statements.MOST, 2 * session_statements.MOST),
+                             counted(connection))
+
+
+def counted(connection):
+    """How often this connection has prepared, and called what is prepared."""
+    return tuple(int(connection.exec_driver_sql(
+        f"SHOW SESSION STATUS LIKE '{name}'").one()[1])
+        for name in ('Com_prepare_sql', 'Com_execute_sql'))

@@ -1,0 +1,46 @@
+"""Several threads report the same pools: the last measurement counts, whoever stores first."""
+import threading
+
+from blockattach.db import pools
+from blockattach.tests.functional import lives
+from blockattach.volume import stats
+
+LONG_AGO = 86400
+
+
+class Measured:
+    """A backend; the first measurement is made, and told only when it is let go on."""
+
+    def __init__(self, backend):
+        self._backend = backend
+        self.made, self.go_on = threading.Event(), threading.Event()
+
+    def pools(self):
+        found = self._backend.pools()
+        if not self.made.is_set():
+            self.made.set()
+            assert self.go_on.wait(lives.WAIT_SECONDS)
+        return found
+
+
+class PoolReportsTest(lives.WorldTestCase):
+
+    def test_an_older_measurement_does_not_overwrite_a_later_one(self):
+        world = self.world
+        backend = Measured(world.backend)
+        reporter = stats.PoolReporter(world.database, backend, lives.HOST, 'nova',
+                                      world.scheduler)
+        older = self.begin(reporter.report)
+        self.assertTrue(backend.made.wait(lives.WAIT_SECONDS))
+        world.volume()
+        reporter.report_again()
+        later = self.provisioned()
+        backend.go_on.set()
+        older.result(lives.WAIT_SECONDS)
+        self.assertEqual((1, 1), (later, self.provisioned()))
+        self.assertIsNone(reporter.wrong())
+
+    def provisioned(self):
+        """GiB that the schedulers know of."""
+        pool, = pools.list_all(self.world.database, LONG_AGO)
+        return pool.capabilities['provisioned_capacity_gb']

@@ -1,0 +1,81 @@
+"""What each thing costs that can be switched on, or off: the same clouds but for one setting."""
+import contextlib
+import http.server
+import threading
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from bench import client
+from bench import cloud as clouds
+from bench import scenarios
+from bench import session as sessions
+from blockattach.testing import servers
+
+AS_IT_IS = 'as it is'
+PLAYED = ('attach-cycle', 'show-volume')
+CLIENTS = 8
+_TOLD = 'told'
+_CLUSTER = 'shelf'
+
+
+def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    """Every feature, and the options that make it, by group."""
+    return {
+        AS_IT_IS: {},
+        'classic queues': {'oslo_messaging_rabbit': {'rabbit_quorum_queue': 'false',
+                                                     'rabbit_transient_quorum_queue': 'false'}},
+        'notifications': {'oslo_messaging_notifications': {
+            'driver': 'messagingv2', 'topics': f'{clouds.PREFIX}-{_TOLD}'}},
+        'metrics': {'metrics': {'port': str(servers.free_port())}},
+        'traces of each tenth request': {'tracing': {'endpoint': collector,
+                                                     'sample_ratio': '0.1'}},
+        'traces of each request': {'tracing': {'endpoint': collector}},
+        'debug = true': {'DEFAULT': {'debug': 'true'}},
+        'a cluster of one': {'service': {'cluster': _CLUSTER}},
+    }
+
+
+def compare_features(session: sessions.Session) -> None:
+    """An attach cycle and a show with each of them."""
+    with _collector() as endpoint:
+        for name, options in features(endpoint).items():
+            with contextlib.ExitStack() as running:
+                cloud = clouds.Cloud(session.shape(options=options), session.clock)
+                running.callback(cloud.close)
+                cloud.also_serves(_TOLD, 'info')
+                cloud.also_serves('volume', f'{_CLUSTER}@{clouds.BACKEND}')
+                try:
+                    cloud.start()
+                except (clouds.CannotMeasure, client.Unexpected) as exc:
+                    session.say(f'{name}: not measured: {exc}')
+                    continue
+                target = session.target(cloud, name)
+                for _ in range(session.plan.rounds):
+                    for scenario in PLAYED:
+                        session.play(target, scenario, scenarios.Load(
+                            CLIENTS, session.plan.seconds, session.plan.warmup))
+
+
+@contextlib.contextmanager
+def _collector() -> Iterator[str]:
+    """Somebody who takes every trace, and throws it away; where."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers['Content-Length']))
+            self.send_response(200)
+            self.send_header('Content-Length', '0')
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nobody reads it."""
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f'http://127.0.0.1:{server.server_port}/v1/traces'
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
