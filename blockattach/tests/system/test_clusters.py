@@ -104,8 +104,7 @@ class ClusterTest(processes.ProcessesTestCase):
         port = int(self.tgtd.portals()[0].rpartition(':')[2])
         self.target = tgt.TgtTarget(settings.settings(
             f'{self.folder}/storage', port, self.tgtd.client().path))
-        self.members, self.patience = {}, 0
-        self.addCleanup(self.end_members)
+        self.members = {}
         self.more = {
             ('service', 'cluster'): CLUSTER,
             ('service', 'report_interval'): '1',
@@ -123,34 +122,36 @@ class ClusterTest(processes.ProcessesTestCase):
         """Kept: what the setup above adds comes later."""
         self.places = places
 
-    def begin(self, members=MEMBERS, armed=''):
-        """``armed``: failpoints of the members."""
+    def begin(self, members=MEMBERS, armed='', patience=0):
+        """``armed``: failpoints of the members; ``patience``: how long they may take to end."""
         broker = rabbit.RabbitFixture(self.places['DEFAULT', 'transport_url'],
                                       self.places['rpc', 'topic_prefix'])
         broker.serves('volume', BACKEND)
         self.addCleanup(broker.close)
+        # Before their queues are removed: who loses one on his way out first looks for it.
+        self.addCleanup(self.end_members)
         super().configure(self.places | self.more)
         self.assertEqual(0, self.run_once('manage', 'db', 'sync')[0])
         for name in ('scheduler', 'api'):
             self.start(name)
         for name in members:
-            self.start_member(name, armed)
+            self.start_member(name, armed, patience)
         self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
         self.until_up(members)
         self.assertEqual(200, self.api.ask('POST', '/types', {'volume_type': {
             'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})[0])
 
-    def member_command(self, name):
+    def member_command(self, name, patience=0):
         path = pathlib.Path(self.folder, f'{name}.conf')
         path.write_text(f'[DEFAULT]\nstate_path = {self.folder}/{name}\n'
-                        f'graceful_shutdown_timeout = {self.patience}\n'
+                        f'graceful_shutdown_timeout = {patience}\n'
                         f'[service]\nhost = {name}\n')
         return self.command('volume', '--config-file', str(path),
                             '--log-file', f'{self.folder}/{name}.log')
 
-    def start_member(self, name, armed=''):
+    def start_member(self, name, armed='', patience=0):
         self.members[name] = subprocess.Popen(
-            self.member_command(name), env={**os.environ, 'OS_FAILPOINTS__ARMED': armed})
+            self.member_command(name, patience), env={**os.environ, 'OS_FAILPOINTS__ARMED': armed})
 
     def until_up(self, members=MEMBERS):
         self.assertTrue(base.wait_for(lambda: self.states() == dict.fromkeys(members, 'up'),
@@ -367,9 +368,8 @@ class ClusterTest(processes.ProcessesTestCase):
     def test_one_is_cut_off_in_the_middle(self):
         """All that it was at is another's long before its time."""
         self.more |= {('volume', 'create_seconds'): LONG, ('control', 'backend_seconds'): LONG}
-        self.patience = 2
         self.begin(('one',), f'volume.volumes.after_create=delay:{LONG}*1,'
-                             f'volume.attachments.after_grant=delay:{LONG}*1')
+                             f'volume.attachments.after_grant=delay:{LONG}*1', patience=2)
         held = self.ask_volume()
         self.until_taken('volumes', 1)
         used = self.a_volume(self.api)
