@@ -56,13 +56,18 @@ class Exports:
         :raises BackendRefused: the target is as it was
         :raises BackendUncertain: also for whatever nobody foresaw
         """
+        return self._align(turn, initiator, expect, also, self._overtaken(turn, initiator))
+
+    def _align(self, turn: turns.Turn, initiator: str, expect: Expect | None, also: str | None,
+               acting: contextlib.AbstractContextManager[None]) -> connection.Connection | None:
+        """``acting``: around what is asked of the target."""
         with self._locks.shared(turn.volume_id):
             with _Uncertain(turn, initiator):
                 found = self._wishes(turn, initiator, also)
             if expect is not None:
                 expect(found.rows)
             with _Uncertain(turn, initiator):
-                return self._act(turn, initiator, found)
+                return self._act(turn, initiator, found, acting)
 
     def _wishes(self, turn: turns.Turn, initiator: str, also: str | None) -> pair_wishes.Wishes:
         """A turn without a lease begins when nobody else has one.
@@ -76,18 +81,18 @@ class Exports:
 
         return self._turns.wait(look, turn.until, turn.volume_id)
 
-    def _act(self, turn: turns.Turn, initiator: str,
-             found: pair_wishes.Wishes) -> connection.Connection | None:
+    def _act(self, turn: turns.Turn, initiator: str, found: pair_wishes.Wishes,
+             acting: contextlib.AbstractContextManager[None]) -> connection.Connection | None:
         telemetry = self._backend.telemetry
         if found.volume is not None and found.grant is not None:
             with telemetry.attaching('export'):
                 export = self._backend.export_of(found.volume)
             turn.check()
-            with telemetry.attaching('grant'), self._overtaken(turn, initiator):
+            with telemetry.attaching('grant'), acting:
                 made = self._backend.target.grant(export, found.grant)
             return self._backend.for_consumer(made, export, found.volume)
         turn.check()
-        with telemetry.detaching('revoke'), self._overtaken(turn, initiator):
+        with telemetry.detaching('revoke'), acting:
             self._backend.target.revoke(turn.volume_id, initiator)
         return None
 
@@ -106,8 +111,8 @@ class Exports:
 
     def put_right(self, turn: turns.Turn, initiator: str, also: str | None = None) -> bool:
         """The same where nothing is recorded afterwards: who was overtaken meanwhile does it
-        again. It never fails: what it cannot do, the next comparison of target and rows does. A
-        turn that was lost is had again first.
+        again, a few times. It never fails: what it cannot do, the next comparison of target and
+        rows does. A turn that was lost is had again first.
 
         :returns: whether it was done
         """
@@ -115,8 +120,7 @@ class Exports:
             for _ in range(_TRIES):
                 with _Uncertain(turn, initiator):
                     turn.regain()
-                self.align(turn, initiator, also=also)
-                if not turn.is_late():
+                if self._align_in_time(turn, initiator, also):
                     return True
             LOG.warning('Cannot put a grant right in time; it is tried again%s',
                         _fields(turn, initiator))
@@ -124,6 +128,18 @@ class Exports:
             LOG.warning('Cannot put a grant right; it is tried again%s',
                         _fields(turn, initiator), exc_info=True)
         return False
+
+    def _align_in_time(self, turn: turns.Turn, initiator: str, also: str | None) -> bool:
+        """Whether it was done within the turn.
+
+        :raises BackendError: it failed within the turn
+        """
+        try:
+            self._align(turn, initiator, None, also, contextlib.nullcontext())
+        except errors.BackendError:
+            if not turn.is_late():
+                raise
+        return not turn.is_late()
 
     def unexport_unused(self, volume_id: str) -> bool:
         """Offer a volume no longer, unless somebody shall be let in; whether it was done.

@@ -20,12 +20,17 @@ E, S = lifecycle.Event, lifecycle.State
 
 
 class Clock(clocks.Clock):
-    """Of one who was paused: more has passed than he has seen."""
+    """Of one who was paused: more has passed than he has seen.
+
+    With ``calls`` counted, each of these calls takes longer than a turn.
+    """
 
     passed = 0.0
+    calls = None
 
     def monotonic(self):
-        return super().monotonic() + self.passed
+        slow = sum(self.calls.values()) if self.calls else 0
+        return super().monotonic() + self.passed + slow * lives.LEASE_SECONDS
 
 
 class TurnsTest(lives.WorldTestCase):
@@ -207,6 +212,19 @@ class TurnsTest(lives.WorldTestCase):
         held.set()
         self.assertIsInstance(paused.result(lives.WAIT_SECONDS), errors.BackendUncertain)
         self.assertEqual({row.initiator}, set(self.world.let_in(self.volume)))
+
+    def test_who_fails_too_late_each_time_leaves_it_to_the_next_comparison(self):
+        leaving = self.told_to_go(self.connected('host-1'))
+        before = dict(self.world.target.faults.calls)
+        self.world.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE, 1000)
+        self.clock.calls = self.world.target.faults.calls
+        self.assertRaises(errors.BackendUncertain, self.disconnect, self.one, leaving)
+        calls = self.world.target.faults.calls['revoke'] - before.get('revoke', 0)
+        self.assertIn(calls, range(2, 10))
+        self.world.target.faults.clear()
+        self.world.expire()
+        self.assertEqual(1, self.two.reconciler.mend())
+        self.assert_agree()
 
     def test_a_comparison_that_was_paused_puts_right_what_it_hit(self):
         """It records nothing by which it would find out that it was overtaken."""
