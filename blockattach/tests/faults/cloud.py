@@ -1,6 +1,7 @@
 """A cloud of real processes on servers of its own, each of which can be made to fail anywhere."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -126,9 +127,15 @@ class Cloud(fault_clouds.Cloud):
         return int((self.state(MANAGER) / 'tgtd' / 'pid').read_text('ascii').split()[0])
 
     def is_stopped(self, name):
-        """Whether all of it stands still, as SIGSTOP lets it."""
-        with open(f'/proc/{self.processes[name].pid}/stat', encoding='ascii') as file:
-            return file.read().rpartition(')')[2].split()[0] == 'T'
+        """Whether all of its threads stand still, as SIGSTOP lets them one by one."""
+        threads = pathlib.Path(f'/proc/{self.processes[name].pid}/task')
+        try:
+            states = {(one / 'stat').read_text('ascii', 'replace').rpartition(')')[2].split()[0]
+                      for one in threads.iterdir()}
+        except OSError:
+            # One has ended since it was listed, so they run.
+            return False
+        return states == {'T'}
 
     def go_on(self, name):
         """Let one that is stopped go on; one that was killed begins anew, and True is told."""

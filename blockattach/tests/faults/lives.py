@@ -42,8 +42,12 @@ def _refuse(name, value):
 
 
 def _stop(name, value):
-    """All threads stand still until somebody lets them go on."""
-    return lambda: os.kill(os.getpid(), signal.SIGSTOP)
+    """All threads stand still until somebody lets them go on.
+
+    It is this thread that is told, as it leaves the call: told to the process, the signal is taken
+    by another one in its own time, and this one goes on past the place meanwhile.
+    """
+    return lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 ACTIONS = {**failpoints.ACTIONS, 'refuse': _refuse, 'stop': _stop}
