@@ -16,6 +16,10 @@ SAMPLE = 'BLOCKATTACH_FAULTS_SAMPLE'
 _QUIET_SECONDS = 3
 
 
+class NotReached(AssertionError):
+    """A process has not come to the place that it was to die at."""
+
+
 class KillsTestCase(faults.FaultsTestCase):
     """Where core operations write, they die on both databases; elsewhere on one of the two.
 
@@ -91,8 +95,22 @@ class KillsTestCase(faults.FaultsTestCase):
         elif operation == operations.STOP:
             self._killed_at_stop(process, place)
         else:
-            self._killed_at_work(operation, process, place)
+            try:
+                self._killed_at_work(operation, process, place)
+            except NotReached:
+                self._passed_by_chance(operation, process, place)
+                return
         self.in_order(what, self.died, (process,))
+
+    def _passed_by_chance(self, operation, process, place):
+        """Some places are passed only when something is late, as on the walk. Such a one is not
+        passed by itself now.
+        """
+        self.assertEqual([], self.interrupted())
+        self.restore()
+        self.assertNotIn(place, self._passed(operation)[process], 'was not reached')
+        faults.tell(f'{type(self).__name__}: {process} has come to {place} in {operation.name} '
+                    f'by chance only')
 
     def _killed_at_work(self, operation, process, place):
         made = operation.prepare(self.client)
@@ -100,7 +118,10 @@ class KillsTestCase(faults.FaultsTestCase):
         self.client.forget()
         with operations.hindered(self.client, operation, (process, f'{place}=kill')):
             if process in clouds.ONCE:
-                self.assertEqual(-signal.SIGKILL, operation.act(self.client, made))
+                status = operation.act(self.client, made)
+                if status in operation.again:
+                    raise NotReached
+                self.assertEqual(-signal.SIGKILL, status)
                 self.died = self.clock.monotonic()
             else:
                 ends = clients.in_thread(lambda: operation.act(self.client, made))
@@ -113,8 +134,8 @@ class KillsTestCase(faults.FaultsTestCase):
         operation.undo(self.client)
 
     def _died(self, process):
-        self.assertTrue(clouds.wait_for(lambda: self.cloud.has_ended(process)),
-                        'was not reached')
+        if not clouds.wait_for(lambda: self.cloud.has_ended(process)):
+            raise NotReached('was not reached')
         self.died = self.clock.monotonic()
         self.assertTrue(self.cloud.was_killed(process))
 
