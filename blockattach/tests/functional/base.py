@@ -75,7 +75,12 @@ def pause(process):
     When the signal has been sent, its threads may still go on for a while on a busy machine.
     """
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    until_still(process.pid)
+
+
+def until_still(pid):
+    """Return when a child of ours that was told to stop does, or has ended."""
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def settled(read_status):

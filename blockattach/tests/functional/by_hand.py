@@ -64,6 +64,7 @@ class Site:
         """The service stands still meanwhile: it neither sees half of a change nor undoes it yet.
         """
         os.kill(self.service.pid, signal.SIGSTOP)
+        base.until_still(self.service.pid)
         try:
             yield
         finally:
