@@ -11,6 +11,7 @@ whose session was cut retries for ever. The secret goes through a file that only
 import contextlib
 import os
 import queue
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +26,9 @@ from blockattach.domain import connection as connections
 
 PROGRAM = 'qemu-io'
 _PROMPT = b'qemu-io> '
+# libiscsi says what has failed, also of what it tries again.
+_TELLS_OF_CUTS = {'LIBISCSI_DEBUG': '1'}
+_CUT = re.compile(rb'reconnect try \d+ failed')
 
 
 class InitiatorError(Exception):
@@ -53,11 +57,17 @@ def available() -> bool:
 
 
 class Initiator:
-    """A host by its iSCSI name. ``timeout``: seconds that a login or one transfer may take."""
+    """A host by its iSCSI name."""
 
-    def __init__(self, name: str, timeout: float = 15.0) -> None:
+    def __init__(self, name: str, timeout: float = 15.0, comes_back: bool = True) -> None:
+        """
+        :param timeout: seconds that a login or one transfer may take
+        :param comes_back: a session that was cut is lost after so long only; False: as soon as the
+            target has not let it in again
+        """
         self.name = name
         self._timeout = timeout
+        self._comes_back = comes_back
 
     def open(self, connection_info: Mapping[str, Any], read_only: bool = False) -> 'Session':
         """Log in and keep the session open.
@@ -77,7 +87,7 @@ class Initiator:
                 options |= {'user': info['auth_username'], 'password-secret': 'chap'}
                 command += ['--object', f'secret,id=chap,file={_quoted(path)}']
             image = ','.join(f'{name}={_quoted(value)}' for name, value in options.items())
-            return Session([*command, '--image-opts', image], self._timeout)
+            return Session([*command, '--image-opts', image], self._timeout, self._comes_back)
 
     def can_log_in(self, connection_info: Mapping[str, Any]) -> bool:
         """Log in to read, and out again."""
@@ -91,12 +101,14 @@ class Initiator:
 class Session:
     """One login, kept until `close`. A pattern is one byte; offsets and lengths count bytes."""
 
-    def __init__(self, command: list[str], timeout: float) -> None:
+    def __init__(self, command: list[str], timeout: float, comes_back: bool = True) -> None:
         self._timeout = timeout
+        self._comes_back = comes_back
         self._clock = clocks.Clock()
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=None if comes_back else {**os.environ, **_TELLS_OF_CUTS})
         self._reader = threading.Thread(target=self._read_answers, daemon=True)
         self._reader.start()
         try:
@@ -172,6 +184,8 @@ class Session:
             if not part:
                 raise _why(said.decode(errors='replace').strip())
             said += part
+            if not self._comes_back and _CUT.search(said):
+                raise SessionLost(said.decode(errors='replace'))
         return said.removesuffix(_PROMPT).decode(errors='replace')
 
     def _read_answers(self) -> None:
@@ -185,19 +199,22 @@ class Session:
 class KitInitiator:
     """`Initiator` in the words of `blockattach.conformance.target.Host`."""
 
-    def __init__(self, timeout: float = 15.0) -> None:
+    def __init__(self, timeout: float = 15.0, comes_back: bool = True) -> None:
         self._timeout = timeout
+        self._comes_back = comes_back
 
     def can_log_in(self, connection: connections.Connection, initiator: str,
                    credential: connections.Credential | None) -> bool:
         """Log in and out again."""
-        return Initiator(initiator, self._timeout).can_log_in(_info(connection, credential))
+        return self._host(initiator).can_log_in(_info(connection, credential))
 
     def hold(self, connection: connections.Connection, initiator: str,
              credential: connections.Credential, read_only: bool = False) -> 'KitSession':
         """Log in and stay."""
-        return KitSession(Initiator(initiator, self._timeout).open(
-            _info(connection, credential), read_only))
+        return KitSession(self._host(initiator).open(_info(connection, credential), read_only))
+
+    def _host(self, name: str) -> Initiator:
+        return Initiator(name, self._timeout, self._comes_back)
 
 
 class KitSession:

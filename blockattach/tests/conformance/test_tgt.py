@@ -44,7 +44,7 @@ class Tgt(target.TargetBase):
 
     def host(self) -> initiator.KitInitiator:
         settings.outside_program(self, initiator.available(), initiator.PROGRAM)
-        return initiator.KitInitiator(timeout=3.0)
+        return initiator.KitInitiator(timeout=60.0, comes_back=False)
 
     def commander(self) -> scsi.KitScsi:
         settings.outside_program(self, scsi.available(), 'libiscsi')
