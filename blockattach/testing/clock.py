@@ -43,7 +43,7 @@ class ManualClock(clock.Clock):
         finally:
             self._count(-1)
 
-    def until_waiting(self, count: int = 1, seconds: float = 10) -> bool:
+    def until_waiting(self, count: int = 1, seconds: float = 60) -> bool:
         """Whether so many threads wait for this clock, within so many real seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._waiting >= count, seconds)

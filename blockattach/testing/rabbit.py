@@ -7,7 +7,7 @@ import kombu
 
 from blockattach.testing import servers
 
-_CONNECT_SECONDS = 5
+_CONNECT_SECONDS = 60
 # After this the broker removes by itself what a killed process has left.
 _UNUSED_SECONDS = 60
 

@@ -176,7 +176,7 @@ class WithNovaTest(Case):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.ask = servers.Servers(nova_conf.NovaSettings(
-            endpoint_override=self.nova.url, timeout=10.0)).look
+            endpoint_override=self.nova.url, timeout=60.0)).look
         self.volume_id = self.volume()
         self.attachment_id = self.reserve(self.volume_id)
 

@@ -15,7 +15,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.SETTINGS = {'nova': nova_conf.NovaSettings(endpoint_override=self.nova.url,
-                                                        timeout=10)}
+                                                        timeout=60)}
         super().setUp()
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id)

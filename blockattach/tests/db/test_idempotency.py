@@ -10,6 +10,7 @@ from blockattach.testing import make
 from blockattach.tests.db import base
 
 KEPT_SECONDS = 60
+JOIN_SECONDS = 300
 
 
 @base.on_every_database
@@ -45,7 +46,7 @@ class IdempotencyTest(base.DatabaseTestCase):
         outcomes = []
 
         def run():
-            start.wait(10)
+            start.wait(JOIN_SECONDS)
             try:
                 outcomes.append(self.reserve(volume, self.named()).id)
             except errors.IdempotencyKeyTaken:
@@ -54,7 +55,7 @@ class IdempotencyTest(base.DatabaseTestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(JOIN_SECONDS)
         self.assertEqual(8, len(outcomes))
         [made] = [outcome for outcome in outcomes if outcome is not None]
         self.assertEqual([made], [row.id for row in attachment_queries.of_volume(

@@ -12,6 +12,7 @@ from blockattach.testing import make
 from blockattach.tests.db import base
 
 E = lifecycle.Event
+JOIN_SECONDS = 300
 
 
 @base.on_every_database
@@ -62,7 +63,7 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
         outcomes = []
 
         def run(volume):
-            start.wait(10)
+            start.wait(JOIN_SECONDS)
             try:
                 self.reserve(volume)
                 outcomes.append(True)
@@ -73,7 +74,7 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(JOIN_SECONDS)
         self.assertEqual((5, 7), (outcomes.count(True), outcomes.count(False)))
         self.assertEqual([5], self.counted())
 

@@ -32,7 +32,7 @@ from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 
-PATIENCE = 10
+PATIENCE = 60
 SETTINGS = scheduler_conf.SchedulerSettings()
 HERE = service_conf.ServiceSettings(host='here')
 

@@ -12,6 +12,7 @@ from blockattach.domain import binaries
 from blockattach.tests.db import base
 
 DOWN_AFTER = 60
+JOIN_SECONDS = 300
 
 
 class LyingClock(process_clock.Clock):
@@ -63,10 +64,10 @@ class RegisterRaceTest(ServiceCase):
         start = threading.Barrier(len(hosts))
 
         def register(host):
-            start.wait(30)
+            start.wait(JOIN_SECONDS)
             return self.register(host=host).id
         with futures.ThreadPoolExecutor(len(hosts)) as threads:
-            return list(threads.map(register, hosts, timeout=60))
+            return list(threads.map(register, hosts, timeout=JOIN_SECONDS))
 
     def test_many_of_one_name_are_one(self):
         self.assertEqual(1, len(set(self.registered(['h@b'] * 12))))

@@ -2,7 +2,7 @@
 import queue
 import threading
 
-SECONDS = 10
+SECONDS = 60
 
 
 class Comers:

@@ -37,7 +37,7 @@ class RuleTestCase(unittest.TestCase):
         logging.getLogger('blockattach').addHandler(silent)
         self.addCleanup(logging.getLogger('blockattach').removeHandler, silent)
 
-    def rule(self, configured=True, timeout=10.0, **settings):
+    def rule(self, configured=True, timeout=60.0, **settings):
         asked = client.NovaClient(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=timeout)) if configured else None
         return detach_rule.DetachRule(asked, detach_rule.RuleSettings(**settings), self.find)

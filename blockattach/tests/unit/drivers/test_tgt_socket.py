@@ -88,7 +88,8 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(self.server.close)
         self.heard = b''
 
-    def answer(self, answer: bytes, hang: bool = False) -> tgt_socket.Client:
+    def answer(self, answer: bytes, hang: bool = False,
+               timeout: float = 60.0) -> tgt_socket.Client:
         """Serve one request."""
         self.server.bind(self.path)
         self.server.listen(1)
@@ -100,13 +101,13 @@ class ClientTest(unittest.TestCase):
                 self.heard = connected.recv(65536)
                 connected.sendall(answer)
                 if hang:
-                    done.wait(10)
+                    done.wait(60)
 
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(done.set)
-        return tgt_socket.Client(self.path, timeout=1.0)
+        return tgt_socket.Client(self.path, timeout=timeout)
 
     def test_the_layout_of_a_request(self) -> None:
         client = self.answer(struct.pack('=II', 0, 8))
@@ -132,7 +133,7 @@ class ClientTest(unittest.TestCase):
 
     def test_silence_is_no_answer(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):
-            self.answer(b'', hang=True).ping()
+            self.answer(b'', hang=True, timeout=0.2).ping()
 
     def test_nobody_listening_is_no_answer(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):

@@ -7,7 +7,7 @@ from blockattach.http import pool
 from blockattach.testing import clock
 from blockattach.tests.functional import base
 
-SECONDS = 10
+SECONDS = 60
 
 
 class Connection:

@@ -11,7 +11,7 @@ from blockattach.http import arrival
 from blockattach.http import server
 from blockattach.tests.functional import base
 
-SECONDS = 5
+SECONDS = 60
 TWO = api_conf.QueueSettings(work_places=2, threads=2)
 HOST = b'Host: x\r\n'
 PIECES = b'Transfer-Encoding: chunked\r\n'

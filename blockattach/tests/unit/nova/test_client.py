@@ -10,7 +10,7 @@ from blockattach.nova import client
 from blockattach.testing import nova
 from blockattach.tests.unit import samples
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that no test waits for."""
 
 

@@ -37,7 +37,7 @@ class HostsTest(unittest.TestCase):
         self.nova.run(samples.SERVER, 'web', **OF_OURS, **{HOST: 'compute-1'})
 
     def ask(self, **settings):
-        found = {'endpoint_override': self.nova.url, 'timeout': 10.0, **settings}
+        found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
         return hosts.ServerHosts(nova_conf.NovaSettings(**found)).host_of(
             samples.SERVER, samples.PROJECT)
 

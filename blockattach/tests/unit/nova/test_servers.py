@@ -32,7 +32,7 @@ class ServersTest(unittest.TestCase):
         self.addCleanup(logger.removeHandler, silent)
 
     def look(self, **settings):
-        found = {'endpoint_override': self.nova.url, 'timeout': 10.0, **settings}
+        found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
         return servers.Servers(nova_conf.NovaSettings(**found)).look(
             samples.SERVER, samples.VOLUME)
 

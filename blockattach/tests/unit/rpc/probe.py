@@ -8,7 +8,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.rpc import contract
 
-PATIENCE = 10
+PATIENCE = 60
 """Seconds after which a test gives up on what should come at once."""
 
 

@@ -21,7 +21,7 @@ from blockattach.rpc import volume
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-SECONDS = 10
+SECONDS = 60
 
 
 class VolumeEndpoint(volume.VolumeInterface):

@@ -22,7 +22,7 @@ from blockattach.testing import nova
 from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
-PATIENCE = 10
+PATIENCE = 60
 """Seconds after which a test gives up on what should come at once."""
 
 
