@@ -26,7 +26,7 @@ class Connection:
             self._story.append((self.name, self.refused.code))
             return False
         self._story.append((self.name, 'begun'))
-        self.go_on.wait(SECONDS)
+        self.go_on.wait(2 * SECONDS)
         self._story.append((self.name, 'answered'))
         return self._more
 

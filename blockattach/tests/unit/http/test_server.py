@@ -12,6 +12,8 @@ from blockattach.http import server
 from blockattach.tests.functional import base
 
 SECONDS = 60
+PROMPT = 8
+"""The time-out of the server, 10 seconds, is longer."""
 TWO = api_conf.QueueSettings(work_places=2, threads=2)
 HOST = b'Host: x\r\n'
 PIECES = b'Transfer-Encoding: chunked\r\n'
@@ -131,13 +133,13 @@ class BusyServerTest(unittest.TestCase):
         refused = environ.get(arrival.REFUSED)
         if environ['PATH_INFO'] == '/slow':
             self.begun.set()
-            self.go_on.wait(SECONDS)
+            self.go_on.wait(2 * SECONDS)
         start_response('200 OK' if refused is None else '503 ' + refused.code,
                        [('Content-Length', '0')])
         return []
 
-    def client(self):
-        made = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=SECONDS)
+    def client(self, seconds=SECONDS):
+        made = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=seconds)
         self.addCleanup(made.close)
         return made
 
@@ -170,7 +172,7 @@ class BusyServerTest(unittest.TestCase):
         for _ in range(10):
             silent = socket.create_connection(('127.0.0.1', self.server.port), SECONDS)
             self.addCleanup(silent.close)
-        self.assertEqual(200, self.ask(self.client(), '/a'))
+        self.assertEqual(200, self.ask(self.client(PROMPT), '/a'))
 
 
 class ArrivalTest(unittest.TestCase):

@@ -16,7 +16,7 @@ from blockattach.http import server
 from blockattach.http import tls
 from blockattach.testing import certificates
 
-SECONDS = 60
+SECONDS = 25
 """The time-out of the server, 10 seconds, for each of two connections is shorter."""
 REQUEST = b'GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
