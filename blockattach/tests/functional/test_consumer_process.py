@@ -74,5 +74,6 @@ class ConsumerTest(processes.ProcessesTestCase):
     def write_through(self, info):
         """The consumer's host writes to the volume, as far as this machine has an initiator."""
         if initiator.available():
-            with initiator.Initiator(consumer.CONNECTOR['initiator']).open(info) as session:
+            host = initiator.Initiator(consumer.CONNECTOR['initiator'], base.SECONDS)
+            with host.open(info) as session:
                 session.write(0, 4096, 1)

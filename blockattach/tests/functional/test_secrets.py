@@ -68,8 +68,8 @@ class SecretsTest(base.StackTestCase):
         first = self.connected(volume_id, 'one')
         second = self.connected(volume_id, 'two', mode='ro')
         if initiator.available():
-            with initiator.Initiator(base.connector('one')['initiator']).open(
-                    first['connection_info']) as session:
+            host = initiator.Initiator(base.connector('one')['initiator'], base.SECONDS)
+            with host.open(first['connection_info']) as session:
                 self.see_arguments()
                 session.write(0, 4096, 1)
         pid = self.service.target().client().pid()
