@@ -46,12 +46,16 @@ class LocksTest(unittest.TestCase):
         return process
 
     def waiter(self, name):
+        """Set once it has the lock; it has let go of it when the test ends."""
         had = threading.Event()
 
         def take():
             with lio_locks.alone(name):
                 had.set()
-        threading.Thread(target=take, daemon=True).start()
+        thread = threading.Thread(target=take, daemon=True)
+        # What it has open, the next test would count.
+        self.addCleanup(thread.join, WAIT)
+        thread.start()
         return had
 
     def test_another_process_is_waited_for_until_it_dies(self):
