@@ -4,13 +4,22 @@ import tempfile
 
 from blockattach.testing import database
 from blockattach.testing import rabbit
+from blockattach.tests.db import base as db_base
 from blockattach.tests.functional import base
 from blockattach.tests.system import site
 
 HOSTS = ('storage-1', 'storage-2')
+# Who is silent for so long does not take a volume on: no process that lives may be.
+HAND_OVER_SECONDS = 8
 SETTINGS = {('disks', 'store'): 'fake', ('disks', 'target'): 'fake',
-            ('rpc', 'short_call_timeout'): '2', ('service', 'report_interval'): '1',
+            ('rpc', 'short_call_timeout'): str(HAND_OVER_SECONDS),
+            ('service', 'report_interval'): '1',
             ('scheduler', 'scheduler_default_weighers'): 'allocated:-1.0'}
+# How long the transactions of processes that run may take.
+OTHERS_SECONDS = 5
+LOCKING = ('SELECT count(*) FROM information_schema.innodb_trx JOIN '
+           'information_schema.processlist ON id = trx_mysql_thread_id '
+           'WHERE trx_lock_structs > 0 AND db = DATABASE()')
 
 
 class SchedulingCase(base.StackTestCase):
@@ -24,11 +33,11 @@ class SchedulingCase(base.StackTestCase):
         self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.addCleanup(folder.cleanup)
-        rows = database.DatabaseFixture(database.MYSQL)
-        self.addCleanup(rows.close)
+        self.rows = database.DatabaseFixture(database.MYSQL)
+        self.addCleanup(self.rows.close)
         broker = rabbit.RabbitFixture()
         self.addCleanup(broker.close)
-        self.site = site.Site(folder.name, rows.url)
+        self.site = site.Site(folder.name, self.rows.url)
         self.addCleanup(self.site.close)
         for host in HOSTS:
             broker.serves('scheduler', host)
@@ -43,6 +52,21 @@ class SchedulingCase(base.StackTestCase):
         self.assertTrue(base.wait_for(lambda: self.site.ended() or condition(*arguments),
                                       site.SECONDS))
         self.assertEqual([], self.site.ended())
+
+    def pause(self, host):
+        """Let a manager stand still, but not in the middle of a transaction: whoever needed what
+        that has locked would hang at the database, and never come to wait for the manager.
+        """
+        self.site.pause(host, 'volume')
+        while not base.wait_for(lambda: not self.transactions(), OTHERS_SECONDS,
+                                db_base.BETWEEN_LOOKS):
+            self.site.signal(host, 'volume', signal.SIGCONT)
+            self.site.pause(host, 'volume')
+
+    def transactions(self):
+        """How many hold locks in our database now."""
+        with self.rows.database.reader() as connection:
+            return connection.exec_driver_sql(LOCKING).scalar_one()
 
     def create(self):
         status, made = self.api.ask('POST', '/volumes', {'volume': {'size': 1}})
@@ -76,7 +100,7 @@ class ChangesTest(SchedulingCase):
     def test_a_manager_dies_while_volumes_are_made(self):
         """The room that was claimed there is given back, and another backend makes them."""
         dying, living = HOSTS
-        self.site.pause(dying, 'volume')
+        self.pause(dying)
         asked = [self.create() for _ in range(4)]
         logs = [self.site.log(host, 'scheduler') for host in HOSTS]
         self.wait_until(lambda: any('Cannot hand a volume over' in log.read_text('utf-8')
@@ -119,7 +143,7 @@ class SilenceTest(SchedulingCase):
 
     def test_a_backend_that_is_silent_counts_as_down_everywhere(self):
         silent, living = HOSTS
-        self.site.pause(silent, 'volume')
+        self.pause(silent)
         self.wait_until(lambda: self.states() == {silent: 'down', living: 'up'})
         self.assertEqual(('down', 'up'), tuple(
             self.pools()[host]['backend_state'] for host in HOSTS))
