@@ -16,10 +16,14 @@ from blockattach.tests.functional import base
 from blockattach.tests.functional import lives
 
 SECONDS = 180
-SETTINGS = """
+# What is sent again because this process stood still for a while would be counted twice.
+SETTINGS = f"""
+[rpc]
+repeat_interval = {SECONDS}
+silence_timeout = {SECONDS}
 [metrics]
-port = {port}
-port_range = {ports}
+port = {{port}}
+port_range = {{ports}}
 [volume]
 reconcile_interval = 1
 """
