@@ -173,10 +173,13 @@ class Cloud:
         """
         def ended():
             return [name for name in names if self.has_ended(name)]
-        base.wait_for(lambda: ended() or all(map(self.is_ready, names)), SECONDS)
+
+        def slow():
+            return [name for name in names if not self.is_ready(name)]
+        ready = base.wait_for(lambda: ended() or not slow(), SECONDS)
         assert not ended(), f'{ended()} ended by themselves'
-        slow = [name for name in names if not self.is_ready(name)]
-        assert not slow, f'{slow} are not ready'
+        # Not looked at again: whoever stood still for a moment may have doubts about itself.
+        assert ready, f'{slow()} are not ready'
 
     def stop(self):
         """End every process in order; returns the exit statuses by name."""
