@@ -89,9 +89,9 @@ class Told:
         # It may be put to while it is got from.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         # The kernel may give a signal to any thread, and only this one hears it.
-        self._woken, waking = os.pipe()
-        os.set_blocking(waking, False)
-        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        self._woken, self._waking = os.pipe()
+        os.set_blocking(self._waking, False)
+        signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         for number in (*_STOP, signal.SIGHUP):
             signal.signal(number, self._tell)
         signal.signal(signal.SIGALRM, self._cut_off)
@@ -109,6 +109,39 @@ class Told:
                 if self._signals.get() != signal.SIGHUP:
                     return
                 reload()
+
+    def end(self, stop: Callable[[], None]) -> None:
+        """Return when the process has stopped, and hear signals meanwhile.
+
+        In a thread: where this one waited for what hangs, a signal that another thread is given
+        would be heard by nobody, be it that the patience is over.
+        """
+        ended = threading.Event()
+        failures: list[BaseException] = []
+
+        def act() -> None:
+            try:
+                stop()
+            except BaseException as exc:
+                failures.append(exc)
+            finally:
+                ended.set()
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._waking, b'\0')
+
+        threading.Thread(target=act, name='ending').start()
+        try:
+            self._wait_for(ended)
+        except Interrupted:
+            # Not twice. What was begun is still taken back.
+            self._wait_for(ended)
+            raise
+        if failures:
+            raise failures[0]
+
+    def _wait_for(self, event: threading.Event) -> None:
+        while not event.is_set():
+            os.read(self._woken, 1)
 
     def _tell(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
@@ -183,7 +216,7 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process]) -> int:
         told.abandon = process.abandon
         told.phase = Phase.BEGINNING
         with contextlib.ExitStack() as running:
-            running.callback(process.stop)
+            running.callback(told.end, process.stop)
             process.start()
             told.phase = Phase.SERVING
             process.announce()

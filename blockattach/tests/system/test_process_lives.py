@@ -274,7 +274,15 @@ class EndTest(base.StackTestCase):
                                                           thread=True)
         self.assertEqual((0, True), (status, answered), said)
 
-    def tell_another_thread(self, begun):
+    def test_whoever_does_not_wait_is_heard_while_it_ends_whichever_thread_gets_it(self):
+        """That its patience is over, and that it is told twice."""
+        for number, ends in ((signal.SIGALRM, 1), (signal.SIGTERM, 128 + signal.SIGTERM)):
+            with self.subTest(number):
+                status, said, answered = self.stop_while_it_works(
+                    patience=SECONDS, work_ends=False, then=number)
+                self.assertEqual((ends, False), (status, answered), said)
+
+    def tell_another_thread(self, begun, number=signal.SIGTERM):
         def sleeps():
             with open(f'/proc/{begun.pid}/stat', encoding='ascii') as file:
                 return file.read().rpartition(')')[2].split()[0] == 'S'
@@ -283,10 +291,13 @@ class EndTest(base.StackTestCase):
         self.assertTrue(base.wait_for(sleeps, SECONDS))
         thread, *_ = (int(name) for name in os.listdir(f'/proc/{begun.pid}/task')
                       if int(name) != begun.pid)
-        self.assertEqual(0, ctypes.CDLL(None).tgkill(begun.pid, thread, signal.SIGTERM))
+        self.assertEqual(0, ctypes.CDLL(None).tgkill(begun.pid, thread, number))
 
-    def stop_while_it_works(self, patience, work_ends, times=1, thread=False):
-        """The exit status, what was said, and whether the work was done."""
+    def stop_while_it_works(self, patience, work_ends, times=1, thread=False, then=None):
+        """The exit status, what was said, and whether the work was done.
+
+        :param then: a signal that another thread gets while the process ends
+        """
         program = PROGRAM.format(patience=patience)
         begun = subprocess.Popen([sys.executable, '-c', program], text=True, bufsize=1,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -302,6 +313,8 @@ class EndTest(base.StackTestCase):
             self.assertEqual('stops\n', begun.stdout.readline())
             for _ in range(times - 1):
                 begun.send_signal(signal.SIGTERM)
+            if then is not None:
+                self.tell_another_thread(begun, then)
             if work_ends:
                 begun.stdin.write('end\n')
                 begun.stdin.flush()
