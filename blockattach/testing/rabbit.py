@@ -7,7 +7,6 @@ import kombu
 
 from blockattach.testing import servers
 
-_CONNECT_SECONDS = 60
 # After this the broker removes by itself what a killed process has left.
 _UNUSED_SECONDS = 60
 
@@ -62,7 +61,7 @@ class RabbitFixture:
 def connect(url: str) -> kombu.Connection:
     """A connection to the broker of a ``transport_url``, made when it is used."""
     return kombu.Connection(url.replace('rabbit://', 'amqp://', 1),
-                            connect_timeout=_CONNECT_SECONDS)
+                            connect_timeout=servers.SECONDS_TO_CONNECT)
 
 
 def why_missing() -> str | None:

@@ -34,6 +34,10 @@ from blockattach.testing import ports
 LOOPBACK = ports.LOOPBACK
 SECONDS_TO_START = 120.0
 SECONDS_TO_STOP = 60.0
+# Where nobody listens it is over at once.
+SECONDS_TO_CONNECT = 30.0
+# A first handshake may take long; whoever does not serve yet says so, or is not there.
+SECONDS_TO_ANSWER = 10.0
 BETWEEN_LOOKS = 0.1
 ENOUGH_OF_A_LOG = 2000
 
@@ -378,7 +382,7 @@ def why_silent(kind: str) -> str | None:
     usual = urllib.parse.urlsplit(EXPECTED[kind].usual)
     address = place.hostname or LOOPBACK, place.port or usual.port
     try:
-        socket.create_connection(address, timeout=5).close()
+        socket.create_connection(address, timeout=SECONDS_TO_CONNECT).close()
     except OSError as exc:
         return f'no {kind} at {address[0]}:{address[1]}: {exc.strerror or exc}'
     return None
@@ -394,7 +398,7 @@ def heard(port: int, said: bytes, secured: certificates.Issued | None = None) ->
     try:
         with contextlib.ExitStack() as open_sockets:
             connection = open_sockets.enter_context(
-                socket.create_connection((LOOPBACK, port), timeout=2))
+                socket.create_connection((LOOPBACK, port), timeout=SECONDS_TO_ANSWER))
             if secured is not None:
                 context = ssl.create_default_context(cafile=secured.authority)
                 connection = open_sockets.enter_context(

@@ -75,6 +75,8 @@ class CloudTestCase(base.StackTestCase):
                 + cls.keystone.authtoken('blockattach', cls.passwords['blockattach'], 'service')
                 + f'memcached_servers = {cls.memcached.url}\n'
                 'memcache_security_strategy = ENCRYPT\nmemcache_secret_key = of a test\n'
+                # One that is late once is not asked again for minutes.
+                f'memcache_pool_socket_timeout = {SECONDS}\n'
                 f'[nova]\nendpoint_override = {cls.nova.url}\n')
 
     @classmethod

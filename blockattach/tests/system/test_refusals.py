@@ -89,7 +89,7 @@ class StartTest(base.StackTestCase):
     def can_run(self, command):
         """Whether a command is there and works."""
         return shutil.which(command[0]) is not None and not subprocess.run(
-            command, capture_output=True, timeout=10, check=False).returncode
+            command, capture_output=True, timeout=base.SECONDS, check=False).returncode
 
 
 class CreationTest(base.StackTestCase):

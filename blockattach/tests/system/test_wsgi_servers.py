@@ -75,8 +75,8 @@ class WsgiServersTest(base.StackTestCase):
                      'BLOCKATTACH_CONFIG_FILES': str(self.configuration)})
         self.addCleanup(self.end, process)
         self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
-        self.assertTrue(base.wait_for(lambda: self.answers() or process.poll() is not None),
-                        self.log.read_text())
+        self.assertTrue(base.wait_for(lambda: self.answers() or process.poll() is not None,
+                                      stack.START_SECONDS), self.log.read_text())
         self.assertIsNone(process.poll(), self.log.read_text())
         return process
 
