@@ -362,15 +362,10 @@ class ClusterTest(processes.ProcessesTestCase):
     def test_one_is_stopped_in_order_before_it_has_begun_all(self):
         """What it was at it ends; what it had only taken on is another's long before its time."""
         self.more |= {('volume', 'worker_threads'): '1', ('volume', 'create_seconds'): LONG}
-        self.begin(('one',), 'volume.volumes.before_create=delay:5')
-        asked = []
-
-        def all_are_taken():
-            # Until the last is placed, the first may have been made.
-            if [self.status(one) for one in asked].count('creating') < 3:
-                asked.append(self.ask_volume())
-            return self.taken('volumes') >= 3
-        self.assertTrue(base.wait_for(all_are_taken, AGREE_SECONDS))
+        # Longer than it takes to place all of them.
+        self.begin(('one',), 'volume.volumes.before_create=delay:10')
+        asked = [self.ask_volume() for _ in range(3)]
+        self.until_taken('volumes', 3)
         self.start_member('two')
         self.assertEqual(0, self.stop_member('one'))
         self.assertIn('Work is left to others', self.log_of('one'))
