@@ -127,6 +127,8 @@ class ClusterTest(processes.ProcessesTestCase):
         broker = rabbit.RabbitFixture(self.places['DEFAULT', 'transport_url'],
                                       self.places['rpc', 'topic_prefix'])
         broker.serves('volume', BACKEND)
+        for name in MEMBERS:
+            broker.serves('process', f'cinder-volume.{name}')
         self.addCleanup(broker.close)
         # Before their queues are removed: who loses one on his way out first looks for it.
         self.addCleanup(self.end_members)

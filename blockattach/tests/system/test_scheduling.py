@@ -42,6 +42,8 @@ class SchedulingCase(base.StackTestCase):
         for host in HOSTS:
             broker.serves('scheduler', host)
             broker.serves('volume', f'{host}@disks')
+            for binary in ('cinder-scheduler', 'cinder-volume'):
+                broker.serves('process', f'{binary}.{host}')
             self.site.configure(host, {**SETTINGS, **self.settings, **broker.options()})
             self.site.start(host)
         self.api = base.Api(f'http://127.0.0.1:{self.site.port(HOSTS[0])}/v3', site.SECONDS)
