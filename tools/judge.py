@@ -34,11 +34,15 @@ _WHOLE = re.compile(r'^(?:setUp|tearDown)(?:Class|Module) \((?P<name>.+)\)$')
 
 
 class Results(NamedTuple):
-    """What a run of stestr recorded: ids of tests, in the order of their ends."""
+    """What a run of stestr recorded: ids of tests, in the order of their ends.
 
-    passed: tuple[str, ...]
-    failed: tuple[str, ...]
-    skipped: tuple[str, ...]
+    ``ended``: the exit status of stestr.
+    """
+
+    passed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    ended: int = 0
 
 
 class Verdict(NamedTuple):
@@ -49,20 +53,29 @@ class Verdict(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def judge(failed: Collection[str], passed_alone: Collection[str], known: Collection[str],
-          not_run: Collection[str]) -> Verdict:
-    """The rule: what the failures of a run mean, given which of them pass when run alone."""
-    flaky = tuple(name for name in failed if name in passed_alone)
-    rest = tuple(name for name in failed if name not in passed_alone)
+def judge(results: Results, listed: Iterable[str], passed_alone: Collection[str],
+          known: Collection[str]) -> Verdict:
+    """The rule: what the failures of a run mean, given which of them pass when run alone.
+
+    :param listed: the tests that were to run
+    :param known: lines of `KNOWN`
+    """
+    flaky = tuple(name for name in results.failed if name in passed_alone)
+    rest = tuple(name for name in results.failed if name not in passed_alone)
+    lost = not_run(listed, results)
     reasons = []
     if rest:
         reasons.append(f'{len(rest)} failed')
-    if not_run:
-        reasons.append(f'{len(not_run)} did not run')
+    if lost:
+        reasons.append(f'{len(lost)} did not run')
+    if results.ended and not results.failed:
+        reasons.append(f'no test failed, and stestr ended with {results.ended}')
     if len(flaky) > FLAKY_ALLOWED:
         reasons.append(f'{len(flaky)} flaky tests, at most {FLAKY_ALLOWED} is allowed')
-    reasons += [f'{name} was flaky before: {KNOWN} names it' for name in flaky if name in known]
-    return Verdict(flaky, (*rest, *not_run), tuple(reasons))
+    # The names of classes contain spaces.
+    reasons += [f'{name} was flaky before: {KNOWN} names it' for name in flaky
+                if any(f'{line} '.startswith(f'{name} ') for line in known)]
+    return Verdict(flaky, (*rest, *lost), tuple(reasons))
 
 
 def not_run(listed: Iterable[str], results: Results) -> tuple[str, ...]:
@@ -73,12 +86,6 @@ def not_run(listed: Iterable[str], results: Results) -> tuple[str, ...]:
     names = {*results.passed, *results.failed, *results.skipped}
     wholes = tuple(f'{found["name"]}.' for found in map(_WHOLE.match, names) if found)
     return tuple(name for name in listed if name not in names and not name.startswith(wholes))
-
-
-def known_flaky(text: str) -> frozenset[str]:
-    """The names that the text of `KNOWN` lists; a line that begins with # is a comment."""
-    lines = (line.strip() for line in text.splitlines())
-    return frozenset(line.split()[0] for line in lines if line and not line.startswith('#'))
 
 
 def list_tests(filters: list[str]) -> list[str]:
@@ -97,8 +104,10 @@ def run_tests(place: str, arguments: list[str]) -> Results:
     """Run tests and record them below ``place``."""
     repository = open_repository(place)
     before = repository.count()
-    subprocess.run([*STESTR, '--repo-url', place, 'run', *arguments], check=False)
-    return _latest(repository) if repository.count() > before else Results((), (), ())
+    ended = subprocess.run([*STESTR, '--repo-url', place, 'run', *arguments], check=False)
+    if repository.count() == before:
+        return Results(ended=ended.returncode)
+    return _latest(repository, ended.returncode)
 
 
 def passes_alone(name: str) -> bool:
@@ -112,7 +121,7 @@ def passes_alone(name: str) -> bool:
             names.write_text(f'{name}\n', encoding='utf-8')
             selected = ['--load-list', str(names)]
         results = run_tests(folder, ['--concurrency', '1', *selected])
-    return bool(results.passed) and not results.failed
+    return bool(results.passed) and not results.failed and not results.ended
 
 
 def open_repository(place: str) -> file.Repository:
@@ -124,7 +133,7 @@ def open_repository(place: str) -> file.Repository:
         return factory.initialise(place)
 
 
-def _latest(repository: file.Repository) -> Results:
+def _latest(repository: file.Repository, ended: int) -> Results:
     tests: list[tuple[str, str]] = []
     result = testtools.StreamToDict(lambda test: tests.append((test['id'], test['status'])))
     result.startTestRun()
@@ -135,7 +144,7 @@ def _latest(repository: file.Repository) -> Results:
     ends: dict[str, list[str]] = {'passed': [], 'failed': [], 'skipped': []}
     for name, status in tests:
         ends[by_status.get(status, 'failed')].append(name)
-    return Results(*(tuple(ends[field]) for field in Results._fields))
+    return Results(tuple(ends['passed']), tuple(ends['failed']), tuple(ends['skipped']), ended)
 
 
 def main() -> int:
@@ -155,8 +164,8 @@ def main() -> int:
         print(f'\nOnce more, alone: {name}', flush=True)
         if passes_alone(name):
             passed_alone.add(name)
-    known = known_flaky(KNOWN.read_text(encoding='utf-8')) if KNOWN.exists() else frozenset()
-    verdict = judge(results.failed, passed_alone, known, not_run(listed, results))
+    known = KNOWN.read_text(encoding='utf-8').splitlines() if KNOWN.exists() else []
+    verdict = judge(results, listed, passed_alone, known)
     _print(verdict, results)
     return 1 if verdict.reasons else 0
 

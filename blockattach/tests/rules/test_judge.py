@@ -131,6 +131,17 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual((0, [f'flaky: setUpClass ({FOUND.replace("Played", "Class")})', '1 flaky',
                               '2 passed, 0 failed, 1 skipped']), (status, lines[-3:]))
 
+    def test_a_class_that_is_known_fails_the_run(self):
+        self.write('doc/source/contributor/flaky.txt',
+                   f'setUpClass ({FOUND.replace("Played", "Class")}) a race in the fixture\n')
+        status, lines = self.judge(BROKEN_CLASS)
+        self.assertEqual((1, '1 passed, 1 failed, 1 skipped'), (status, lines[-1]))
+
+    def test_a_name_that_begins_like_a_known_one_is_another(self):
+        self.write('doc/source/contributor/flaky.txt', f'{FOUND}.test_rarely a race\n')
+        status, lines = self.judge(BY_CHANCE.format(name='rare'))
+        self.assertEqual((0, '2 passed, 0 failed, 1 skipped'), (status, lines[-1]))
+
     def test_many_failures_are_not_run_again(self):
         status, lines = self.judge(*(BY_CHANCE.format(name=f'n{number}') for number in range(11)))
         self.assertEqual((1, '1 passed, 11 failed, 1 skipped'), (status, lines[-1]))
@@ -157,3 +168,13 @@ class JudgeTest(unittest.TestCase):
         self.write('empty/__init__.py', '')
         status, lines = self.judge()
         self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, lines[-1]))
+
+
+class RuleTest(unittest.TestCase):
+
+    def test_an_end_that_no_test_explains_fails_the_run(self):
+        judge = sources.load_tool('judge')
+        for ended, reasons in ((0, 0), (1, 1), (100, 1)):
+            with self.subTest(ended):
+                verdict = judge.judge(judge.Results(passed=('one',), ended=ended), ['one'], (), ())
+                self.assertEqual(reasons, len(verdict.reasons), verdict)
