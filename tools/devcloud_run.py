@@ -24,7 +24,7 @@ import devcloud_servers as foundation
 import devcloud_services as services
 from blockattach import clock as clocks
 from blockattach.cmd import process as commands
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 
 SECONDS_TO_BE_UP = 180.0
 SYNC_SECONDS = 300.0

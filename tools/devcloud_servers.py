@@ -23,11 +23,11 @@ from openstack import exceptions as openstack_errors
 import devcloud_identity as identities
 import devcloud_processes as processes
 import devcloud_record as records
-from blockattach.testing import database
-from blockattach.testing import keystone
-from blockattach.testing import memcached
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import keystone
+from blockattach.tests.fixtures import memcached
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 
 KEYSTONE = 'keystone'
 MEMCACHED = 'memcached'

@@ -15,8 +15,8 @@ from blockattach import clock as clocks
 from blockattach.domain import binaries
 from blockattach.drivers.targets import tgtd
 from blockattach.health import report
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 
 RUNNING, ENDED = 'running', 'ended'
 READY = foundation.READY

@@ -10,8 +10,8 @@ import functools
 import os
 import sys
 
-from blockattach.testing import planted_bugs
-from blockattach.testing import planting
+from blockattach.tests.planted import bugs
+from blockattach.tests.planted import planting
 
 
 def main() -> int:
@@ -24,9 +24,9 @@ def main() -> int:
                         help='how many, until a bug is caught')
     parser.add_argument('--list', action='store_true', help='print what there is, and end')
     told = parser.parse_args()
-    known = {bug.name: bug for bug in planted_bugs.BUGS}
+    known = {bug.name: bug for bug in bugs.BUGS}
     if told.list:
-        for bug in planted_bugs.BUGS:
+        for bug in bugs.BUGS:
             print(f'{bug.name}: {bug.promise}, {bug.guard}')
         return 0
     unknown = set(told.only or ()) - known.keys()

@@ -4,7 +4,7 @@ import sys
 
 import rst
 from blockattach import failpoints
-from blockattach.testing import failpoint_names
+from blockattach.tests.fixtures import failpoint_names
 
 _WHAT = {
     'raise': 'raises an error that nobody foresees',

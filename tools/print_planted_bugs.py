@@ -3,7 +3,7 @@
 import sys
 
 import rst
-from blockattach.testing import planted_bugs
+from blockattach.tests.planted import bugs
 
 
 def document() -> str:
@@ -12,7 +12,7 @@ def document() -> str:
         ('bug', 'where', 'the guard that it breaks', 'promise', 'caught by'),
         [[rst.literal(bug.name), rst.literal(bug.path), bug.guard, bug.promise,
           rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'the simulation']
-         for bug in planted_bugs.BUGS], (25, 20, 30, 7, 18))
+         for bug in bugs.BUGS], (25, 20, 30, 7, 18))
 
 
 if __name__ == '__main__':

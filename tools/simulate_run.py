@@ -11,8 +11,8 @@ import os
 from collections import Counter
 
 from blockattach import clock
-from blockattach.testing.simulation import many
-from blockattach.testing.simulation import play
+from blockattach.tests.simulation import many
+from blockattach.tests.simulation import play
 
 
 def main() -> int:

@@ -1,1 +1,1 @@
-"""What tests of this project and of its consumers share."""
+"""What the tests of consumers and of driver authors need; `testing_with_blockattach` in doc."""

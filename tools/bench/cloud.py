@@ -28,9 +28,9 @@ from bench import identity as identities
 from bench import processes
 from blockattach import clock as clocks
 from blockattach.health import report
-from blockattach.testing import database
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ETC = ROOT / 'etc'

@@ -19,8 +19,8 @@ from bench import scenarios
 from bench import session as sessions
 from blockattach import clock as clocks
 from blockattach import version
-from blockattach.testing import servers
 from blockattach.testing import stack
+from blockattach.tests.fixtures import servers
 
 _ALL = 'all'
 _PEER_ERRORS = 10

@@ -9,7 +9,7 @@ from bench import client
 from bench import cloud as clouds
 from bench import scenarios
 from bench import session as sessions
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 
 AS_IT_IS = 'as it is'
 PLAYED = ('attach-cycle', 'show-volume')

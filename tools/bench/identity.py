@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from blockattach.testing import keystone
-from blockattach.testing import memcached
+from blockattach.tests.fixtures import keystone
+from blockattach.tests.fixtures import memcached
 
 _PROJECT = 'bench'
 _SERVICE = 'blockattach'
@@ -26,7 +26,7 @@ def running() -> Iterator[Identity]:
 
     The person is an administrator with a service role, so that the same scenarios can be played.
 
-    :raises CannotStart: a program is missing (`blockattach.testing.servers`)
+    :raises CannotStart: a program is missing (`blockattach.tests.fixtures.servers`)
     """
     with keystone.Keystone() as own, memcached.Memcached() as cache:
         password = own.person('consumer', _PROJECT, 'admin', 'member', 'service')

@@ -5,8 +5,8 @@ import os
 import sys
 
 from blockattach import units
-from blockattach.testing.lab import guest
-from blockattach.testing.lab import remote
+from blockattach.tests.lab.machines import guest
+from blockattach.tests.lab.machines import remote
 
 # As timeout(1) and the shell have them.
 TIMED_OUT = 124

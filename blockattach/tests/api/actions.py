@@ -1,8 +1,8 @@
 """What stories about the actions on a volume share."""
 from blockattach.db import attachment_queries
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 RW = 'rw'
 RO = 'ro'

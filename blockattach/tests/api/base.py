@@ -3,8 +3,8 @@ import logging
 import unittest
 import uuid
 
-from blockattach.testing import http
-from blockattach.testing import make
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 ABSENT = '00000000-0000-4000-8000-000000000000'
 SERVER = '11111111-1111-4111-8111-111111111111'

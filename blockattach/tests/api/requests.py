@@ -4,8 +4,8 @@ import urllib.parse
 
 from blockattach.api import routes
 from blockattach.http import operation
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 VERSIONS = ('3.71', 'latest', '3.54', '3.44', '3.27', '3.0', None)
 NO_VERSIONS = ('3.72', '2.9', 'x', '', '3', '3.71, volume 3.0', '\u00b3.1', '3.' + '9' * 40)

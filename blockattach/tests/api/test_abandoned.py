@@ -9,11 +9,11 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.nova import servers
 from blockattach.telemetry import acts
-from blockattach.testing import make
-from blockattach.testing import notifications
-from blockattach.testing import nova
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import notifications
+from blockattach.tests.fixtures import nova
 from blockattach.volume import expiry
 
 S = lifecycle.State

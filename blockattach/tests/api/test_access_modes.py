@@ -1,7 +1,7 @@
 """Who may write: the read-only flag of a volume, and types whose volumes have one writer."""
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 
 class ModesTestCase(actions.ActionsTestCase):

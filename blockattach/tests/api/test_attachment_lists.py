@@ -1,8 +1,8 @@
 """Lists of attachments: pages, order, scope and filters."""
 from blockattach.domain import attachment_lifecycle
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 _State = attachment_lifecycle.State
 

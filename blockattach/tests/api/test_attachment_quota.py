@@ -1,7 +1,7 @@
 """How many attachments a project may have: who wants more is told so, and nothing is changed."""
 from blockattach.db import quotas
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 LIMIT = 2
 

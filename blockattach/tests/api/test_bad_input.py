@@ -4,9 +4,9 @@ import json
 import sqlalchemy as sa
 import webob
 
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 LATEST = f'volume {http.LATEST}'
 BAD_INITIATORS = ('', ' ', 'two words', 'a,b', 'iqn.\u00e9', 'x' * 224, None)

@@ -1,8 +1,8 @@
 """What a backend can do."""
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.testing import http
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 
 PROPERTIES = {'thin_provisioning', 'compression', 'qos', 'replication_enabled'}
 

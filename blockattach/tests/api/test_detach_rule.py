@@ -1,9 +1,9 @@
 """The rule of CVE-2023-2088 at the API: every way to end an attachment asks Nova first."""
 from blockattach import failpoints
 from blockattach.conf import nova as nova_conf
-from blockattach.testing import make
-from blockattach.testing import nova
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import nova
 
 POINT = 'control.attachments.after_judgement'
 

@@ -4,8 +4,8 @@ import functools
 
 import sqlalchemy as sa
 
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 ASKED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 FIELDS = {'project_id', 'host', 'mountpoint', 'connector', 'mode', 'mode_enforced_by',

@@ -1,6 +1,6 @@
 """A backend that is frozen: its volumes stay as they are, and are used as ever."""
-from blockattach.testing import http
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 
 
 class FreezingTest(base.ApiTestCase):

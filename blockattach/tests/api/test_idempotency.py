@@ -7,10 +7,10 @@ from blockattach.conf import control as control_conf
 from blockattach.db import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.drivers import faults
-from blockattach.testing import clock
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 PATIENCE = 60
 """Seconds that only a failure ever takes."""

@@ -1,7 +1,7 @@
 """What a project may have and what it has: limits, and the summary of its volumes."""
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 LIMITS = {'maxTotalVolumes': -1, 'maxTotalSnapshots': -1, 'maxTotalVolumeGigabytes': -1,
           'maxTotalBackups': -1, 'maxTotalBackupGigabytes': -1}

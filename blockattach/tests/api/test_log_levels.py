@@ -3,8 +3,8 @@ import logging
 
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.testing import http
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 
 LOGGER = f'{__name__}.some'
 

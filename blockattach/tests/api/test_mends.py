@@ -4,8 +4,8 @@ What is mended by ``blockattach-manage reconcile`` is a matter of the reconciler
 """
 from blockattach.db import derived
 from blockattach.domain import invariants
-from blockattach.testing import http
 from blockattach.tests.api import actions
+from blockattach.tests.fixtures import http
 from blockattach.volume import checker
 
 # The invariant, and what breaks it on a volume with two hosts and one reservation.

@@ -1,8 +1,8 @@
 """User messages."""
 from blockattach.db import messages
 from blockattach.domain import messages as domain_messages
-from blockattach.testing import http
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 
 
 class MessagesTest(base.ApiTestCase):

@@ -1,9 +1,9 @@
 """What the world is told while requests come: all that starts ends once, well or in error."""
 from blockattach.drivers import faults
-from blockattach.testing import make
-from blockattach.testing import notifications
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import notifications
 
 ATTACHED = ['attach.start', 'attach.end']
 DETACHED = ['detach.start', 'detach.end']

@@ -1,8 +1,8 @@
 """What os-attach leaves to be seen: on the volume, and on the attachment that it makes."""
 from blockattach.drivers import faults
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 

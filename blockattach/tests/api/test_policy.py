@@ -10,9 +10,9 @@ import yaml
 from blockattach.api import routes
 from blockattach.db import messages
 from blockattach.domain import messages as domain_messages
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 FOLDER = pathlib.Path(__file__).parent / 'policy'
 KEYS = {'operation', 'id', 'key', 'query', 'body', 'asks_for', 'status'}

@@ -2,11 +2,11 @@
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.testing import clock
-from blockattach.testing import http
-from blockattach.testing import in_process
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import in_process
+from blockattach.tests.fixtures import make
 
 EVENT = 'VOLUME_VOLUME_001_003'
 TIER = {'tier': 'gold'}

@@ -1,6 +1,6 @@
 """QoS specs: their life, the volume types that have them, and what consumers are told."""
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 SPECS = {'total_iops_sec': '500', 'total_bytes_sec': '1048576'}
 

@@ -3,9 +3,9 @@ import itertools
 import os
 import random
 
-from blockattach.testing import make
 from blockattach.tests.api import base
 from blockattach.tests.api import requests
+from blockattach.tests.fixtures import make
 
 REQUESTS = 2000
 MOST_VOLUMES = 20

@@ -24,8 +24,8 @@ from blockattach.http import auth
 from blockattach.rpc import deadlines
 from blockattach.rpc import exposing
 from blockattach.telemetry import acts
-from blockattach.testing import http
-from blockattach.testing import make
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 from blockattach.tests.unit.rpc import probe
 
 MANY = 1000

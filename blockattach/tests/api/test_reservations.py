@@ -1,9 +1,9 @@
 """What a host has reserved: shown for one attachment, to clients of ``blockattach 1.1``."""
 from blockattach import errors
 from blockattach.drivers import faults
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 ASKED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.1'}
 

@@ -1,10 +1,10 @@
 """os-reset_status: what an administrator may say, and what contradicts the attachments."""
 from blockattach import failpoints
 from blockattach.db import pools
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 
 class ResetTest(actions.ActionsTestCase):

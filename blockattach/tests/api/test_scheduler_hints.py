@@ -2,9 +2,9 @@
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import pools
 from blockattach.rpc import notifications
-from blockattach.testing import http
-from blockattach.testing import manager
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import manager
 
 KEY = 'OS-SCH-HNT:scheduler_hints'
 DEFAULT = scheduler_conf.SchedulerSettings()

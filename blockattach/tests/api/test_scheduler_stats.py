@@ -1,8 +1,8 @@
 """What the pools said of themselves."""
 from blockattach.db import pools
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 
 class PoolsTest(base.ApiTestCase):

@@ -14,8 +14,8 @@ from schemathesis import checks
 from schemathesis.core import failures as schemathesis_failures
 
 from blockattach.http import faults
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 from blockattach.tests.rules import sources
 
 EXAMPLES = 2000

@@ -4,8 +4,8 @@ import datetime
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import records
-from blockattach.testing import http
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 
 KEYS = {'binary', 'host', 'zone', 'status', 'state', 'updated_at', 'disabled_reason'}
 VOLUME_KEYS = {'replication_status', 'active_backend_id', 'frozen'}

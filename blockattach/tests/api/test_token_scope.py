@@ -6,8 +6,8 @@ import webob
 
 from blockattach.api import app
 from blockattach.http import auth
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 SCOPES = {
     'domain': {'HTTP_X_DOMAIN_ID': 'default'},

@@ -3,9 +3,9 @@ import threading
 from concurrent import futures
 
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 _Own = volume_lifecycle.OwnStatus
 

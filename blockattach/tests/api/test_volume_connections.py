@@ -1,9 +1,9 @@
 """os-initialize_connection and os-terminate_connection, and the life that clients of old lead."""
 from blockattach.domain import connection
 from blockattach.drivers import faults
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 DATA_KEYS = {
     'target_discovered', 'target_portal', 'target_iqn', 'target_lun', 'volume_id', 'encrypted',

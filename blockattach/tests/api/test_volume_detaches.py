@@ -1,7 +1,7 @@
 """The actions that end an attachment, and the announcement before."""
-from blockattach.testing import make
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
 
 
 class AnnouncedTest(actions.ActionsTestCase):

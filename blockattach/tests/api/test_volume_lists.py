@@ -3,9 +3,9 @@ import datetime
 from urllib import parse
 
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 _Own = volume_lifecycle.OwnStatus
 

@@ -2,9 +2,9 @@
 them."""
 from blockattach import failpoints
 from blockattach.db import volume_types
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 FACTS = {'provider': 'luks', 'control_location': 'back-end', 'cipher': 'aes-xts-plain64',
          'key_size': 256}

@@ -1,7 +1,7 @@
 """Volume types and their extra specs."""
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 KEYS = {'id', 'name', 'description', 'is_public', 'extra_specs',
         'os-volume-type-access:is_public'}

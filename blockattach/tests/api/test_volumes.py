@@ -5,9 +5,9 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.drivers import faults
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 _State = attachment_lifecycle.State
 _Own = volume_lifecycle.OwnStatus

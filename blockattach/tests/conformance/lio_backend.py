@@ -6,8 +6,8 @@ import os
 from blockattach.conformance import target
 from blockattach.drivers.targets import lio
 from blockattach.privileged import context
-from blockattach.testing import lio_kernel
 from blockattach.tests.conformance import settings
+from blockattach.tests.fixtures import lio_kernel
 
 
 class Lio(target.TargetBase):

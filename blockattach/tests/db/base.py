@@ -8,7 +8,7 @@ import random
 import sys
 import unittest
 
-from blockattach.testing import database
+from blockattach.tests.fixtures import database
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
 

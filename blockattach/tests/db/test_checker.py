@@ -13,8 +13,8 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.drivers.targets import fake
 from blockattach.testing import backend
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 from blockattach.volume import checker
 
 STATES = attachment_lifecycle.State

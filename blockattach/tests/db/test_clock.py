@@ -11,9 +11,9 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import clock as testing_clock
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock as testing_clock
+from blockattach.tests.fixtures import make
 
 HOST = 'storage-1@file'
 YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))

@@ -4,9 +4,9 @@ import sqlalchemy as sa
 
 from blockattach import clock
 from blockattach.db import engine
-from blockattach.testing import clock as testing_clock
-from blockattach.testing import database
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock as testing_clock
+from blockattach.tests.fixtures import database
 
 OTHERS = {
     'mysql': ('SELECT id FROM information_schema.processlist '

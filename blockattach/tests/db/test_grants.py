@@ -11,9 +11,9 @@ from blockattach.db import grants
 from blockattach.db.models import attachment as models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event

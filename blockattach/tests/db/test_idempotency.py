@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 KEPT_SECONDS = 60
 JOIN_SECONDS = 300

@@ -27,11 +27,11 @@ from blockattach.db import volumes
 from blockattach.db import waits
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import full
 from blockattach.tests.db import recording
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 HOST = full.host(7)
 POOL = f'{HOST}#pool'

@@ -16,9 +16,9 @@ from blockattach.db import key_rotation
 from blockattach.db import models
 from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 _grants = models.attachment.grants
 POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',

@@ -8,8 +8,8 @@ from blockattach.db import volume_queries
 from blockattach.db import volume_settings
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event

@@ -28,9 +28,9 @@ from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import breaking
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import breaking
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event

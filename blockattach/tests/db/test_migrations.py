@@ -19,9 +19,9 @@ from blockattach.db import models
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 MIGRATIONS = str(pathlib.Path(migrate.__file__).parent / 'migrations')
 OLDER_VOLUME = {
@@ -34,7 +34,7 @@ OLDER_VOLUME = {
 UPGRADE = """
 import sys
 from blockattach.db import migrate
-from blockattach.testing import database
+from blockattach.tests.fixtures import database
 engine = database.open_engine(sys.argv[1])
 print('ready', flush=True)
 sys.stdin.readline()

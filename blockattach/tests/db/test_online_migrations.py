@@ -11,8 +11,8 @@ from blockattach.db import online_migrations
 from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 _grants = models.attachment.grants
 MANY = 5

@@ -3,9 +3,9 @@ from blockattach.db import attachments
 from blockattach.db import overview
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import clock
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 

@@ -23,10 +23,10 @@ from blockattach.scheduler import placement
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
-from blockattach.testing import clock as testing_clock
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
+from blockattach.tests.fixtures import clock as testing_clock
+from blockattach.tests.fixtures import make
 
 DOWN_AFTER = 60
 CALLER = context.RequestContext(user_id=make.USER, project_id=make.PROJECT,

@@ -4,8 +4,8 @@ from blockattach.db import placing_facts
 from blockattach.db import qos_specs
 from blockattach.db import volume_queries
 from blockattach.db import volumes
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 
 @base.on_every_database

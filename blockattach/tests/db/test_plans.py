@@ -16,11 +16,11 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import clock
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 HOST = 'storage-1@file'
 LIMITS = {lifecycle.State.RESERVED: 60, lifecycle.State.CONNECTED: 600}

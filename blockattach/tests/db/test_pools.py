@@ -12,8 +12,8 @@ from blockattach.db.models import pool
 from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 DOWN_AFTER = 60
 THICK = {'total_capacity_gb': 100, 'free_capacity_gb': 80.5, 'provisioned_capacity_gb': 10,

@@ -19,9 +19,9 @@ from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import clock
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import make
 
 DAY = datetime.timedelta(days=1)
 GONE = volume_lifecycle.OwnStatus.GONE

@@ -7,9 +7,9 @@ from blockattach import errors
 from blockattach.db import qos_specs
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import test_races
+from blockattach.tests.fixtures import make
 
 SPECS = {'total_iops_sec': '500', 'mine': None}
 ROUNDS = 10

@@ -12,10 +12,10 @@ from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import clock
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 OWN = volume_lifecycle.OwnStatus

@@ -8,8 +8,8 @@ from blockattach.db import attachments
 from blockattach.db import quotas
 from blockattach.db.models import quota
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 E = lifecycle.Event
 JOIN_SECONDS = 300

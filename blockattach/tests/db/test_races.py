@@ -14,8 +14,8 @@ from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event

@@ -17,9 +17,9 @@ from blockattach.db import attachments
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import volume_queries
-from blockattach.testing import database
-from blockattach.testing import make
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import test_servers
 
 WORKERS = 4

@@ -27,10 +27,10 @@ from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
-from blockattach.testing import clock as testing_clock
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
+from blockattach.tests.fixtures import clock as testing_clock
+from blockattach.tests.fixtures import make
 
 PATIENCE = 60
 SETTINGS = scheduler_conf.SchedulerSettings()

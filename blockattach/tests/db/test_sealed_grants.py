@@ -10,8 +10,8 @@ from blockattach.db import grants
 from blockattach.db import models
 from blockattach.db import sealed_grants
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 _grants = models.attachment.grants
 MANY = 7

@@ -6,9 +6,9 @@ from blockattach.conf import database as database_conf
 from blockattach.db import engine
 from blockattach.db import prepared
 from blockattach.db import session_statements
-from blockattach.testing import database
 from blockattach.tests.db import base
 from blockattach.tests.db import test_prepared
+from blockattach.tests.fixtures import database
 
 NAME, ROW = test_prepared.NAME, test_prepared.ROW
 _pools = test_prepared._pools

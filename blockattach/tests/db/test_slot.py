@@ -6,8 +6,8 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 _rows = models.attachment.attachments
 WRITERS = 8

@@ -10,10 +10,10 @@ import uuid
 import sqlalchemy as sa
 
 from blockattach.db import models
-from blockattach.testing import database
-from blockattach.testing import http
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH')
 BOTH = 'UPDATE volumes and attachments'

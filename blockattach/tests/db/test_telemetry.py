@@ -7,8 +7,8 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.telemetry import counting
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 
 @engine.retried

@@ -17,9 +17,9 @@ from blockattach.db.models import message
 from blockattach.db.models import pool
 from blockattach.db.models import quota
 from blockattach.db.models import volume
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 
 SECONDS = 60
 WEIGHT = 200

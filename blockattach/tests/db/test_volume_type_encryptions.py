@@ -8,9 +8,9 @@ from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
-from blockattach.testing import make
 from blockattach.tests.db import base
 from blockattach.tests.db import test_races
+from blockattach.tests.fixtures import make
 
 SHARED = {'multiattach': '<is> True'}
 ROUNDS = 10

@@ -6,8 +6,8 @@ from blockattach.db import paging
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 BY_NAME = paging.Page(sort=(('name', paging.ASCENDING),))
 

@@ -9,8 +9,8 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
 
 OWN = volume_lifecycle.OwnStatus
 OTHER_POOL = 'storage-2@file#pool'

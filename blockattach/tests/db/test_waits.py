@@ -11,9 +11,9 @@ from blockattach.db import waits
 from blockattach.db.models import wait as wait_models
 from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.testing import clock as testing_clock
-from blockattach.testing import make
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock as testing_clock
+from blockattach.tests.fixtures import make
 
 HOST = 'storage-1@file'
 ELSEWHERE = 'storage-2@file'

@@ -8,11 +8,11 @@ import random
 from blockattach import clock
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import scsi
-from blockattach.testing import servers
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.faults import operations
 from blockattach.tests.faults import streams
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 
 STEADY = ('steady-1', 'steady-2')

@@ -17,10 +17,10 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.testing import stack
 from blockattach.tests.faults import lives
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
 from blockattach.tests.system import fault_clouds
 from blockattach.volume import checker

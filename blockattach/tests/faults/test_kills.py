@@ -3,13 +3,13 @@ import os
 import signal
 import zlib
 
-from blockattach.testing import failpoint_names
-from blockattach.testing import servers
 from blockattach.tests.faults import base as faults
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.faults import operations
 from blockattach.tests.faults import unreached
+from blockattach.tests.fixtures import failpoint_names
+from blockattach.tests.fixtures import servers
 
 SAMPLE = 'BLOCKATTACH_FAULTS_SAMPLE'
 """So many places of each cloud, by the seed; without it all."""

@@ -1,12 +1,12 @@
 """The database and the broker die, lose what they hold, and come back, and processes stand still,
 while somebody is in the middle of something.
 """
-from blockattach.testing import rabbit
-from blockattach.testing import servers
 from blockattach.tests.faults import base as faults
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.faults import operations
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 
 # Within a transaction: all is said, and nothing is committed.
 IN_TRANSACTION = (

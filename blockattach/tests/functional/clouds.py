@@ -4,11 +4,11 @@ import unittest
 
 import requests
 
-from blockattach.testing import keystone
-from blockattach.testing import memcached
-from blockattach.testing import nova
-from blockattach.testing import servers
 from blockattach.testing import stack
+from blockattach.tests.fixtures import keystone
+from blockattach.tests.fixtures import memcached
+from blockattach.tests.fixtures import nova
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 
 SECONDS = 180

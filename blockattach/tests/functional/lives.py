@@ -51,9 +51,9 @@ from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
 from blockattach.telemetry import threads
 from blockattach.testing import backend
-from blockattach.testing import database
-from blockattach.testing import in_process
-from blockattach.testing import make
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import in_process
+from blockattach.tests.fixtures import make
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
 from blockattach.volume import checker

@@ -7,7 +7,7 @@ from typing import Any
 
 import webob
 
-from blockattach.testing import http
+from blockattach.tests.fixtures import http
 
 ADMIN_PROJECT = 'ad31f0c5a24a3a8a0f3f6d4f1f2b1100'
 SERVICE_PROJECT = '5e41f0c5a24a3a8a0f3f6d4f1f2b1100'

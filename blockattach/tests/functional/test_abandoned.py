@@ -2,8 +2,8 @@
 import os
 import uuid
 
-from blockattach.testing import nova
 from blockattach.testing import stack
+from blockattach.tests.fixtures import nova
 from blockattach.tests.functional import base
 
 SECONDS = 120

@@ -9,8 +9,8 @@ from blockattach.db import paging
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.drivers import faults
-from blockattach.testing import make
-from blockattach.testing import notifications
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import notifications
 from blockattach.tests.functional import base
 from blockattach.tests.functional import lives
 

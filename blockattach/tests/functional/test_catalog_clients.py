@@ -4,7 +4,7 @@ that it asks for the server before it attaches a volume.
 import json
 import uuid
 
-from blockattach.testing import nova
+from blockattach.tests.fixtures import nova
 from blockattach.tests.functional import base
 from blockattach.tests.functional import test_clients
 

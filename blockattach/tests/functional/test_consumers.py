@@ -14,9 +14,9 @@ from blockattach.control import service
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
 from blockattach.rpc import transport
-from blockattach.testing import http
-from blockattach.testing import make
-from blockattach.testing import nova
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import nova
 from blockattach.tests.functional import base
 
 MOST = 3

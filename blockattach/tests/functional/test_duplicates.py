@@ -45,8 +45,8 @@ from blockattach.scheduler import flows
 from blockattach.scheduler import placement
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import weighers
-from blockattach.testing import in_process
-from blockattach.testing import make
+from blockattach.tests.fixtures import in_process
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import lives
 
 _Event = attachment_lifecycle.Event

@@ -5,8 +5,8 @@ import dataclasses
 from blockattach import failpoints
 from blockattach.drivers.targets import lio
 from blockattach.privileged import context
-from blockattach.testing import lio_kernel
 from blockattach.tests.conformance import settings as conformance_settings
+from blockattach.tests.fixtures import lio_kernel
 from blockattach.tests.functional import lives
 
 RW, RO = lives.RW, lives.RO

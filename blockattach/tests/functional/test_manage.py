@@ -18,10 +18,10 @@ from blockattach.db import volumes
 from blockattach.domain import binaries
 from blockattach.drivers.targets import tgtd
 from blockattach.secrets import key_file
-from blockattach.testing import clock as clocks
-from blockattach.testing import database
-from blockattach.testing import make
 from blockattach.testing import stack
+from blockattach.tests.fixtures import clock as clocks
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 

@@ -7,8 +7,8 @@ import uuid
 
 from blockattach.conf import nova as nova_conf
 from blockattach.domain import connection
-from blockattach.testing import http
-from blockattach.testing import make
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import nova_calls
 
 SERVER = '11111111-1111-4111-8111-111111111111'

@@ -10,7 +10,7 @@ from blockattach.db import attachments as attachment_verbs
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.rpc import volume as volume_rpc
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import lives
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import reconcile

@@ -6,7 +6,7 @@ import unittest
 import kombu
 import sqlalchemy as sa
 
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 
 

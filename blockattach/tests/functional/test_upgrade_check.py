@@ -13,8 +13,8 @@ from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.rpc import history
 from blockattach.secrets import key_file
-from blockattach.testing import database
-from blockattach.testing import make
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 

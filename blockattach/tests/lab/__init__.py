@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from blockattach.testing.lab import guest
+from blockattach.tests.lab.machines import guest
 
 
 def load_tests(loader, _tests, pattern):

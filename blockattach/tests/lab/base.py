@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from blockattach.testing.lab import guest
+from blockattach.tests.lab.machines import guest
 
 STORES, TARGETS = 'behaviour of a store', 'behaviour of a target'
 """Headings of tables."""

@@ -9,8 +9,8 @@ from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers import loading
 from blockattach.privileged import context
-from blockattach.testing.lab import guest as guests
 from blockattach.tests.lab import block_storage
+from blockattach.tests.lab.machines import guest as guests
 
 BACKEND = 'lvm'
 GROUP = 'lab'

@@ -7,9 +7,9 @@ import socket
 import tempfile
 
 from blockattach import units
-from blockattach.testing.lab import guest
-from blockattach.testing.lab import remote
 from blockattach.tests.lab import base
+from blockattach.tests.lab.machines import guest
+from blockattach.tests.lab.machines import remote
 
 # Longer than any test takes: whoever waits for it has failed.
 FOREVER = '1000'

@@ -2,11 +2,11 @@
 import hashlib
 
 from blockattach import units
-from blockattach.testing.lab import guest
-from blockattach.testing.lab import initiator
-from blockattach.testing.lab import remote
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio
+from blockattach.tests.lab.machines import guest
+from blockattach.tests.lab.machines import initiator
+from blockattach.tests.lab.machines import remote
 
 IQN = 'iqn.2026-01.org.example:lab'
 

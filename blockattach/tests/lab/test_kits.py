@@ -1,7 +1,7 @@
 """The kits for targets on logical volumes, in guests of their own."""
 from blockattach import units
-from blockattach.testing.lab import guest
 from blockattach.tests.lab import base
+from blockattach.tests.lab.machines import guest
 
 
 class TargetKitTest(base.LabTestCase):

@@ -1,9 +1,9 @@
 """The LIO driver and power cuts, and hosts whose kernel is logged in. Its kit: test_kits."""
 from blockattach import units
-from blockattach.testing.lab import guest
-from blockattach.testing.lab import initiator
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
+from blockattach.tests.lab.machines import guest
+from blockattach.tests.lab.machines import initiator
 
 
 class PowerCutTest(base.LabTestCase):

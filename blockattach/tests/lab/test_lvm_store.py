@@ -1,7 +1,7 @@
 """The lvm store on real volume groups, in guests: the kit for stores, and real faults."""
 from blockattach import units
-from blockattach.testing.lab import guest
 from blockattach.tests.lab import base
+from blockattach.tests.lab.machines import guest
 
 KIT = 'blockattach.tests.lab.lvm_kit'
 

@@ -7,9 +7,9 @@ import tempfile
 from typing import NamedTuple
 
 from blockattach import units
-from blockattach.testing.lab import guest
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
+from blockattach.tests.lab.machines import guest
 
 SECONDS = 600.0
 

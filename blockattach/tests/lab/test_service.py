@@ -9,11 +9,11 @@ from concurrent import futures
 from blockattach import clock as clocks
 from blockattach import units
 from blockattach.testing import scsi
-from blockattach.testing.lab import guest as guests
-from blockattach.testing.lab import initiator
 from blockattach.tests.lab import base
 from blockattach.tests.lab import compute_host
 from blockattach.tests.lab import storage_host
+from blockattach.tests.lab.machines import guest as guests
+from blockattach.tests.lab.machines import initiator
 
 # Hosts queue what they write while the storage is away, however long a busy machine makes that.
 OUTAGE_SECONDS = 1000

@@ -2,8 +2,8 @@
 import hashlib
 
 from blockattach import units
-from blockattach.testing.lab import guest
 from blockattach.tests.lab import base
+from blockattach.tests.lab.machines import guest
 
 MAKE = """
 set -e

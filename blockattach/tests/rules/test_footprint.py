@@ -10,8 +10,8 @@ import sys
 import tempfile
 import unittest
 
-from blockattach.testing import database
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import servers
 
 # Starts a command's process as the command does, and tells what is loaded then.
 START = """
@@ -78,7 +78,8 @@ NOWHERE = {
     'matplotlib': 'networkx would draw with it',
     'numpy': 'networkx would calculate with it',
     'pytest': 'tests',
-    'blockattach.testing': 'tests',
+    'blockattach.testing': 'tests of consumers',
+    'blockattach.tests': 'tests',
     'blockattach.conformance': 'tests of drivers',
 }
 

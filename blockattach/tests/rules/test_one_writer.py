@@ -14,7 +14,7 @@ EXCEPTED = (WRITER, 'blockattach/db/migrations/', 'blockattach/db/derived.py')
 VERBS = ('blockattach.db.attachments.move', 'blockattach.db.attachments.reserve')
 # Who makes a move tells the world of it; tests begin in the middle of a life.
 TELLERS = ('blockattach/control/moves.py', 'blockattach/volume/attachment_outcomes.py',
-           'blockattach/testing/make.py')
+           'blockattach/tests/fixtures/make.py')
 
 
 def writes(module):

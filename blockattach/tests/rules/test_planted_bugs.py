@@ -1,8 +1,8 @@
 """Each planted bug still fits the code: it can be planted, once, and it is Python."""
 import unittest
 
-from blockattach.testing import planted_bugs
-from blockattach.testing import planting
+from blockattach.tests.planted import bugs
+from blockattach.tests.planted import planting
 
 LEAST = 22
 
@@ -10,23 +10,23 @@ LEAST = 22
 class PlantedBugsTest(unittest.TestCase):
 
     def test_each_can_be_planted(self):
-        for bug in planted_bugs.BUGS:
+        for bug in bugs.BUGS:
             with self.subTest(bug.name):
                 self.assertNotEqual(bug.old, bug.new)
                 planting.mutated(bug)
 
     def test_there_are_enough_with_names_of_their_own(self):
-        names = {bug.name for bug in planted_bugs.BUGS}
-        self.assertEqual(len(planted_bugs.BUGS), len(names))
+        names = {bug.name for bug in bugs.BUGS}
+        self.assertEqual(len(bugs.BUGS), len(names))
         self.assertLessEqual(LEAST, len(names))
 
     def test_each_breaks_a_promise(self):
-        for bug in planted_bugs.BUGS:
+        for bug in bugs.BUGS:
             with self.subTest(bug.name):
                 self.assertRegex(bug.promise, '^P[1-9]$')
 
     def test_who_catches_one_is_there(self):
-        for bug in planted_bugs.BUGS:
+        for bug in bugs.BUGS:
             if bug.test:
                 with self.subTest(bug.name):
                     found = unittest.TestLoader()
@@ -34,11 +34,11 @@ class PlantedBugsTest(unittest.TestCase):
                     self.assertEqual([], found.errors)
 
     def test_one_that_fits_no_more_is_named(self):
-        stale = planted_bugs.Bug('stale', 'units.py', 'what nobody wrote', '', '', 'P1')
+        stale = bugs.Bug('stale', 'units.py', 'what nobody wrote', '', '', 'P1')
         with self.assertRaisesRegex(planting.NotPlanted, '^stale: .* 0 times in units.py'):
             planting.mutated(stale)
 
     def test_one_that_is_no_python_is_named(self):
-        broken = planted_bugs.BUGS[0]._replace(name='broken', new='(')
+        broken = bugs.BUGS[0]._replace(name='broken', new='(')
         with self.assertRaisesRegex(planting.NotPlanted, '^broken: .* no Python'):
             planting.mutated(broken)

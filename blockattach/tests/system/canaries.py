@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 
 SECONDS = 180
 _PART = 1 << 16

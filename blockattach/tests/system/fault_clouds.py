@@ -19,10 +19,10 @@ from blockattach.domain import connection
 from blockattach.drivers.targets import tgt
 from blockattach.drivers.targets import tgtd
 from blockattach.health import report
-from blockattach.testing import rabbit
-from blockattach.testing import servers
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import clouds
 

@@ -13,7 +13,7 @@ import sys
 import threading
 
 from blockattach import clock
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import processes
 from blockattach.tests.rules import sources

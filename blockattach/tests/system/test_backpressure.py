@@ -12,9 +12,9 @@ import urllib.error
 import urllib.request
 
 from blockattach import clock
-from blockattach.testing import database
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 from blockattach.tests.system import site

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from concurrent import futures
 
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.system import forked
 from blockattach.tests.system import test_process_lives
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 import tempfile
 
-from blockattach.testing import database
-from blockattach.testing import rabbit
 from blockattach.testing import stack
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 

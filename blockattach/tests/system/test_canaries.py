@@ -22,9 +22,9 @@ from blockattach.api import routes
 from blockattach.db import messages
 from blockattach.domain import messages as domain_messages
 from blockattach.drivers.targets import tgtd
-from blockattach.testing import keystone
-from blockattach.testing import servers
 from blockattach.testing import stack
+from blockattach.tests.fixtures import keystone
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import clouds
 from blockattach.tests.functional import consumer

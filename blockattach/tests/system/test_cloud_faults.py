@@ -1,7 +1,7 @@
 """Servers and processes die while a client attaches and detaches: nobody is told a lie, nothing
 waits for ever, and nothing is left.
 """
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import attach_cycles
 from blockattach.tests.functional import base
 from blockattach.tests.system import fault_clouds

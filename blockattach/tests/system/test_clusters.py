@@ -13,9 +13,9 @@ from blockattach.domain import connection
 from blockattach.drivers.targets import tgt
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import initiator
-from blockattach.testing import rabbit
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
+from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
 from blockattach.tests.functional import processes
 

@@ -20,10 +20,10 @@ import kombu
 import openstack
 import sqlalchemy as sa
 
-from blockattach.testing import database
-from blockattach.testing import keystone
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import keystone
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 

@@ -11,7 +11,7 @@ import openstack
 import requests
 from openstack import exceptions
 
-from blockattach.testing import certificates
+from blockattach.tests.fixtures import certificates
 from blockattach.tests.functional import base
 
 SECONDS = 180

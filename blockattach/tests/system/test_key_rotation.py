@@ -13,7 +13,7 @@ from blockattach.db import key_rotation
 from blockattach.db import models
 from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
-from blockattach.testing import database
+from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
 from blockattach.tests.functional import processes
 

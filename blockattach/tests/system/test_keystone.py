@@ -4,8 +4,8 @@ from keystoneauth1 import service_token
 from keystoneauth1 import session
 from openstack import exceptions
 
-from blockattach.testing import keystone
 from blockattach.testing import stack
+from blockattach.tests.fixtures import keystone
 from blockattach.tests.functional import base
 from blockattach.tests.functional import clouds
 

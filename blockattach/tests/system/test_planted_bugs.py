@@ -3,22 +3,22 @@ import subprocess
 import sys
 import unittest
 
-from blockattach.testing import planted_bugs
-from blockattach.testing import planting
+from blockattach.tests.planted import bugs
+from blockattach.tests.planted import planting
 from blockattach.tests.rules import sources
 
 # Everybody may have any volume: somebody notices at once.
-EVERYBODY = next(bug for bug in planted_bugs.BUGS
+EVERYBODY = next(bug for bug in bugs.BUGS
                  if bug.name == 'another_server_joins_a_plain_volume')
-NO_BUG = planted_bugs.Bug(
+NO_BUG = bugs.Bug(
     'no_bug', 'domain/connection.py',
     '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',
     '    return AccessMode.RW if AccessMode.RW in list(modes) else AccessMode.RO\n',
     'none', 'P5')
-FALLS_OVER = planted_bugs.Bug('falls_over', 'testing/simulation/play.py',
-                              '    def _play(self, steps: int) -> None:\n',
-                              '    def _play(self, steps: int) -> None:\n        1 / 0\n',
-                              'none', 'P9')
+FALLS_OVER = bugs.Bug('falls_over', 'tests/simulation/play.py',
+                      '    def _play(self, steps: int) -> None:\n',
+                      '    def _play(self, steps: int) -> None:\n        1 / 0\n',
+                      'none', 'P9')
 
 
 def report(*bugs, seeds=(1,), steps=100):

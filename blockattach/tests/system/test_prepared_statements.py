@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from blockattach.conf import database as database_conf
 from blockattach.db import engine
 from blockattach.db import prepared
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import clouds
 

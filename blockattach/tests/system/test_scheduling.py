@@ -2,9 +2,9 @@
 import signal
 import tempfile
 
-from blockattach.testing import database
-from blockattach.testing import rabbit
 from blockattach.tests.db import base as db_base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
 from blockattach.tests.system import site
 

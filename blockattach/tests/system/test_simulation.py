@@ -10,11 +10,11 @@ import sys
 import unittest
 
 from blockattach.domain import connection
-from blockattach.testing import failpoint_names
-from blockattach.testing.simulation import faults
-from blockattach.testing.simulation import many
-from blockattach.testing.simulation import play
+from blockattach.tests.fixtures import failpoint_names
 from blockattach.tests.rules import sources
+from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import many
+from blockattach.tests.simulation import play
 
 # Seed and operations.
 SEEDS = ((4, 500), (100, 500), (400, 1000), (1000004, 1000), (13000040, 1200))

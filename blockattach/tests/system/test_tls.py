@@ -7,10 +7,10 @@ import urllib.parse
 
 import sqlalchemy as sa
 
-from blockattach.testing import certificates
-from blockattach.testing import memcached
-from blockattach.testing import servers
 from blockattach.testing import stack
+from blockattach.tests.fixtures import certificates
+from blockattach.tests.fixtures import memcached
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import clouds
 

@@ -3,9 +3,9 @@ import os
 import tempfile
 
 from blockattach.drivers.targets import tgtd
-from blockattach.testing import database
-from blockattach.testing import rabbit
-from blockattach.testing import servers
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import test_servers
 from blockattach.tests.system import former

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import urllib.request
 
-from blockattach.testing import database
-from blockattach.testing import servers
 from blockattach.testing import stack
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 

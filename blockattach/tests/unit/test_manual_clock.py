@@ -3,7 +3,7 @@ import datetime
 import threading
 import unittest
 
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 
 
 class ManualClockTest(unittest.TestCase):

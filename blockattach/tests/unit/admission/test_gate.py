@@ -8,7 +8,7 @@ from blockattach import errors
 from blockattach.admission import gate
 from blockattach.conf import api as api_conf
 from blockattach.telemetry import acts
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import base
 from blockattach.tests.unit.admission import threads
 

@@ -3,7 +3,7 @@ import unittest
 
 from blockattach import errors
 from blockattach.admission import lines
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import base
 from blockattach.tests.unit.admission import threads
 

@@ -9,7 +9,7 @@ from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.control import detach_rule
 from blockattach.nova import client
-from blockattach.testing import nova
+from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
 OTHER = 'another-attachment'

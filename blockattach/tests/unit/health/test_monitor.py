@@ -9,7 +9,7 @@ from blockattach import errors
 from blockattach.conf import health as health_conf
 from blockattach.health import monitor
 from blockattach.health import report
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 
 SECONDS = 60
 

@@ -4,7 +4,7 @@ import unittest
 
 from blockattach import errors
 from blockattach.http import pool
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import base
 
 SECONDS = 60

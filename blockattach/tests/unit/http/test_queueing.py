@@ -10,7 +10,7 @@ from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import queueing
 from blockattach.telemetry import acts
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 
 
 class InTurnTest(unittest.TestCase):

@@ -14,7 +14,7 @@ from blockattach import errors
 from blockattach.conf import api as api_conf
 from blockattach.http import server
 from blockattach.http import tls
-from blockattach.testing import certificates
+from blockattach.tests.fixtures import certificates
 
 SECONDS = 25
 """The time-out of the server, 10 seconds, for each of two connections is shorter."""

@@ -7,7 +7,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.nova import client
-from blockattach.testing import nova
+from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
 PATIENCE = 60.0

@@ -5,7 +5,7 @@ import unittest
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.nova import hosts
-from blockattach.testing import nova
+from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
 HOST = 'OS-EXT-SRV-ATTR:host'

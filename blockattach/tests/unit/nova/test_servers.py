@@ -6,7 +6,7 @@ from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.domain import abandonment
 from blockattach.nova import servers
-from blockattach.testing import nova
+from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
 TASK = 'OS-EXT-STS:task_state'

@@ -15,7 +15,7 @@ from blockattach.policy import options
 from blockattach.policy import rules
 from blockattach.policy import services
 from blockattach.policy import volumes
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 
 MINE = 'p'
 THEIRS = 'q'

@@ -8,7 +8,7 @@ import threading
 import unittest
 
 from blockattach.privileged import lio_locks
-from blockattach.testing import lio_kernel
+from blockattach.tests.fixtures import lio_kernel
 
 HOLDER = """
 import sys

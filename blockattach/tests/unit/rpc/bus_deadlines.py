@@ -8,7 +8,7 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach.rpc import contract
-from blockattach.testing import clock as manual
+from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 

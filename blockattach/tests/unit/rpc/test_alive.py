@@ -4,7 +4,7 @@ import threading
 import unittest
 
 from blockattach.rpc import alive
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import base
 
 PATIENCE = 30

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from blockattach.conf import rpc as rpc_conf
 from blockattach.rpc import probe
 from blockattach.rpc import transport
-from blockattach.testing import servers
+from blockattach.tests.fixtures import servers
 from blockattach.tests.unit.rpc import test_rabbit
 
 

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from blockattach.rpc import rabbit as rabbit_defaults
 from blockattach.rpc import serving
 from blockattach.rpc import transport
-from blockattach.testing import rabbit
+from blockattach.tests.fixtures import rabbit
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
 from blockattach.tests.unit.rpc import probe

@@ -8,7 +8,7 @@ from blockattach import metrics
 from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import threads
-from blockattach.testing import clock
+from blockattach.tests.fixtures import clock
 
 SECONDS = 30
 

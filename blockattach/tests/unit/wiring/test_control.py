@@ -4,7 +4,7 @@ import os
 
 from blockattach import errors
 from blockattach.rpc import attachments
-from blockattach.testing import make
+from blockattach.tests.fixtures import make
 from blockattach.tests.unit.wiring import test_wiring
 from blockattach.wiring import control
 

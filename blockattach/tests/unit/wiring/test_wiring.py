@@ -17,8 +17,8 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.http import keystone
 from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
-from blockattach.testing import make
-from blockattach.testing import nova
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import nova
 from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 

@@ -1,8 +1,8 @@
 """Planted bugs: each breaks one guard of the service, and somebody must notice.
 
-A bug is a piece of text in a copy of the package, replaced by another one. `blockattach.testing.
-planting` plants them, one at a time, and lets the simulation look for each; where a bug shows only
-in what a client reads, or takes more to meet than a short simulation has, the named test does.
+A bug is a piece of text in a copy of the package, replaced by another one. `planting` plants
+them, one at a time, and lets the simulation look for each; where a bug shows only in what a client
+reads, or takes more to meet than a short simulation has, the named test does.
 """
 from typing import NamedTuple
 

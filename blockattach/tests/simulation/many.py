@@ -3,7 +3,7 @@ import concurrent.futures
 import multiprocessing
 from collections.abc import Iterator
 
-from blockattach.testing.simulation import play
+from blockattach.tests.simulation import play
 from blockattach.wiring import collecting
 
 LONGEST = 2500

@@ -30,9 +30,9 @@ from typing import Self
 
 import blockattach
 from blockattach import clock as clocks
-from blockattach.testing.lab import console as consoles
-from blockattach.testing.lab import links
-from blockattach.testing.lab import remote
+from blockattach.tests.lab.machines import console as consoles
+from blockattach.tests.lab.machines import links
+from blockattach.tests.lab.machines import remote
 
 # Kernel modules by what a guest is for.
 STORAGE = ('dm-thin-pool', 'dm-snapshot', 'target_core_iblock', 'target_core_file',
@@ -172,7 +172,7 @@ class Guest:
         """
         asked = {'module': function.__module__, 'name': function.__name__,
                  'arguments': arguments}
-        done = self.run('python', '-m', 'blockattach.testing.lab.call',
+        done = self.run('python', '-m', 'blockattach.tests.lab.machines.call',
                         given=json.dumps(asked).encode(), timeout=timeout)
         return json.loads(done.output.splitlines()[-1])
 

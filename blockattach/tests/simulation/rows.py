@@ -22,9 +22,9 @@ from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import engine
 from blockattach.db import migrate
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import faults
-from blockattach.testing.simulation import threads
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import threads
 
 _TIME_ARGUMENTS = 3
 

@@ -23,12 +23,12 @@ from blockattach.policy import options as policy_options
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
 from blockattach.telemetry import state_report
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import bus
-from blockattach.testing.simulation import faults
-from blockattach.testing.simulation import rows
-from blockattach.testing.simulation import storage
-from blockattach.testing.simulation import threads
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import bus
+from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import rows
+from blockattach.tests.simulation import storage
+from blockattach.tests.simulation import threads
 from blockattach.wiring import api
 from blockattach.wiring import foundation
 from blockattach.wiring import observation

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import deployment
-from blockattach.testing.simulation import promises
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import deployment
+from blockattach.tests.simulation import promises
 
 HOSTS = ('a', 'b', 'c', 'd')
 SERVERS = 6

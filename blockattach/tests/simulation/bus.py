@@ -17,8 +17,8 @@ from blockattach.rpc import contract
 from blockattach.rpc import exposing
 from blockattach.rpc import serving
 from blockattach.rpc import transport
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import faults
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import faults
 
 _LATENCY = 0.003
 _EXMODS = list(transport.ALLOWED_REMOTE_MODULES)

@@ -2,7 +2,7 @@
 import dataclasses
 from collections.abc import Iterable
 
-from blockattach.testing.simulation import play
+from blockattach.tests.simulation import play
 from blockattach.wiring import collecting
 
 

@@ -17,13 +17,13 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
-from blockattach.testing import planted_bugs
+from blockattach.tests.planted import bugs
 
-PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = tuple(range(1, 31))
 STEPS = 500
 _CHILD = ('import json, sys\n'
-          'from blockattach.testing.simulation import hunting\n'
+          'from blockattach.tests.simulation import hunting\n'
           'seeds, steps = json.loads(sys.argv[1])\n'
           'print(json.dumps(hunting.told(hunting.hunt(seeds, steps))))\n')
 # Nobody waits for ever for a bug that makes the service turn in a circle.
@@ -38,7 +38,7 @@ class NotPlanted(Exception):
 class Outcome:
     """Whether a bug was noticed, and how."""
 
-    bug: planted_bugs.Bug
+    bug: bugs.Bug
     caught: bool
     said: str
     seed: int | None = None
@@ -48,7 +48,7 @@ class Outcome:
         return f'{self.bug.name}: {"caught " if self.caught else "missed"}{self.said}'
 
 
-def mutated(bug: planted_bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
+def mutated(bug: bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
     """The text of the bug's file with the bug in it.
 
     :raises NotPlanted: the old text is not there exactly once, or the new one is no Python
@@ -65,7 +65,7 @@ def mutated(bug: planted_bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
     return new
 
 
-def trial(bug: planted_bugs.Bug | None, seeds: Sequence[int] = SEEDS,
+def trial(bug: bugs.Bug | None, seeds: Sequence[int] = SEEDS,
           steps: int = STEPS) -> Outcome | None:
     """Plant a bug and look for it.
 
@@ -83,7 +83,7 @@ def trial(bug: planted_bugs.Bug | None, seeds: Sequence[int] = SEEDS,
         return _hunted(bug, folder, seeds, steps)
 
 
-def report(bugs: Sequence[planted_bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
+def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
            steps: int = STEPS, say: Callable[[str], None] = print) -> int:
     """Plant them all, and a package without any last, where they were caught.
 
@@ -91,32 +91,32 @@ def report(bugs: Sequence[planted_bugs.Bug], jobs: int, seeds: Sequence[int] = S
     :returns: 0: all are caught; 1: one is missed, or the package itself was caught
     :raises NotPlanted: one cannot be planted: nothing was tried
     """
-    for bug in bugs:
+    for bug in chosen:
         mutated(bug)
     caught, hunters = 0, set()
-    for outcome in trials(bugs, jobs, seeds, steps):
+    for outcome in trials(chosen, jobs, seeds, steps):
         say(str(outcome))
         caught += outcome.caught
         hunters.add(outcome.seed)
     whole = trial(None, sorted(filter(None, hunters)), steps)
     if whole is not None:
         say(f'the package as it is: {whole}')
-    say(f'{caught} of {len(bugs)} caught')
-    return int(whole is not None or caught < len(bugs))
+    say(f'{caught} of {len(chosen)} caught')
+    return int(whole is not None or caught < len(chosen))
 
 
-def trials(bugs: Iterable[planted_bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
+def trials(chosen: Iterable[bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
            steps: int = STEPS) -> Iterator[Outcome]:
     """One after the other, so many at once, as they end; raises as `trial`."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        begun = [pool.submit(trial, bug, seeds, steps) for bug in bugs]
+        begun = [pool.submit(trial, bug, seeds, steps) for bug in chosen]
         for ended in concurrent.futures.as_completed(begun):
             outcome = ended.result()
             assert outcome is not None
             yield outcome
 
 
-def _hunted(bug: planted_bugs.Bug | None, folder: str, seeds: Sequence[int],
+def _hunted(bug: bugs.Bug | None, folder: str, seeds: Sequence[int],
             steps: int) -> Outcome | None:
     done = _run(folder, '-c', _CHILD, json.dumps([list(seeds), steps]))
     if done is None:
@@ -131,7 +131,7 @@ def _hunted(bug: planted_bugs.Bug | None, folder: str, seeds: Sequence[int],
                    .format(**found), found['seed'])
 
 
-def _tested(bug: planted_bugs.Bug, folder: str) -> Outcome:
+def _tested(bug: bugs.Bug, folder: str) -> Outcome:
     done = _run(folder, '-m', 'unittest', bug.test)
     # A test that cannot be loaded sees nothing.
     ran = done is not None and not any(
@@ -151,4 +151,4 @@ def _run(folder: str, *arguments: str) -> subprocess.CompletedProcess[str] | Non
         return None
 
 
-_NOTHING = planted_bugs.Bug('nothing', '', '', '', '', '')
+_NOTHING = bugs.Bug('nothing', '', '', '', '', '')

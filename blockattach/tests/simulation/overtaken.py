@@ -8,7 +8,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach.testing.simulation import baton as batons
+from blockattach.tests.simulation import baton as batons
 
 _Pair = tuple[str, str]
 

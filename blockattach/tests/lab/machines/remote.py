@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from blockattach import clock as clocks
-from blockattach.testing.lab import agent
+from blockattach.tests.lab.machines import agent
 
 # Takes what a command says while it says it: which stream ('o' or 'e'), and the bytes.
 Listener = Callable[[str, bytes], None]

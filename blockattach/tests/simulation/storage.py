@@ -16,9 +16,9 @@ from blockattach.drivers import loading
 from blockattach.drivers.stores import fake as fake_store
 from blockattach.drivers.targets import fake as fake_target
 from blockattach.testing import backend
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import faults
-from blockattach.testing.simulation import overtaken
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import overtaken
 
 NAME = 'disks'
 TOTALS_GB = (60, 60, 7)

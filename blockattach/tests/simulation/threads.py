@@ -10,7 +10,7 @@ from typing import Any
 from blockattach import clock
 from blockattach.telemetry import readings
 from blockattach.telemetry import threads
-from blockattach.testing.simulation import baton as batons
+from blockattach.tests.simulation import baton as batons
 
 START = datetime.datetime(2026, 1, 1)
 _TICK = 0.05

@@ -6,7 +6,7 @@ and fd00:18:L::N; the machine at the other end of each wire is 198.18.L.254 and 
 import os
 import subprocess
 
-from blockattach.testing.lab import remote
+from blockattach.tests.lab.machines import remote
 
 _GUESTS = range(1, 254)
 _MACHINE = 254

@@ -3,7 +3,7 @@ import types
 import unittest
 
 from blockattach import errors
-from blockattach.testing.simulation import overtaken
+from blockattach.tests.simulation import overtaken
 
 ARGUMENTS = VOLUME, INITIATOR = 'volume-1', 'iqn.2026-01.org.example:a'
 
@@ -19,7 +19,7 @@ class OvertakenTest(unittest.TestCase):
     def setUp(self):
         self.process = types.SimpleNamespace(dead=False, tasks={})
         self.baton = types.SimpleNamespace(current=self.task())
-        self.overtaken = overtaken.Overtaken(self.baton)
+        self.overtaken = overtaken.Overtaken(self.baton)  # type: ignore[arg-type]
         self.owner = 'one'
         self.overtaken.turn_of = lambda volume_id, initiator: self.owner
 

@@ -24,15 +24,15 @@ from blockattach.db import volume_types
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
 from blockattach.http import faults as http_faults
-from blockattach.testing.simulation import baton as batons
-from blockattach.testing.simulation import bus
-from blockattach.testing.simulation import clients
-from blockattach.testing.simulation import deployment
-from blockattach.testing.simulation import faults
-from blockattach.testing.simulation import promises
-from blockattach.testing.simulation import rows
-from blockattach.testing.simulation import storage
-from blockattach.testing.simulation import threads
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import bus
+from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
+from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import promises
+from blockattach.tests.simulation import rows
+from blockattach.tests.simulation import storage
+from blockattach.tests.simulation import threads
 from blockattach.volume import checker
 
 CLIENTS = 8

@@ -3,8 +3,8 @@ import collections
 import threading
 from typing import BinaryIO
 
-from blockattach.testing.lab import agent
-from blockattach.testing.lab import remote
+from blockattach.tests.lab.machines import agent
+from blockattach.tests.lab.machines import remote
 
 _LINES = 200
 

@@ -1,5 +1,5 @@
 """A guest's kernel as a host: open-iscsi logs in, and the disk is there."""
-from blockattach.testing.lab import guest as guests
+from blockattach.tests.lab.machines import guest as guests
 
 _START = """
 set -e
