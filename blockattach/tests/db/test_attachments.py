@@ -47,7 +47,7 @@ class Case(base.DatabaseTestCase):
         return attachment_queries.get(self.database, row.id)
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class ReserveTest(Case):
 
     def test_without_a_connector_the_volume_is_held(self):
@@ -153,7 +153,7 @@ class ReserveTest(Case):
         self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id))
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class MoveTest(Case):
 
     def test_every_state_shows_its_word_on_the_volume(self):

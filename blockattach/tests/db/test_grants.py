@@ -160,7 +160,7 @@ class ModeTest(Case):
         self.assertEqual((), grants.wanted_on(self.database, []))
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class AliasTest(Case):
 
     def test_the_first_has_none_and_later_ones_are_told_apart(self):

@@ -70,7 +70,7 @@ class ChildrenTest(Case):
                     [one.instance_uuid for one in volume.attached] for volume in page])
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class PagingTest(Case):
     """Names: two ties, two NULLs, and two that differ only in case."""
 
@@ -156,7 +156,7 @@ class PagingTest(Case):
         self.assertEqual(newest.id, self.volumes(limit=1)[0].id)
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class VolumeFilterTest(Case):
 
     def check(self, expected, **filters):

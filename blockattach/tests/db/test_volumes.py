@@ -32,7 +32,7 @@ class Case(base.DatabaseTestCase):
                              'a-service', 60)
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class CreateTest(Case):
 
     def test_as_it_was_asked_for(self):
@@ -57,7 +57,7 @@ class CreateTest(Case):
             self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database, volume_id)
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class PlacementTest(Case):
 
     def setUp(self):
@@ -145,7 +145,7 @@ class PlacementTest(Case):
         self.assertRaises(errors.StaleGeneration, self.claim, volume, make.POOL, 3)
 
 
-@base.on_chosen_databases
+@base.on_every_database
 class DeleteTest(Case):
 
     def test_what_a_backend_has_is_told_to_go_first(self):
