@@ -85,8 +85,12 @@ class Machine:
         """Put the stand-in first in PATH, and let privileged functions run in this process."""
         program = self.folder / 'bin' / 'lvm'
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {lvm_stand_in.__file__} '
-                           f'{self.folder} "$@"\n')
+        # A module's compiled form is kept; a script is compiled at each start.
+        start = ('import sys; sys.path.append(sys.argv[1]); import lvm_stand_in; '
+                 'sys.exit(lvm_stand_in.main(*sys.argv[2:]))')
+        place = os.path.dirname(lvm_stand_in.__file__)
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S -c "{start}" '
+                           f'{place} {self.folder} "$@"\n')
         program.chmod(0o755)
         path = f'{program.parent}{os.pathsep}{os.environ["PATH"]}'
         patched = mock.patch.dict(os.environ, PATH=path)

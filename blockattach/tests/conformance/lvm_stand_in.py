@@ -1,8 +1,9 @@
 """Stands in for the program ``lvm`` where the kernel has no device-mapper.
 
-Run as ``lvm_stand_in.py FOLDER VERB ...``: keeps what it knows in ``FOLDER/state.json``, volumes
-as sparse files in ``FOLDER/dev/<group>``, and answers in the words of LVM 2.03. It imitates what
-the tests of the lab show of the real one, and knows only what the lvm store asks of it.
+`main` is ``lvm VERB ...``, with the folder of a machine before the verb: keeps what it knows in
+``FOLDER/state.json``, volumes as sparse files in ``FOLDER/dev/<group>``, and answers in the words
+of LVM 2.03. It imitates what the tests of the lab show of the real one, and knows only what the
+lvm store asks of it.
 
 As on a disk, a linear volume begins with the bytes that its room held before.
 """
@@ -11,7 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import pathlib
 import signal
 import sys
 
@@ -53,14 +53,18 @@ def new_volume(kind, size, **facts):
 @contextlib.contextmanager
 def opened(folder):
     """The state, alone, and written back unless the command failed."""
-    path = pathlib.Path(folder, 'state.json')
-    with open(path.with_suffix('.lock'), 'w') as lock:
+    path = os.path.join(folder, 'state.json')
+    with open(os.path.join(folder, 'state.lock'), 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        state = json.loads(path.read_text()) if path.exists() else new_state()
+        state = new_state()
+        if os.path.exists(path):
+            with open(path) as file:
+                state = json.load(file)
         yield state
-        fresh = path.with_suffix('.new')
-        fresh.write_text(json.dumps(state, indent=1))
-        fresh.rename(path)
+        fresh = os.path.join(folder, 'state.new')
+        with open(fresh, 'w') as file:
+            json.dump(state, file, indent=1)
+        os.rename(fresh, path)
 
 
 class Lvm:
@@ -216,7 +220,7 @@ class Lvm:
         size = bytes_of(options.size)
         self._take(group, size)
         self._add(group, options, new_volume('linear', size))
-        freed = sorted(self.folder.glob('freed-*'))
+        freed = self._freed()
         path = self._path(group, options.name)
         if freed:
             os.rename(freed[0], path)
@@ -226,12 +230,12 @@ class Lvm:
     def _add(self, group, options, facts):
         facts['tags'] = list(options.addtag)
         self._group(group)['lvs'][options.name] = facts
-        self._path(group, options.name).parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.join(self.folder, 'dev', group), exist_ok=True)
 
     def _drop(self, group, name):
         path, found = self._path(group, name), self._group(group)['lvs'].pop(name)
         if found['kind'] in ('linear', 'cow'):
-            os.rename(path, self.folder / f'freed-{len(list(self.folder.glob("freed-*")))}')
+            os.rename(path, os.path.join(self.folder, f'freed-{len(self._freed())}'))
         else:
             os.unlink(path)
         for facts in self._group(group)['lvs'].values():
@@ -281,14 +285,18 @@ class Lvm:
             raise Failed(f'Logical volume {group}/{name} in use.')
 
     def _path(self, group, name):
-        return self.folder / 'dev' / group / name
+        return os.path.join(self.folder, 'dev', group, name)
+
+    def _freed(self):
+        return sorted(os.path.join(self.folder, name) for name in os.listdir(self.folder)
+                      if name.startswith('freed-'))
 
     def _row(self, group, name, facts):
         pool, path = facts['kind'] == 'thin-pool', self._path(group, name)
         layout = {'thin-pool': 'thin,pool', 'thin': 'thin,sparse'}.get(facts['kind'], 'linear')
         percent = '' if facts['kind'] == 'linear' else f'{self._data_percent(path, facts):.2f}'
         return {
-            'lv_name': name, 'lv_path': '' if pool else str(path), 'lv_size': str(facts['size']),
+            'lv_name': name, 'lv_path': '' if pool else path, 'lv_size': str(facts['size']),
             'lv_attr': f'----a-t{"z" if facts["zeroes"] else "-"}--', 'lv_layout': layout,
             'lv_tags': ','.join(facts['tags']), 'lv_active': 'active' if facts['active'] else '',
             'lv_device_open': '1' if not pool and is_open(path) else '0',
@@ -300,7 +308,7 @@ class Lvm:
         """How full it is: a volume as full as its file."""
         if facts['kind'] != 'thin':
             return facts['data_percent']
-        blocks = path.stat().st_blocks if path.exists() else 0
+        blocks = os.stat(path).st_blocks if os.path.exists(path) else 0
         return max(facts['data_percent'], 100 * blocks * 512 / facts['size'])
 
     def _selected(self, facts, select):
@@ -394,14 +402,10 @@ def main(folder, verb, *words):
             if not hangs and fault:
                 raise Failed(fault)
             if not hangs:
-                getattr(Lvm(pathlib.Path(folder), state), verb)(parser().parse_args(words))
+                getattr(Lvm(folder, state), verb)(parser().parse_args(words))
     except Failed as failure:
         print(f'  {failure}', file=sys.stderr)
         return failure.code
     while hangs:
         signal.pause()
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main(*sys.argv[1:]))
