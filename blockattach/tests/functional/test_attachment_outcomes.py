@@ -1,5 +1,4 @@
 """How what was begun ends, whoever ends it: the row, the world, the user."""
-import re
 
 from blockattach import errors
 from blockattach import failpoints
@@ -11,7 +10,6 @@ from blockattach.domain import messages as texts
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
-from blockattach.tests.functional import base
 from blockattach.tests.functional import lives
 
 S = lifecycle.State
@@ -270,26 +268,3 @@ class WalkTest(OutcomeCase):
                      lambda: self.world.delete(row),
                      lambda: self.world.control.delete(self.world.caller, row, force=True)] * 2
         lives.outcome(chance.choice(acts))
-
-
-class ServiceTest(base.StackTestCase):
-    """The service as it is run: each part tells of what it does."""
-
-    SETTINGS = '[oslo_messaging_notifications]\ndriver = log\n'
-
-    def test_a_life(self):
-        service = self.a_stack(settings=self.SETTINGS)
-        api = base.Api(service.endpoint)
-        volume_id = self.a_volume(api)
-        status, made = api.ask('POST', '/attachments', {'attachment': {
-            'volume_uuid': volume_id, 'instance_uuid': base.instance('a'),
-            'connector': base.connector('a')}})
-        self.assertEqual(200, status, made)
-        attachment = f'/attachments/{made["attachment"]["id"]}'
-        self.assertEqual(204, api.ask('POST', f'{attachment}/action', {'os-complete': {}})[0])
-        self.assertEqual(200, api.ask('DELETE', attachment)[0])
-        # A line stands in the log and in what the process has written besides.
-        told = dict.fromkeys(re.findall(
-            r'"message_id": "([^"]+)".*"event_type": "volume\.([a-z.]+)"', service.log_text()))
-        self.assertEqual(ATTACHED + DETACHED, [word for _, word in told])
-        self.assertNotIn('auth_password', service.log_text())

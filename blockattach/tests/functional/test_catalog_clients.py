@@ -5,7 +5,6 @@ import json
 import uuid
 
 from blockattach.tests.fixtures import nova
-from blockattach.tests.functional import base
 from blockattach.tests.functional import test_clients
 
 SERVER_NAME = 'server-1'
@@ -31,7 +30,7 @@ class CatalogClientsTest(test_clients.ClientsTestCase):
 
     def a_new_volume(self, name):
         made = self.cloud_json('volume', 'create', '--type', 'multiattach', '--size', '1', name)
-        self.assertEqual('available', self.settled(base.Api(self.stack.endpoint), made['id']))
+        self.assertEqual('available', self.status(made['id']))
         return made['id']
 
     def attach_as_an_administrator(self, name):
@@ -58,15 +57,15 @@ class CatalogClientsTest(test_clients.ClientsTestCase):
         self.assertEqual('available', self.cloud_json('volume', 'show', name)['status'])
 
     def test_a_catalog_with_the_project_in_the_address(self):
-        self.nova.publish('volumev3', f'{self.stack.endpoint}/{test_clients.PROJECT}')
+        self.nova.publish('volumev3', f'{self.service.endpoint}/{test_clients.PROJECT}')
         self.attach_as_an_administrator('by-volumev3')
 
     def test_a_catalog_without(self):
-        self.nova.publish('block-storage', self.stack.endpoint)
+        self.nova.publish('block-storage', self.service.endpoint)
         self.attach_as_an_administrator('by-block-storage')
 
     def test_a_server_that_nova_does_not_know(self):
-        self.nova.publish('block-storage', self.stack.endpoint)
+        self.nova.publish('block-storage', self.service.endpoint)
         volume_id = self.a_new_volume('by-nobody')
         with self.assertRaisesRegex(AssertionError, 'No Server found for nobody'):
             self.cloud('volume', 'attachment', 'create', 'by-nobody', 'nobody')

@@ -6,7 +6,6 @@ from cinderclient.contrib import noauth
 from keystoneauth1 import session
 from openstack import exceptions as openstack_exceptions
 
-from blockattach.tests.functional import base
 from blockattach.tests.functional import test_clients
 
 FACTS = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256,
@@ -23,7 +22,7 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
     def test_cinderclient(self):
         cinder = cinder_client.Client('3.71', session=session.Session(
             auth=noauth.CinderNoAuthPlugin('somebody', test_clients.PROJECT,
-                                           endpoint=self.stack.endpoint)))
+                                           endpoint=self.service.endpoint)))
         kind = cinder.volume_types.create('by-cinderclient')
         self.assertFalse(hasattr(cinder.volume_encryption_types.get(kind), 'encryption_id'))
         made = cinder.volume_encryption_types.create(kind, FACTS)
@@ -38,15 +37,14 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
                                {'multiattach': '<is> True'})
 
         volume = cinder.volumes.create(1, volume_type='by-cinderclient')
-        self.assertEqual('available', base.settled(lambda: cinder.volumes.get(volume.id).status))
+        self.assertEqual('available', cinder.volumes.get(volume.id).status)
         self.assertTrue(cinder.volumes.get(volume.id).encrypted)
         self.assertEqual({**FACTS, 'key_size': 512, 'encryption_key_id': None},
                          dict(cinder.volumes.get_encryption_metadata(volume.id)))
         self.assertRaisesRegex(cinder_exceptions.BadRequest, 'Volume type in use',
                                cinder.volume_encryption_types.delete, kind)
         cinder.volumes.delete(volume.id)
-        self.assertTrue(base.wait_for(
-            lambda: volume.id not in [one.id for one in cinder.volumes.list()]))
+        self.assertNotIn(volume.id, [one.id for one in cinder.volumes.list()])
         cinder.volume_encryption_types.delete(kind)
         self.assertFalse(hasattr(cinder.volume_encryption_types.get(kind), 'encryption_id'))
 
@@ -72,7 +70,7 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
     def test_openstacksdk(self):
         storage = openstack.connect(
             load_yaml_config=False, load_envvars=False, auth_type='none',
-            auth={'endpoint': self.stack.endpoint}).block_storage
+            auth={'endpoint': self.service.endpoint}).block_storage
         kind = storage.create_type(name='by-sdk')
         made = storage.create_type_encryption(kind, **FACTS)
         self.assertEqual(FACTS, self.told(made))

@@ -4,8 +4,8 @@ import sqlite3
 
 from blockattach.drivers.targets import tgtd
 from blockattach.tests.functional import base
-from blockattach.tests.functional import by_hand
 from blockattach.tests.functional import test_manage
+from blockattach.tests.system import by_hand
 
 LEFT = 3
 HOST = 'localhost@file'

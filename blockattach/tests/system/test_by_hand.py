@@ -9,7 +9,7 @@ import signal
 from blockattach.conf import volume as volume_conf
 from blockattach.drivers.targets import tgtd
 from blockattach.tests.functional import base
-from blockattach.tests.functional import by_hand
+from blockattach.tests.system import by_hand
 
 SECONDS = 120
 PROMISED_SECONDS = 10
