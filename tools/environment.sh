@@ -2,6 +2,7 @@
 #
 #   ensure_system_packages [PROFILE...]   the packages of bindep.txt that apply
 #   ensure_venv [REQUIREMENTS...]         .venv with the package (editable) and what it needs
+#   ensure_test_venv                      the same, with what the tests and gates need
 #
 # Each does nothing when nothing is missing. They say what they do on standard error, in a line.
 
@@ -145,4 +146,9 @@ ensure_venv() {
         return 1
     fi
     printf '%s\n' "$sum" >"$stamp"
+}
+
+# One set for every layer: which of them ran last does not matter.
+ensure_test_venv() {
+    ensure_venv requirements.txt test-requirements.txt doc/requirements.txt
 }

@@ -18,7 +18,7 @@ prepare_machine() {
 # is active already (tox's, a developer's) is used as it is.
 prepare_python() {
     if [ -z "${VIRTUAL_ENV:-}" ]; then
-        ensure_venv requirements.txt test-requirements.txt || return 1
+        ensure_test_venv || return 1
         VIRTUAL_ENV=$BLOCKATTACH_VENV
     fi
     export VIRTUAL_ENV PATH=$VIRTUAL_ENV/bin:$PATH PYTHONPATH=$BLOCKATTACH_ROOT
