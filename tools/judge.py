@@ -5,6 +5,9 @@ A test that fails and then passes alone is flaky: it is named, and one of them d
 run. Two do, and so does one that KNOWN names: a test that fails by chance is corrected, not run
 again for ever. Ends with the line "N passed, N failed, N skipped", in which a flaky test has
 passed unless the run does not pass, and with 1 if it does not.
+
+Workers get the tests that were recorded as longest first (tools/durations.py), so that the same
+commit is shared out in the same way everywhere.
 """
 import argparse
 import io
@@ -15,12 +18,16 @@ import sys
 import tempfile
 from collections.abc import Collection
 from collections.abc import Iterable
+from typing import Any
 from typing import NamedTuple
 
 import subunit
 import testtools
+from stestr import utils
 from stestr.repository import abstract
 from stestr.repository import file
+
+import durations
 
 KNOWN = pathlib.Path('doc/source/contributor/flaky.txt')
 """Names of flaky tests, relative to the root: a line each, a space, the cause."""
@@ -43,6 +50,7 @@ class Results(NamedTuple):
     failed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     ended: int = 0
+    timings: tuple[durations.Timing, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -134,17 +142,22 @@ def open_repository(place: str) -> file.Repository:
 
 
 def _latest(repository: file.Repository, ended: int) -> Results:
-    tests: list[tuple[str, str]] = []
-    result = testtools.StreamToDict(lambda test: tests.append((test['id'], test['status'])))
+    tests: list[Any] = []
+    result = testtools.StreamToDict(tests.append)
     result.startTestRun()
     stream = repository.get_test_run(repository.latest_id()).get_subunit_stream()
     subunit.ByteStreamToStreamResult(io.BytesIO(stream.read())).run(result)
     result.stopTestRun()
     by_status = {'success': 'passed', 'xfail': 'passed', 'skip': 'skipped'}
     ends: dict[str, list[str]] = {'passed': [], 'failed': [], 'skipped': []}
-    for name, status in tests:
-        ends[by_status.get(status, 'failed')].append(name)
-    return Results(tuple(ends['passed']), tuple(ends['failed']), tuple(ends['skipped']), ended)
+    for test in tests:
+        ends[by_status.get(test['status'], 'failed')].append(test['id'])
+    timings = tuple(
+        durations.Timing(test['id'], ' '.join(sorted(test['tags'])),
+                         *(moment.timestamp() for moment in test['timestamps']))
+        for test in tests if None not in test['timestamps'])
+    return Results(tuple(ends['passed']), tuple(ends['failed']), tuple(ends['skipped']), ended,
+                   timings)
 
 
 def main() -> int:
@@ -152,22 +165,41 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='tools/judge.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--concurrency', default='2', help='how many processes run tests')
+    parser.add_argument('--write-durations', action='store_true',
+                        help=f'if the run passes, renew {durations.RECORD}: the modules that ran')
     parser.add_argument('filters', nargs='*', help='regular expressions, as stestr takes them')
     asked = parser.parse_args()
     listed = list_tests(asked.filters)
     if not listed:
         print('Cannot list the tests, or there are none\n0 passed, 1 failed, 0 skipped')
         return 1
+    recorded = durations.parse(_text(durations.RECORD))
+    # stestr knows the times of tests by names without tags.
+    durations.replace_history(pathlib.Path(open_repository('.').base), {
+        utils.cleanup_test_name(name): took
+        for name, took in durations.shared(listed, recorded).items()})
     results = run_tests('.', ['--concurrency', asked.concurrency, *asked.filters])
-    passed_alone = set()
+    passed_alone = _passed_alone(results)
+    verdict = judge(results, listed, passed_alone, _text(KNOWN).splitlines())
+    if asked.write_durations and not verdict.reasons:
+        durations.RECORD.write_text(durations.refreshed(recorded, results.timings),
+                                    encoding='utf-8')
+    print('', *durations.summary(results.timings), sep='\n')
+    _print(verdict, results)
+    return 1 if verdict.reasons else 0
+
+
+def _passed_alone(results: Results) -> set[str]:
+    passed = set()
     for name in results.failed if len(results.failed) <= RERUN_ALLOWED else ():
         print(f'\nOnce more, alone: {name}', flush=True)
         if passes_alone(name):
-            passed_alone.add(name)
-    known = KNOWN.read_text(encoding='utf-8').splitlines() if KNOWN.exists() else []
-    verdict = judge(results, listed, passed_alone, known)
-    _print(verdict, results)
-    return 1 if verdict.reasons else 0
+            passed.add(name)
+    return passed
+
+
+def _text(path: pathlib.Path) -> str:
+    return path.read_text(encoding='utf-8') if path.exists() else ''
 
 
 def _print(verdict: Verdict, results: Results) -> None:

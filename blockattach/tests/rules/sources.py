@@ -7,6 +7,7 @@ import fnmatch
 import functools
 import importlib.util
 import pathlib
+import sys
 import types
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -79,7 +80,10 @@ def product() -> Iterator[Module]:
 
 
 def load_tool(name: str) -> types.ModuleType:
-    """A script of ``tools/`` as a module."""
+    """A script of ``tools/`` as a module. It finds those beside it, as it does when it is run."""
+    folder = str(ROOT / 'tools')
+    if folder not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(f'tool_{name}', ROOT / 'tools' / f'{name}.py')
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,6 +1,8 @@
 """What tools/judge.py makes of tests that fail: played on a small project of its own."""
+import configparser
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -74,6 +76,14 @@ DEADLY = """
 FOUND = 'played.test_played.PlayedTest'
 
 
+def workers_of(lines):
+    """The modules that each worker ran, from stestr's lines ``{1} played.test_x...``."""
+    workers = {}
+    for found in filter(None, (re.match(r'\{(\d+)\} (\w+\.\w+)\.', line) for line in lines)):
+        workers.setdefault(found[1], set()).add(found[2])
+    return workers
+
+
 class JudgeTest(unittest.TestCase):
 
     def setUp(self):
@@ -87,12 +97,12 @@ class JudgeTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def judge(self, *parts):
-        """Exit status and last lines of a run of the project with these tests."""
+    def judge(self, *parts, arguments=('--concurrency', '1')):
+        """Exit status and lines of a run of the project with these tests."""
         self.write('played/__init__.py', '')
         self.write('played/test_played.py', textwrap.dedent(TESTS + ''.join(parts)))
         done = subprocess.run(
-            [sys.executable, str(sources.ROOT / 'tools' / 'judge.py'), '--concurrency', '1'],
+            [sys.executable, str(sources.ROOT / 'tools' / 'judge.py'), *arguments],
             cwd=self.root, env={**os.environ, 'PYTHON': sys.executable},
             stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
@@ -163,6 +173,49 @@ class JudgeTest(unittest.TestCase):
         status, lines = self.judge(SKIPPED_CLASS)
         self.assertEqual((0, '1 passed, 0 failed, 2 skipped'), (status, lines[-1]))
 
+    def test_slowest_tests_and_layers_are_printed(self):
+        status, lines = self.judge(BY_CHANCE.format(name='rare'))
+        self.assertEqual(0, status, lines)
+        slowest, layers = lines.index('Slowest tests:'), lines.index('Layers:')
+        self.assertEqual({f'{FOUND}.test_good', f'{FOUND}.test_rare', f'{FOUND}.test_skipped'},
+                         {line.split()[-1] for line in lines[slowest + 1:layers]})
+        self.assertRegex(lines[layers + 1], r'^ +[0-9]+\.[0-9] s +3 tests  played$')
+        self.assertEqual(f'flaky: {FOUND}.test_rare', lines[layers + 2])
+
+    def test_recorded_durations_share_out_the_tests_and_local_history_does_not(self):
+        self.write('.stestr.conf', '[DEFAULT]\ntest_path=./played\ntop_dir=./\n'
+                                   'group_regex=(?:[^.]+[.])+\n')
+        for name in ('b', 'c', 'd'):
+            self.write(f'played/test_{name}.py', textwrap.dedent(TESTS))
+        # The longest alone, the others beside it; then the other way round.
+        for slow in ('b', 'd'):
+            with self.subTest(slow):
+                self.write('blockattach/tests/durations.txt', f'played.test_{slow} 9.0\n')
+                status, lines = self.judge(arguments=('--concurrency', '2'))
+                self.assertEqual(0, status, lines)
+                workers = workers_of(lines)
+                alone, = (worker for worker, modules in workers.items()
+                          if f'played.test_{slow}' in modules)
+                self.assertEqual([{f'played.test_{slow}'}, 3],
+                                 [workers.pop(alone), *map(len, workers.values())])
+
+    def test_the_record_is_renewed_by_what_ran(self):
+        record = self.root / 'blockattach' / 'tests' / 'durations.txt'
+        self.write('played/test_other.py', textwrap.dedent(TESTS))
+        self.write('blockattach/tests/durations.txt',
+                   'played.test_gone 5.0\nplayed.test_other 6.0\nplayed.test_played 7.0\n')
+        status, lines = self.judge(arguments=('--write-durations', 'test_played'))
+        self.assertEqual((0, '1 passed, 0 failed, 1 skipped'), (status, lines[-1]))
+        # Too quick for a line.
+        self.assertEqual('played.test_other 6.0\n', record.read_text())
+
+    def test_a_run_that_does_not_pass_renews_nothing(self):
+        self.write('blockattach/tests/durations.txt', 'played.test_played 7.0\n')
+        status, _ = self.judge(BROKEN, arguments=('--write-durations',))
+        self.assertEqual(
+            (1, 'played.test_played 7.0\n'),
+            (status, (self.root / 'blockattach' / 'tests' / 'durations.txt').read_text()))
+
     def test_no_test_at_all_fails_the_run(self):
         self.write('.stestr.conf', '[DEFAULT]\ntest_path=./empty\ntop_dir=./\n')
         self.write('empty/__init__.py', '')
@@ -178,3 +231,58 @@ class RuleTest(unittest.TestCase):
             with self.subTest(ended):
                 verdict = judge.judge(judge.Results(passed=('one',), ended=ended), ['one'], (), ())
                 self.assertEqual(reasons, len(verdict.reasons), verdict)
+
+
+class DurationsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.durations = sources.load_tool('durations')
+
+    def test_every_listed_test_has_a_time(self):
+        self.assertEqual(
+            {'a.test_x.One.test_1': 2.0, 'a.test_x.Two.test_1': 2.0,
+             'a.test_y.One.test_1': self.durations.UNRECORDED},
+            self.durations.shared(('a.test_x.One.test_1', 'a.test_x.Two.test_1',
+                                   'a.test_y.One.test_1'), {'a.test_x': 4.0, 'a.test_z': 9.0}))
+
+    def test_the_layer_is_the_package_below_the_tests(self):
+        for name, layer in (
+                ('blockattach.tests.unit.rpc.test_rabbit.Test.test_x', 'unit'),
+                ('setUpClass (blockattach.tests.db.test_races.RacesTest)', 'db'),
+                ('blockattach.tests.smoke.test_all.Test.test_it_latest_of(all)', 'smoke')):
+            with self.subTest(name):
+                self.assertEqual(layer, self.durations.layer_of(name))
+
+    def test_the_set_up_of_a_class_belongs_to_its_first_test(self):
+        timing = self.durations.Timing
+        self.assertEqual(
+            {'a': 1.0, 'b': 4.0, 'c': 2.0},
+            dict(self.durations.spent((timing('c', 'worker-1', 5.0, 7.0),
+                                       timing('b', 'worker-0', 4.0, 5.0),
+                                       timing('a', 'worker-0', 0.0, 1.0)))))
+
+    def test_the_record_keeps_what_did_not_run_and_is_still_there(self):
+        timing = self.durations.Timing
+        here, gone = 'blockattach.tests.rules.test_judge', 'blockattach.tests.rules.test_gone'
+        ran = (timing('z.test_slow.One.test_1', 'worker-0', 0.0, 2.0),
+               timing('z.test_slow.One.test_2', 'worker-1', 0.0, 1.26),
+               timing('z.test_quick.One.test_1', 'worker-1', 1.26, 2.2))
+        self.assertEqual(
+            f'{here} 5.0\nz.test_slow 3.3\n',
+            self.durations.refreshed({gone: 9.0, here: 5.0, 'z.test_quick': 7.0}, ran,
+                                     sources.ROOT))
+
+
+class GroupsTest(unittest.TestCase):
+
+    def test_the_smoke_layer_is_one_group_and_others_are_classes(self):
+        settings = configparser.ConfigParser()
+        settings.read(sources.ROOT / '.stestr.conf')
+        pattern = re.compile(settings['DEFAULT']['group_regex'])
+        names = ('smoke.test_a.OneTest.test_1', 'smoke.test_b.OneTest.test_1',
+                 'unit.test_a.OneTest.test_1', 'unit.test_a.OneTest.test_2',
+                 'unit.test_a.TwoTest.test_1')
+        self.assertEqual(
+            ['smoke.', 'smoke.', *['unit.test_a.OneTest.'] * 2, 'unit.test_a.TwoTest.'],
+            [pattern.match(f'blockattach.tests.{name}')[0].removeprefix('blockattach.tests.')
+             for name in names])
