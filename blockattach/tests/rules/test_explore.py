@@ -1,0 +1,219 @@
+"""What tools/explore plays, in which order, and what it makes of what it finds."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from blockattach.tests.rules import sources
+
+explore = sources.load_tool('explore_units')
+
+FAILING = r'^(?:Failed|flaky): (?P<what>.+)$'
+
+
+def unit(layer, name, seed=7):
+    known = {one.name: one for one in explore.LAYERS}
+    return explore.Unit(known[layer], name, seed)
+
+
+class UnitsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.units = explore.units(explore.LAYERS, 1)
+
+    def test_every_module_that_is_not_the_gate_is_played(self):
+        folder = sources.ROOT / 'blockattach' / 'tests'
+        modules = {'.'.join(path.relative_to(sources.ROOT).with_suffix('').parts)
+                   for layer in explore.APART for path in (folder / layer).rglob('test_*.py')}
+        self.assertLess(0, len(modules))
+        self.assertEqual(modules, {one.name for one in self.units
+                                   if one.layer.name in explore.APART})
+
+    def test_the_gate_is_all_that_is_left(self):
+        layers = {one.name.rpartition('.')[2] for one in self.units if one.layer.name == 'gate'}
+        self.assertLessEqual({'rules', 'unit', 'db', 'api', 'functional', 'conformance'}, layers)
+        self.assertEqual(set(), layers.intersection(explore.APART))
+
+    def test_tests_that_play_by_chance_are_found(self):
+        names = {one.name for one in self.units if one.layer.name == 'random'}
+        self.assertLessEqual({'blockattach.tests.api.test_random_requests',
+                              'blockattach.tests.db.test_random_walk'}, names)
+
+    def test_every_bug_is_planted_once(self):
+        done = subprocess.run(
+            [sys.executable, str(sources.ROOT / 'tools' / 'plant-bugs'), '--list'],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+        listed = [line.partition(':')[0] for line in done.stdout.splitlines()]
+        planted = [word for one in self.units if one.layer.name == 'bugs'
+                   for word in one.name.split() if word != '--only']
+        self.assertEqual(listed, planted)
+
+    def test_each_is_remembered_by_a_name_of_its_own(self):
+        self.assertEqual(len(self.units), len({one.key for one in self.units}))
+
+    def test_each_command_is_there(self):
+        for one in self.units:
+            command = [word for word in one.command.split() if '=' not in word][0]
+            self.assertTrue(os.access(sources.ROOT / command, os.X_OK), one)
+
+    def test_seeds_follow_from_the_seed(self):
+        self.assertEqual(self.units, explore.units(explore.LAYERS, 1))
+        others = explore.units(explore.LAYERS, 2)
+        self.assertEqual(set(), {one.seed for one in self.units} & {one.seed for one in others})
+        # Whatever else is played with it.
+        self.assertEqual(self.units[:explore.SIMULATIONS], explore.units(explore.LAYERS[:1], 1))
+
+
+class OrderTest(unittest.TestCase):
+
+    def test_never_played_comes_first_then_what_was_played_longest_ago(self):
+        units = [unit('simulation', '1'), unit('simulation', '2'), unit('lab', 'a'),
+                 unit('lab', 'b')]
+        played = {'simulation 1': '2026-01-03T00:00:00', 'lab a': '2026-01-02T00:00:00'}
+        self.assertEqual(['simulation 2', 'lab b', 'lab a', 'simulation 1'],
+                         [one.key for one in explore.in_order(units, played)])
+
+
+class FindsTest(unittest.TestCase):
+
+    def test_tests_that_failed_or_were_flaky(self):
+        module = 'blockattach.tests.faults.test_kills'
+        command = f'BLOCKATTACH_TEST_SEED=7 tools/run-faults {module}'
+        for status, word in ((1, 'Failed'), (0, 'flaky')):
+            with self.subTest(word):
+                output = f'...\n{word}: {module}.A.test_a\n{word}: {module}.A.test_b\n3 passed\n'
+                self.assertEqual(
+                    [explore.Find('faults', f'{module}.A.test_a', command),
+                     explore.Find('faults', f'{module}.A.test_b', command)],
+                    explore.finds(unit('faults', module), status, output))
+
+    def test_a_violation_names_the_simulation_that_shows_it(self):
+        again = 'tools/simulate --seed 12 --steps 2500'
+        output = (f'seed 12 step 88: P3 one_writes: x (y) ({again})\n'
+                  f'seed 12 step 90: P4 nobody: z ({again})\n5000 operations in 2 simulations\n')
+        self.assertEqual(
+            [explore.Find('simulation', 'seed 12 step 88: P3 one_writes: x (y)', again)],
+            explore.finds(unit('simulation', '1'), 1, output))
+
+    def test_a_bug_that_is_missed(self):
+        output = 'one_lock: caught by seed 1: P3\nno_lock: missed by some.test\n1 of 2 caught\n'
+        self.assertEqual(
+            [explore.Find('bugs', 'no_lock: missed by some.test',
+                          'tools/plant-bugs --only no_lock')],
+            explore.finds(unit('bugs', '--only one_lock --only no_lock'), 1, output))
+
+    def test_a_test_of_the_gate_is_shown_without_writing_durations(self):
+        name = 'blockattach.tests.unit'
+        self.assertEqual([explore.Find('gate', 'a', f'tools/run-tests {name}')],
+                         explore.finds(unit('gate', name), 1, 'Failed: a\n'))
+
+    def test_an_end_that_no_line_explains(self):
+        self.assertEqual(
+            [explore.Find('bugs', '--only a ended with 2', 'tools/plant-bugs --only a')],
+            explore.finds(unit('bugs', '--only a'), 2, 'Traceback\n'))
+
+    def test_nothing(self):
+        self.assertEqual([], explore.finds(unit('lab', 'a'), 0, '3 passed, 0 failed\n'))
+
+    def test_the_table(self):
+        known = [unit('simulation', '1'), unit('simulation', '2'), unit('lab', 'a')]
+        find = explore.Find('simulation', 'seed 3 step 4: P1', 'tools/simulate --seed 3 --steps 9')
+        self.assertEqual(['layer       units  played  found',
+                          'simulation      2       1      1',
+                          'lab             1       0      0',
+                          'simulation: seed 3 step 4: P1',
+                          '    tools/simulate --seed 3 --steps 9'],
+                         explore.table(known, known[:1], [find]))
+
+
+class CommandTest(unittest.TestCase):
+    """The command, on layers of its own that take no time."""
+
+    LAYERS = """
+        import pathlib
+        import sys
+
+        import explore_run
+        import explore_units
+
+        def layer(name, command, units=('1',)):
+            return explore_units.Layer(name, lambda: units, command, {failing!r})
+
+        LAYERS = (
+            layer('simulation', 'tools/simulate --seed {{seed}} --steps 20 --processes 1'),
+            layer('broken', 'WORD=Failed sh -c "echo $WORD: {{unit}}; exit 1"', ('one', 'two')),
+            layer('endless', 'sh -c "setsid sleep 1000 & echo $! >{place}/left; wait"'),
+        )
+        sys.exit(explore_run.main(sys.argv[1:], LAYERS, pathlib.Path({place!r}, 'kept')))
+    """
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = pathlib.Path(folder.name)
+
+    def begin(self, *arguments):
+        text = textwrap.dedent(self.LAYERS.format(failing=FAILING, place=str(self.place)))
+        process = subprocess.Popen(
+            [sys.executable, '-c', text, *arguments], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, text=True,
+            env={**os.environ, 'PYTHONPATH': str(sources.ROOT / 'tools')})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        return process
+
+    def explore(self, *arguments):
+        process = self.begin(*arguments)
+        output = process.communicate()[0]
+        return process.returncode, output.splitlines()
+
+    def test_nothing_is_found(self):
+        status, lines = self.explore('--seed', '5', 'simulation')
+        self.assertEqual((0, 'tools/explore --seed 5', 'simulation      1       1      0'),
+                         (status, lines[0], lines[-1]))
+        self.assertEqual([], list((self.place / 'kept' / 'found').iterdir()))
+
+    def test_what_is_found_is_printed_and_kept(self):
+        status, lines = self.explore('broken')
+        self.assertEqual((1, 'broken      2       2      2'), (status, lines[-5]))
+        self.assertEqual(['broken: one', 'broken: two'], lines[-4::2])
+        kept = sorted((self.place / 'kept' / 'found').iterdir())
+        self.assertEqual(['Failed: one\n', 'Failed: two\n'], [path.read_text() for path in kept])
+        for path in kept:
+            self.assertIn(str(path), '\n'.join(lines))
+
+    def test_no_unit_is_begun_after_its_time(self):
+        status, lines = self.explore('--minutes', '0')
+        self.assertEqual((0, ['0', '0', '0']), (status, [line.split()[2] for line in lines[-3:]]))
+
+    def test_what_was_interrupted_is_ended_and_not_played(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                # Reading waits for the unit.
+                os.mkfifo(self.place / 'left')
+                process = self.begin('simulation', 'endless')
+                while '] sh -c' not in process.stdout.readline():
+                    self.assertIsNone(process.poll())
+                left = int((self.place / 'left').read_text())
+                process.send_signal(number)
+                lines = process.communicate()[0].splitlines()
+                self.assertEqual(0, process.returncode)
+                self.assertIn('Interrupted', lines)
+                self.assertEqual(['endless', '1', '0', '0'], lines[-1].split())
+                self.assertRaises(ProcessLookupError, os.kill, left, 0)
+                (self.place / 'left').unlink()
+                self.assertEqual(['simulation 1'], list(json.loads(
+                    (self.place / 'kept' / 'played.json').read_text())))
+                (self.place / 'kept' / 'played.json').unlink()
+
+    def test_a_layer_that_is_not_there_is_refused(self):
+        done = subprocess.run([sys.executable, str(sources.ROOT / 'tools' / 'explore'), 'nowhere'],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual(2, done.returncode)
+        self.assertIn('there is no layer called nowhere', done.stderr)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Play what the gate does not, in parts; what was not played for longest comes first.
+
+Ends with a table of the layers, and for each find the command that shows it again; with 1 if
+anything was found. What was played when, and what a part that found something has printed, is kept
+in .explore. Ctrl-C ends it early.
+"""
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+import explore_units
+from blockattach import clock as clocks
+
+PLACE = explore_units.ROOT / '.explore'
+GRACE_SECONDS = 20.0
+"""What a process has to end by itself before it is killed."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Interrupted(BaseException):
+    """Someone wants it to end now."""
+
+
+class Explorer:
+    """Plays units, and remembers what was played when.
+
+    :param place: the folder it keeps its files in
+    """
+
+    def __init__(self, place: pathlib.Path, clock: clocks.Clock) -> None:
+        self._clock = clock
+        self._found_in = place / 'found'
+        self._found_in.mkdir(parents=True, exist_ok=True)
+        self._memory = place / 'played.json'
+        self.known: list[explore_units.Unit] = []
+        self.played: list[explore_units.Unit] = []
+        self.finds: list[explore_units.Find] = []
+
+    def play(self, units: Sequence[explore_units.Unit], minutes: float | None) -> None:
+        """Play each once, as long as there is time to begin one."""
+        self.known = list(units)
+        begun = self._clock.monotonic()
+        for number, unit in enumerate(explore_units.in_order(units, self._remembered()), 1):
+            if minutes is not None and self._clock.monotonic() - begun >= minutes * 60:
+                print(f'No new unit is begun after {minutes:g} minutes')
+                break
+            print(f'[{number}/{len(units)}] {unit.command}', flush=True)
+            self._play(unit)
+
+    def _play(self, unit: explore_units.Unit) -> None:
+        begun = self._clock.monotonic()
+        name = re.sub(r'\W+', '-', f'{unit.layer.name} {unit.name}')[:100]
+        output = self._found_in / f'{name}-{unit.seed}.txt'
+        try:
+            status = _run(unit.command, output)
+        except Interrupted:
+            output.unlink()
+            raise
+        said = output.read_text('utf-8', 'replace')
+        found = explore_units.finds(unit, status, said)
+        last = said.strip().rpartition('\n')[2]
+        self.played.append(unit)
+        self.finds += found
+        self._remember(unit)
+        seconds = self._clock.monotonic() - begun
+        if found:
+            print(f'    {len(found)} found, {seconds:.0f} s: {output}', flush=True)
+        else:
+            output.unlink()
+            print(f'    nothing found, {seconds:.0f} s: {last}', flush=True)
+
+    def _remembered(self) -> dict[str, str]:
+        if not self._memory.exists():
+            return {}
+        return dict(json.loads(self._memory.read_text('utf-8')))
+
+    def _remember(self, unit: explore_units.Unit) -> None:
+        played = {**self._remembered(), unit.key: self._clock.utcnow().isoformat()}
+        # Whole or not at all, when it is cut off.
+        written = self._memory.with_suffix('.new')
+        written.write_text(json.dumps(played, indent=1, sort_keys=True) + '\n', 'utf-8')
+        written.replace(self._memory)
+
+
+def _run(command: str, output: pathlib.Path) -> int:
+    """Run a command line, perhaps with ``NAME=VALUE`` before it; nothing it began is left."""
+    with output.open('wb') as file:
+        process = subprocess.Popen(
+            ['env', *shlex.split(command)], cwd=explore_units.ROOT, stdin=subprocess.DEVNULL,
+            stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+    ended = 0
+    while ended != process.pid:
+        # What outlives its parent is a child of this process: a test that waits for its end would
+        # wait for ever if it were not reaped.
+        ended, status = os.waitpid(-1, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    _end_descendants()
+    return process.returncode
+
+
+def _end_descendants() -> None:
+    """End what a unit has left, servers in sessions of their own included."""
+    clock, never = clocks.Clock(), threading.Event()
+    for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+        end = clock.monotonic() + seconds
+        signalled: set[int] = set()
+        while clock.monotonic() < end:
+            left = _descendants()
+            if not left:
+                return
+            for pid in left - signalled:
+                _signal(pid, number)
+            signalled |= left
+            clock.wait(never, 0.05)
+
+
+def _descendants() -> set[int]:
+    """The processes below this one that run; reaps those that have ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return set()
+    parents = {}
+    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        try:
+            # The name of a program may contain spaces and parentheses.
+            fields = path.read_text('utf-8', 'replace').rpartition(')')[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    below, found = {os.getpid()}, set[int]()
+    while below:
+        below = {pid for pid, parent in parents.items() if parent in below}
+        found |= below
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    # Once is enough: what was begun is ended in order.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise Interrupted
+
+
+def main(arguments: Sequence[str] | None = None,
+         layers: Sequence[explore_units.Layer] = explore_units.LAYERS,
+         place: pathlib.Path = PLACE) -> int:
+    """Play; 1 if anything was found."""
+    by_name = {layer.name: layer for layer in layers}
+    parser = argparse.ArgumentParser(prog='tools/explore', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--minutes', type=float, help='begin no new unit after so many')
+    parser.add_argument('--seed', type=int, help='what all random seeds follow from')
+    parser.add_argument('layers', nargs='*', metavar='LAYER', help=f'of: {", ".join(by_name)}')
+    asked = parser.parse_args(arguments)
+    unknown = [name for name in asked.layers if name not in by_name]
+    if unknown:
+        parser.error(f'there is no layer called {", ".join(unknown)}; '
+                     f'there are: {", ".join(by_name)}')
+    seed = secrets.randbelow(2 ** 32) if asked.seed is None else asked.seed
+    print(f'tools/explore --seed {seed}', flush=True)
+    chosen = [layer for layer in layers if layer.name in (asked.layers or by_name)]
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    explorer = Explorer(place, clocks.Clock())
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    try:
+        explorer.play(explore_units.units(chosen, seed), asked.minutes)
+    except Interrupted:
+        _end_descendants()
+        print('Interrupted')
+    print('', *explore_units.table(explorer.known, explorer.played, explorer.finds), sep='\n')
+    return 1 if explorer.finds else 0
