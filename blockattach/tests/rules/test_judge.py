@@ -84,7 +84,7 @@ def workers_of(lines):
     return workers
 
 
-class JudgeTest(unittest.TestCase):
+class JudgeTestCase(unittest.TestCase):
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -107,6 +107,9 @@ class JudgeTest(unittest.TestCase):
             stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
 
+
+class JudgeTest(JudgeTestCase):
+
     def test_all_is_well(self):
         status, lines = self.judge()
         self.assertEqual((0, ['0 flaky', '1 passed, 0 failed, 1 skipped']), (status, lines[-2:]))
@@ -115,12 +118,20 @@ class JudgeTest(unittest.TestCase):
         status, lines = self.judge(BY_CHANCE.format(name='rare'))
         self.assertEqual((0, [f'flaky: {FOUND}.test_rare', '1 flaky',
                               '2 passed, 0 failed, 1 skipped']), (status, lines[-3:]))
+        slowest, layers = lines.index('Slowest tests:'), lines.index('Layers:')
+        self.assertEqual({f'{FOUND}.test_good', f'{FOUND}.test_rare', f'{FOUND}.test_skipped'},
+                         {line.split()[-1] for line in lines[slowest + 1:layers]})
+        self.assertRegex(lines[layers + 1], r'^ +[0-9]+\.[0-9] s +3 tests  played$')
+        self.assertEqual(f'flaky: {FOUND}.test_rare', lines[layers + 2])
 
-    def test_one_that_fails_again_fails_the_run(self):
-        status, lines = self.judge(BROKEN)
+    def test_one_that_fails_again_fails_the_run_and_renews_no_record(self):
+        self.write('blockattach/tests/durations.txt', 'played.test_played 7.0\n')
+        status, lines = self.judge(BROKEN, arguments=('--write-durations',))
         self.assertEqual((1, [f'Failed: {FOUND}.test_broken', '0 flaky',
                               'The run does not pass: 1 failed', '1 passed, 1 failed, 1 skipped']),
                          (status, lines[-4:]))
+        self.assertEqual('played.test_played 7.0\n',
+                         (self.root / 'blockattach' / 'tests' / 'durations.txt').read_text())
 
     def test_two_by_chance_fail_the_run(self):
         status, lines = self.judge(BY_CHANCE.format(name='rare'), BY_CHANCE.format(name='seldom'))
@@ -173,14 +184,14 @@ class JudgeTest(unittest.TestCase):
         status, lines = self.judge(SKIPPED_CLASS)
         self.assertEqual((0, '1 passed, 0 failed, 2 skipped'), (status, lines[-1]))
 
-    def test_slowest_tests_and_layers_are_printed(self):
-        status, lines = self.judge(BY_CHANCE.format(name='rare'))
-        self.assertEqual(0, status, lines)
-        slowest, layers = lines.index('Slowest tests:'), lines.index('Layers:')
-        self.assertEqual({f'{FOUND}.test_good', f'{FOUND}.test_rare', f'{FOUND}.test_skipped'},
-                         {line.split()[-1] for line in lines[slowest + 1:layers]})
-        self.assertRegex(lines[layers + 1], r'^ +[0-9]+\.[0-9] s +3 tests  played$')
-        self.assertEqual(f'flaky: {FOUND}.test_rare', lines[layers + 2])
+    def test_no_test_at_all_fails_the_run(self):
+        self.write('.stestr.conf', '[DEFAULT]\ntest_path=./empty\ntop_dir=./\n')
+        self.write('empty/__init__.py', '')
+        status, lines = self.judge()
+        self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, lines[-1]))
+
+
+class RecordTest(JudgeTestCase):
 
     def test_recorded_durations_share_out_the_tests_and_local_history_does_not(self):
         self.write('.stestr.conf', '[DEFAULT]\ntest_path=./played\ntop_dir=./\n'
@@ -208,19 +219,6 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual((0, '1 passed, 0 failed, 1 skipped'), (status, lines[-1]))
         # Too quick for a line.
         self.assertEqual('played.test_other 6.0\n', record.read_text())
-
-    def test_a_run_that_does_not_pass_renews_nothing(self):
-        self.write('blockattach/tests/durations.txt', 'played.test_played 7.0\n')
-        status, _ = self.judge(BROKEN, arguments=('--write-durations',))
-        self.assertEqual(
-            (1, 'played.test_played 7.0\n'),
-            (status, (self.root / 'blockattach' / 'tests' / 'durations.txt').read_text()))
-
-    def test_no_test_at_all_fails_the_run(self):
-        self.write('.stestr.conf', '[DEFAULT]\ntest_path=./empty\ntop_dir=./\n')
-        self.write('empty/__init__.py', '')
-        status, lines = self.judge()
-        self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, lines[-1]))
 
 
 class RuleTest(unittest.TestCase):
