@@ -19,7 +19,6 @@ SIMULATIONS = 12
 BUGS_AT_ONCE = 4
 
 _RANDOM = re.compile(r'BLOCKATTACH_TEST_SEED|self\.random\(\)')
-_SCHEMATHESIS = f'{TESTS}.api.test_schemathesis'
 
 
 class Layer(NamedTuple):
@@ -80,7 +79,7 @@ def gate_layers() -> list[str]:
 def random_modules() -> list[str]:
     """The gate's tests that play by chance: tools/run-tests gives them the same seed each time."""
     return [name for name in test_modules(*gate_layers())
-            if name != _SCHEMATHESIS and not name.startswith(f'{TESTS}.rules.')
+            if not name.startswith(f'{TESTS}.rules.')
             and _RANDOM.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]
 
 
@@ -97,8 +96,6 @@ LAYERS = (
           'tools/simulate --seed {seed} --steps 5000',
           r'^(?P<what>seed .+) \((?P<shows>tools/simulate [^()]+)\)$', '{shows}'),
     Layer('random', random_modules,
-          'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
-    Layer('schemathesis', lambda: [_SCHEMATHESIS],
           'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
     Layer('bugs', bug_batches, 'tools/plant-bugs {unit}',
           r'^(?P<what>(?P<bug>\w+): missed.*)$', 'tools/plant-bugs --only {bug}'),

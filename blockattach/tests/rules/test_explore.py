@@ -44,6 +44,12 @@ class UnitsTest(unittest.TestCase):
         self.assertLessEqual({'blockattach.tests.api.test_random_requests',
                               'blockattach.tests.db.test_random_walk'}, names)
 
+    def test_every_module_and_package_is_there(self):
+        for one in self.units:
+            if one.name.startswith(f'{explore.TESTS}.'):
+                place = sources.ROOT / one.name.replace('.', '/')
+                self.assertTrue(place.is_dir() or place.with_suffix('.py').exists(), one)
+
     def test_every_bug_is_planted_once(self):
         done = subprocess.run(
             [sys.executable, str(sources.ROOT / 'tools' / 'plant-bugs'), '--list'],
