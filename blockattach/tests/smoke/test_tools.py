@@ -1,0 +1,143 @@
+"""The commands of a checkout, from their first line to their last.
+
+Of the first two of the README, `tools/quickstart` is played from where everything is installed:
+what installs would change the environment under the tests that run beside. `tools/run-tests` is
+what runs these.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+import zipfile
+
+import openstack
+
+from blockattach.testing import initiator
+from blockattach.tests.fixtures import servers
+from blockattach.tests.fixtures import waiting
+from blockattach.tests.functional import base
+from blockattach.tests.rules import sources
+
+TOOLS = sources.ROOT / 'tools'
+LEFT_OUT = shutil.ignore_patterns(
+    '.venv', '.stestr', '.tox', '.hypothesis', '*_cache', '__pycache__', 'build', 'dist',
+    '*.egg-info', '.devcloud')
+
+
+def run(*command, **options):
+    """A command to its end, without what OpenStack's clients would read of the caller."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        timeout=waiting.LIMIT, **{'env': environment(), **options})
+
+
+def environment(**variables):
+    """Ours, without what names a cloud."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
+    return {**kept, **variables}
+
+
+class ToolTestCase(base.StackTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.folder = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory(prefix='blockattach-')))
+
+    def succeed(self, *command, **options):
+        """What a command says that has to succeed."""
+        done = run(*command, **options)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return done.stdout
+
+
+class QuickstartTest(ToolTestCase):
+
+    def test_it_plays_its_story_and_ends(self):
+        self.outside_program(initiator.available(), initiator.PROGRAM)
+        said = self.succeed(sys.executable, TOOLS / 'quickstart_run.py', '--exit',
+                            '--state-dir', self.folder / 'state',
+                            '--port', str(servers.free_port()))
+        steps = re.findall(r'^\[(\d)/(\d)\] ', said, re.M)
+        self.assertEqual([(str(number), '9') for number in range(1, 10)], steps)
+        self.assertIn('The story took', said)
+
+
+class DevcloudTest(ToolTestCase):
+
+    def devcloud(self, *arguments):
+        return self.succeed(sys.executable, TOOLS / 'devcloud_run.py', *arguments,
+                            '--state-dir', self.folder / 'cloud')
+
+    def test_up_and_down(self):
+        self.addCleanup(run, sys.executable, TOOLS / 'devcloud_run.py', 'down',
+                        '--state-dir', self.folder / 'cloud')
+        self.devcloud('up')
+        scratch = json.loads((self.folder / 'cloud' / 'record.json').read_text())['scratch']
+        self.assertIn('volume-2', self.devcloud('status'))
+        shown = (self.folder / 'cloud' / 'openrc').read_text()
+        words = dict(re.findall(r"^export '?OS_(\w+)='?([^'\n]*)'?$", shown, re.M))
+        cloud = openstack.connection.Connection(
+            auth_type='password', region_name=words['REGION_NAME'], auth={
+                name.lower(): words[name] for name in (
+                    'AUTH_URL', 'USERNAME', 'PASSWORD', 'PROJECT_NAME', 'USER_DOMAIN_NAME',
+                    'PROJECT_DOMAIN_NAME')})
+        volume = cloud.block_storage.create_volume(size=1)
+        waiting.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
+        self.devcloud('down')
+        self.assertFalse((self.folder / 'cloud').exists())
+        self.assertFalse(os.path.exists(scratch))
+
+
+class WheelTest(ToolTestCase):
+
+    def build(self):
+        """The path of a wheel of what is checked out here, built elsewhere."""
+        if not (sources.ROOT / '.git').is_dir():
+            raise unittest.SkipTest('pbr asks git for the files: this is no clone')
+        source = self.folder / 'source'
+        shutil.copytree(sources.ROOT, source, ignore=LEFT_OUT, symlinks=True)
+        self.succeed(sys.executable, '-m', 'build', '--wheel', '--outdir', self.folder, source,
+                     env=environment(SKIP_GENERATE_AUTHORS='1', SKIP_WRITE_GIT_CHANGELOG='1'))
+        [wheel] = self.folder.glob('*.whl')
+        return wheel
+
+    def install(self, wheel):
+        """The programs of an environment in which nothing was but this."""
+        known = self.folder / 'constraints.txt'
+        # The versions that are here: what of them is needed is for the wheel to say.
+        known.write_text(self.succeed(sys.executable, '-m', 'pip', 'freeze',
+                                      '--exclude-editable'))
+        empty = self.folder / 'empty'
+        self.succeed(sys.executable, '-m', 'venv', '--without-pip', empty)
+        self.succeed(sys.executable, '-m', 'pip', '--python', empty / 'bin' / 'python', 'install',
+                     '--no-compile', '--constraint', known, wheel)
+        return empty / 'bin'
+
+    def test_a_wheel_serves_where_nothing_else_is(self):
+        wheel = self.build()
+        with zipfile.ZipFile(wheel) as files:
+            names = files.namelist()
+        self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
+        self.assertIn('blockattach/testing/stack.py', names)
+        programs = self.install(wheel)
+        with subprocess.Popen(
+                [programs / 'blockattach-all', '--state-dir', self.folder / 'state', '--listen',
+                 f'{servers.LOOPBACK}:0', '--backend', 'fake'],
+                stdout=subprocess.PIPE, text=True, cwd=self.folder,
+                stderr=subprocess.DEVNULL, env=environment(PYTHONPATH='')) as service:
+            self.addCleanup(service.kill)
+            url = re.search(r'serves at (\S+)/v3', service.stdout.readline())[1]
+            with urllib.request.urlopen(f'{url}/v3/volumes', timeout=waiting.LIMIT) as answer:
+                self.assertEqual({'volumes': []}, json.load(answer))
+            service.terminate()
+            self.assertEqual(0, service.wait(waiting.LIMIT))
+        done = run(programs / 'python', '-c', 'import blockattach.tests', cwd=self.folder,
+                   env=environment(PYTHONPATH=''))
+        self.assertIn('ModuleNotFoundError', done.stderr)
