@@ -32,6 +32,8 @@ class Process:
         self.dead = False
         self.tasks: dict[Task, None] = {}
         self.on_death: list[Callable[[], None]] = []
+        self.held: list[Task] | None = None
+        """Threads that could run while the process stands still; None: it does not."""
 
     def kill(self) -> None:
         """As kill -9: its threads do nothing any more. Its own thread, if it calls, goes on until
@@ -40,10 +42,29 @@ class Process:
         if self.dead:
             return
         self.dead = True
+        self.resume()
         for task in self.tasks:
             self.baton.wake(task)
         for act in self.on_death:
             act()
+
+    @property
+    def silent(self) -> bool:
+        """Whether it gives no sign of life."""
+        return self.dead or self.held is not None
+
+    def pause(self) -> None:
+        """As SIGSTOP: none of its threads runs until `resume`, whatever they wait for. Its own
+        thread, if it calls, stands still at its next `Baton.step`.
+        """
+        if not self.silent:
+            self.held = self.baton.withdraw(self)
+
+    def resume(self) -> None:
+        """As SIGCONT."""
+        held, self.held = self.held, None
+        for task in held or ():
+            self.baton.ready(task)
 
     def check(self) -> None:
         """Before anything that others could see.
@@ -107,8 +128,19 @@ class Baton:
         task = Task(process, name, act, go)
         self._tasks[go] = task
         process.tasks[task] = None
-        self._ready.append(task)
+        self.ready(task)
         return task
+
+    def ready(self, task: Task) -> None:
+        """It can run, as soon as its process does not stand still."""
+        held = task.process.held
+        (self._ready if held is None else held).append(task)
+
+    def withdraw(self, process: Process) -> list[Task]:
+        """The threads of a process that could run, and will not."""
+        held = [task for task in self._ready if task.process is process]
+        self._ready = [task for task in self._ready if task.process is not process]
+        return held
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
         """Do something short, that waits for nothing, so many seconds from now."""
@@ -123,8 +155,13 @@ class Baton:
         task = self.current
         if task.process.dead:
             raise Killed
-        if not task.depth and self.chance.random() >= _STAYS:
-            self._ready.append(task)
+        if task.process.held is not None:
+            if task.depth:
+                raise AssertionError(f'{task.name} cannot stand still in a transaction')
+            self.ready(task)
+            self._switch(task)
+        elif not task.depth and self.chance.random() >= _STAYS:
+            self.ready(task)
             self._switch(task)
 
     def wait(self, seconds: float | None = None) -> Any:
@@ -148,7 +185,7 @@ class Baton:
         """Let a thread that waits go on; one that does not wait is left alone."""
         if task.waiting:
             task.waiting, task.said = False, said
-            self._ready.append(task)
+            self.ready(task)
 
     def _switch(self, task: Task) -> None:
         chosen = self._pick()

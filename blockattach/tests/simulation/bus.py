@@ -42,6 +42,7 @@ class Call:
     def __init__(self, baton: batons.Baton) -> None:
         self._baton = baton
         self._task = baton.current
+        self.asking = self._task.process
         self.holders: list[batons.Process] = []
         self.body: str | None = None
 
@@ -64,7 +65,7 @@ class Call:
                 raise oslo_messaging.MessagingTimeout('no answer in time')
             self._baton.wait(left if monitor is None else min(left, monitor))
             if self.body is None and monitor is not None and not any(
-                    not holder.dead for holder in self.holders):
+                    not holder.silent for holder in self.holders):
                 raise oslo_messaging.MessagingTimeout('no sign of life')
         return self.body
 
@@ -75,35 +76,42 @@ class Broker:
     def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
         self.baton = baton
         self.faults = trouble
+        self.cut: set[str] = set()
+        """Names of processes that do not reach it now."""
         self._readers: dict[str, list[Server]] = {}
         self._kept: dict[str, deque[Letter]] = {}
         self._turns = itertools.count()
 
     def post(self, letter: Letter) -> None:
         """Take a message; it comes, or not, or twice, sooner or later."""
-        if self.faults.happens('lost_message'):
+        if self.faults.happens('lost_message', letter.method):
             return
-        for _ in range(2 if self.faults.happens('doubled_message') else 1):
-            self.baton.at(self.delay(), self._delivery(letter))
+        doubled = self.faults.happens('doubled_message', letter.method)
+        for _ in range(2 if doubled else 1):
+            self.baton.at(self.delay(letter.method), self._delivery(letter))
 
-    def delay(self) -> float:
+    def delay(self, method: str) -> float:
         """How long a message or an answer travels."""
-        if self.faults.happens('late_message'):
+        if self.faults.happens('late_message', method):
             return self.faults.seconds(self.faults.rates.late_seconds)
         return self.baton.chance.random() * _LATENCY
 
     def to_all(self, letter: Letter) -> None:
         """Each who listens now gets a copy."""
-        for server in self._readers.get(letter.address, ()):
-            if not self.faults.happens('lost_message'):
-                self.baton.at(self.delay(), functools.partial(server.take, letter))
+        for server in self._reached(letter):
+            if not self.faults.happens('lost_message', letter.method):
+                self.baton.at(self.delay(letter.method), functools.partial(server.take, letter))
 
     def listen(self, server: 'Server', addresses: list[str]) -> None:
         """What was kept comes first."""
         for address in addresses:
             self._readers.setdefault(address, []).append(server)
             for letter in self._kept.pop(address, ()):
-                self.baton.at(self.delay(), self._delivery(letter))
+                self.baton.at(self.delay(letter.method), self._delivery(letter))
+
+    def purge(self) -> None:
+        """What was kept is lost."""
+        self._kept.clear()
 
     def leave(self, server: 'Server') -> None:
         """He listens no more."""
@@ -111,11 +119,23 @@ class Broker:
             if server in readers:
                 readers.remove(server)
 
+    def join(self, name: str) -> None:
+        """A process reaches it again; what was kept for it comes."""
+        self.cut.discard(name)
+        for address, readers in self._readers.items():
+            if any(reader.process.name == name for reader in readers):
+                for letter in self._kept.pop(address, ()):
+                    self.baton.at(self.delay(letter.method), self._delivery(letter))
+
+    def _reached(self, letter: Letter) -> list['Server']:
+        return [server for server in self._readers.get(letter.address, ())
+                if server.process.name not in self.cut]
+
     def _delivery(self, letter: Letter) -> Callable[[], None]:
         def deliver() -> None:
             if letter.expires is not None and letter.expires < self.baton.now:
                 return
-            readers = self._readers.get(letter.address)
+            readers = self._reached(letter)
             if readers:
                 readers[next(self._turns) % len(readers)].take(letter)
             else:
@@ -167,9 +187,10 @@ class RpcClient:
 
     def _begin(self) -> Broker:
         self._bus.touch('bus')
-        if self._bus.broker.faults.happens('not_taken'):
+        broker, name = self._bus.broker, self._bus.process.name
+        if name in broker.cut or broker.faults.happens('not_taken', name):
             raise oslo_messaging.MessageDeliveryFailure('the broker is away')
-        return self._bus.broker
+        return broker
 
     def _letter(self, ctxt: Any, method: str, arguments: dict[str, Any],
                 call: Call | None) -> Letter:
@@ -188,6 +209,7 @@ class Server:
     def __init__(self, bus: 'SimulatedBus', topic: str, host: str,
                  exposed: exposing.Exposed) -> None:
         self._bus = bus
+        self.process = bus.process
         self._addresses = [topic, f'{topic}.{host}', f'{topic}_fanout']
         self._exposed = exposed
         self._running = 0
@@ -227,17 +249,20 @@ class Server:
             except oslo_messaging.ExpectedException as expected:
                 failure = wire.serialize_remote_exception(expected.exc_info)
             if letter.call is not None:
-                self._reply(letter.call, json.dumps({'result': result, 'failure': failure}))
+                self._reply(letter, letter.call,
+                            json.dumps({'result': result, 'failure': failure}))
         finally:
             self._running -= 1
             if letter.call is not None and self._bus.process in letter.call.holders:
                 letter.call.holders.remove(self._bus.process)
 
-    def _reply(self, call: Call, body: str) -> None:
+    def _reply(self, letter: Letter, call: Call, body: str) -> None:
         self._bus.touch('reply')
         broker = self._bus.broker
-        if not broker.faults.happens('lost_reply'):
-            broker.baton.at(broker.delay(), lambda: call.answer(body))
+        if not broker.cut.isdisjoint((self.process.name, call.asking.name)):
+            return
+        if not broker.faults.happens('lost_reply', letter.method):
+            broker.baton.at(broker.delay(letter.method), lambda: call.answer(body))
 
 
 class SimulatedBus(transport.Bus):

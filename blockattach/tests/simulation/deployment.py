@@ -104,6 +104,7 @@ class Part:
     """One process of the deployment, over all its lives.
 
     :ivar serving: what its present life serves with; None: it is down, or about to serve
+    :ivar base: what its present life, or its last one, stands on
     """
 
     def __init__(self, world: World, name: str, build: Callable[[foundation.Foundation], Any],
@@ -118,6 +119,7 @@ class Part:
         self.process = batons.Process(world.baton, name)
         self.process.dead = True
         self.serving: Any = None
+        self.base: foundation.Foundation
         self._build = build
         self._host = host
         self._cluster = cluster
@@ -147,16 +149,21 @@ class Part:
                 self.world.faults.rates.stall_seconds))
         self.world.baton.step()
 
-    def crash(self) -> None:
-        """End as by kill -9; somebody begins it again soon."""
+    def end(self) -> None:
+        """As by kill -9."""
         self.process.kill()
         self.serving = None
+
+    def crash(self) -> None:
+        """End so; somebody begins it again soon."""
+        self.end()
         self.world.baton.at(0.5 + self.world.faults.seconds(25), self.begin)
 
     def _live(self) -> None:
         process = self.process
         try:
-            serving = self._build(self.foundation())
+            self.base = self.foundation()
+            serving = self._build(self.base)
             if hasattr(serving, 'start'):
                 serving.start()
         except Exception:
@@ -194,23 +201,38 @@ class Part:
 
 
 class Deployment:
-    """Two APIs, two schedulers, and one volume manager or a cluster of two."""
+    """APIs, schedulers, and one volume manager, a cluster of two, or two by themselves.
 
-    def __init__(self, world: World, clustered: bool, wrong_clocks: bool) -> None:
+    :ivar storages: what there is in truth, by the address that serves it
+    """
+
+    def __init__(self, world: World, clustered: bool, wrong_clocks: bool,
+                 apart: bool = False, control: int = 2) -> None:
+        """
+        :param apart: two volume managers, each with a storage of its own
+        :param control: so many APIs, and so many schedulers
+        """
         chance = world.baton.chance
 
         def wrong() -> float:
             return chance.uniform(-300, 300) if wrong_clocks else 0.0
         cluster = 'pair' if clustered else None
         self.address = f'{cluster or "storage-1"}@{storage.NAME}'
+        self.storages = {self.address: world.storage}
         self.apis = [Part(world, f'api-{number}', _build_api, f'control-{number}',
-                          wrong_by=wrong()) for number in (1, 2)]
+                          wrong_by=wrong()) for number in range(1, control + 1)]
         self.schedulers = [Part(world, f'scheduler-{number}', scheduler.build_scheduler,
-                                f'control-{number}', wrong_by=wrong()) for number in (1, 2)]
+                                f'control-{number}', wrong_by=wrong())
+                           for number in range(1, control + 1)]
         self.volumes = [Part(world, f'volume-{number}', lambda base: None, f'storage-{number}',
-                             cluster, wrong()) for number in ((1, 2) if clustered else (1,))]
+                             cluster, wrong()) for number in ((1, 2) if clustered or apart
+                                                              else (1,))]
         for part in self.volumes:
-            part._build = functools.partial(_build_volume, part)
+            kept = world.storage
+            if apart and part is not self.volumes[0]:
+                kept = storage.Storage(world.baton, world.faults, kept.store.total_gb)
+                self.storages[f'storage-2@{storage.NAME}'] = kept
+            part._build = functools.partial(_build_volume, part, kept)
         self.parts = [*self.apis, *self.schedulers, *self.volumes]
 
     def begin(self) -> None:
@@ -227,5 +249,5 @@ def _build_api(base: foundation.Foundation) -> Any:
     return api.build_api(base, rules())
 
 
-def _build_volume(part: Part, base: foundation.Foundation) -> Any:
-    return volume.build_volume(base, storage.NAME, part.world.storage.loaded(part.touch))
+def _build_volume(part: Part, kept: storage.Storage, base: foundation.Foundation) -> Any:
+    return volume.build_volume(base, storage.NAME, kept.loaded(part.touch))

@@ -53,8 +53,11 @@ class Faults:
         self.happened: Counter[str] = Counter()
         self._chance = chance
 
-    def happens(self, name: str) -> bool:
-        """Whether the fault of that name happens here and now."""
+    def happens(self, name: str, of: str = '') -> bool:
+        """Whether the fault of that name happens here and now.
+
+        :param of: to what: a method of the bus, a verb of a backend, a process
+        """
         if not self.active:
             return False
         rate = getattr(self.rates, name)

@@ -60,7 +60,8 @@ class Rows:
 
     def _connecting(self, connection: sa.Connection) -> None:
         # Within a transaction there is a connection already.
-        if self.baton.current.depth == 1 and self.faults.happens('away'):
+        task = self.baton.current
+        if task.depth == 1 and self.faults.happens('away', task.process.name):
             connection.close()
             raise oslo_db_exception.DBConnectionError(OSError('away'))
 

@@ -91,7 +91,7 @@ class Storage:
         def look(_self: object, *arguments: Any) -> Any:
             touch('backend')
             found = act(*arguments)
-            if verb == 'exports' and found and happens('lies'):
+            if verb == 'exports' and found and happens('lies', verb):
                 # Of a volume that it does not tell of, everything seems to be missing.
                 return found[1:]
             return found
@@ -102,22 +102,22 @@ class Storage:
 
         def changed(arguments: tuple[Any, ...], done: Callable[[], None]) -> Any:
             touch('backend')
-            if happens('slow'):
+            if happens('slow', verb):
                 self.baton.wait(self.faults.seconds(self.faults.rates.slow_seconds))
-            if happens('refused'):
+            if happens('refused', verb):
                 raise errors.BackendRefused(reason=f'{verb} is refused')
-            if happens('uncertain_before'):
+            if happens('uncertain_before', verb):
                 raise errors.BackendUncertain(reason=f'{verb} was not begun')
             result = act(*arguments)
             self.acts += 1
             done()
             touch('backend')
-            if happens('lies'):
+            if happens('lies', verb):
                 self.lied.add(_volume_of(arguments[0]))
                 raise errors.BackendRefused(reason=f'{verb} is refused, it says')
-            if happens('uncertain_after'):
+            if happens('uncertain_after', verb):
                 raise errors.BackendUncertain(reason=f'{verb} gave no answer')
-            if happens('unforeseen'):
+            if happens('unforeseen', verb):
                 raise OSError(f'{verb} fell over')
             return result
         return change if verb in _FULLY_FAULTY else look

@@ -1,0 +1,287 @@
+"""A cloud for scenarios: the simulation without chance. What goes wrong, the scenario says.
+
+The processes are the real ones (`deployment`), time is virtual, and only the order in which
+threads go on is by the seed: what a scenario shows must hold in each order. In the end everything
+begins again, nothing goes wrong any more, and all that the simulation promises is asked for.
+"""
+import hashlib
+import random
+from collections.abc import Callable
+from typing import Any
+from typing import NoReturn
+
+from blockattach import failpoints
+from blockattach.db import quotas
+from blockattach.tests.simulation import baton as batons
+from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import consumer
+from blockattach.tests.simulation import deployment
+from blockattach.tests.simulation import scene
+from blockattach.tests.simulation import script
+from blockattach.tests.simulation import storage
+
+TICK = 0.1
+_SOON = 600.0
+# All that has begun has ended by then; a few looks of everybody who looks around.
+_PEACE_SECONDS = 120.0
+_LOOKS_SECONDS = 3.0 * deployment.RECONCILE_SECONDS
+_AT_WORK = (
+    'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',
+    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')")
+_COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
+
+
+class Running:
+    """What somebody does beside the story."""
+
+    def __init__(self, cloud: 'Cloud') -> None:
+        self._cloud = cloud
+        self.ended = False
+        self.found: Any = None
+        self.error: BaseException | None = None
+
+    def result(self) -> Any:
+        """What came of it, as soon as it has ended; raises what it raised."""
+        self._cloud.until(lambda: self.ended, 'it has ended')
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+
+class Cloud(scene.Scene):
+    """Played once, by `tell`.
+
+    :ivar api: a client of the API
+    :ivar bus: what becomes of messages
+    :ivar backend: what becomes of acts on the storage
+    :ivar passed: the places that each process has come by, in their order. A place is the name of
+        a failpoint; a commit has the verb before it: ``db.volumes.claim/db.engine.before_commit``
+    """
+
+    def __init__(self, seed: int = 1, clustered: bool = False, apart: bool = False,
+                 control: int = 2, total_gb: int = storage.TOTALS_GB[0],
+                 quota: int = quotas.UNLIMITED) -> None:
+        """
+        :param clustered: ``volume-1`` and ``volume-2`` serve one storage together
+        :param apart: each of them has a storage of its own
+        :param control: so many APIs, and so many schedulers
+        """
+        self.script = script.Script(random.Random(seed))
+        super().__init__(random.Random(seed), self.script, scene.Wanted(
+            total_gb, quota, clustered, apart=apart, control=control))
+        self.parts = {part.name: part for part in self.deployed.parts}
+        self.bus = script.Bus(self.script, self.world.broker)
+        self.backend = script.Backend(self.script)
+        self.api = consumer.Consumer(self.consumers, self.baton.wait)
+        self.passed: dict[str, dict[str, None]] = {name: {} for name in self.parts}
+        self.wrong: list[str] = []
+        self._armed: dict[tuple[str, str], Callable[[deployment.Part], None]] = {}
+        self._lasting: dict[tuple[str, str], type[Exception]] = {}
+        self._verbs: dict[batons.Task, str] = {}
+        self._trace = hashlib.sha256()
+
+    @property
+    def trace(self) -> str:
+        """Of all that has happened, in order."""
+        return self._trace.hexdigest()
+
+    def tell(self, story: Callable[[], object], down: tuple[str, ...] = ()) -> None:
+        """Play it.
+
+        :param down: processes that do not serve when it begins
+        :raises AssertionError: something was violated, or was asked for and did not happen
+        """
+        def all_of_it() -> None:
+            self.make_types()
+            for name in self.parts.keys() - set(down):
+                self.parts[name].begin()
+            self.until(lambda: all(self.parts[name].serving is not None
+                                   for name in self.parts.keys() - set(down)), 'all serve')
+            story()
+            self.settle()
+        self.play(all_of_it)
+
+    def settle(self) -> None:
+        """Nothing goes wrong any more, everything serves, and time passes: then all is well."""
+        unplayed = [f'{name} at {place}' for name, place in self._armed] + self.script.unplayed()
+        assert not unplayed, f'did not happen: {unplayed}'
+        self._lasting.clear()
+        for name, part in self.parts.items():
+            self.heal(name)
+            self.resume(name)
+            part.begin()
+        end = self.baton.now + _PEACE_SECONDS
+        while not self.is_well() and self.baton.now < end:
+            self.baton.wait(1.0)
+        self.pass_time(_LOOKS_SECONDS)
+        for part in self.parts.values():
+            if part.serving is None:
+                self.violated(f'P9 {part.name} does not come back')
+        self.assert_well()
+
+    def is_well(self) -> bool:
+        """Every process serves, nobody is at work, and nothing is violated."""
+        with self.script.off(), self.database.reader() as reader:
+            at_work = any(reader.exec_driver_sql(count).scalar() for count in _AT_WORK)
+        return not at_work and self.deployed.serves() and not self.checker.violations()
+
+    def assert_well(self) -> None:
+        """Nobody is at work, nothing is violated, nothing is left behind."""
+        self.check(settled=True, anyway=True)
+        self.nothing_is_left()
+        assert not self.wrong, '\n'.join(self.wrong)
+
+    def pass_time(self, seconds: float) -> None:
+        """Everything that is due meanwhile happens; what must always hold is asked for then."""
+        self.baton.wait(seconds)
+        self.check(settled=False)
+
+    def until(self, condition: Callable[[], Any], what: str = 'it is so') -> Any:
+        """Let time pass until something is so; returns what it is.
+
+        :raises AssertionError: it never is
+        """
+        end = self.baton.now + _SOON
+        while not (found := condition()):
+            assert self.baton.now < end, f'never came about: {what}'
+            self.baton.wait(TICK)
+        return found
+
+    def beside(self, act: Callable[..., Any], *arguments: Any, **more: Any) -> Running:
+        """Do something in a thread of its own."""
+        running = Running(self)
+
+        def run() -> None:
+            try:
+                running.found = act(*arguments, **more)
+            except Exception as error:
+                running.error = error
+            finally:
+                running.ended = True
+        self.baton.spawn(self.outside, getattr(act, '__name__', 'act'), run)
+        return running
+
+    def kill(self, name: str, at: str | None = None) -> None:
+        """As kill -9.
+
+        :param at: the place that it dies at when it next comes by; None: now
+        """
+        if at is None:
+            self.parts[name].end()
+        else:
+            self._armed[name, at] = _die
+
+    def pause(self, name: str, at: str | None = None) -> None:
+        """As SIGSTOP, until `resume`; ``at`` as of `kill`."""
+        if at is None:
+            self.parts[name].process.pause()
+        else:
+            self._armed[name, at] = self._stand_still
+
+    def resume(self, name: str) -> None:
+        """As SIGCONT."""
+        self.parts[name].process.resume()
+
+    def fail(self, name: str, at: str, error: type[Exception] = failpoints.Reached,
+             always: bool = False) -> None:
+        """An error that nobody foresees, when it next comes by, or each time."""
+        def act(part: deployment.Part) -> NoReturn:
+            raise error(f'failpoint {at}')
+        if always:
+            self._lasting[name, at] = error
+        else:
+            self._armed[name, at] = act
+
+    def until_at(self, name: str, place: str) -> None:
+        """Until a process stands still, or has died, at a place that was named to `pause` or
+        `kill`."""
+        self.until(lambda: (name, place) not in self._armed, f'{name} comes to {place}')
+
+    def start(self, name: str) -> None:
+        """A new life, if there is none; returns when it serves, or has died again."""
+        part = self.parts[name]
+        part.begin()
+        self.until(lambda: part.serving is not None or part.process.dead, f'{name} serves')
+
+    def stop(self, name: str, patience: float = 60.0) -> bool:
+        """As SIGTERM; whether what ran has ended in order within the patience."""
+        part = self.parts[name]
+        ended = self._within(part, part.serving.stop, patience)
+        if not ended:
+            for leave in part.base.abandoned:
+                self._within(part, leave, patience)
+        part.end()
+        return ended
+
+    def _within(self, part: deployment.Part, act: Callable[[], object], patience: float) -> bool:
+        done: list[bool] = []
+
+        def run() -> None:
+            act()
+            done.append(True)
+        self.baton.spawn(part.process, 'ends', run)
+        end = self.baton.now + patience
+        while not done and not part.process.dead and self.baton.now < end:
+            self.baton.wait(TICK)
+        return bool(done)
+
+    def partition(self, name: str, bus: bool = True, database: bool = True) -> None:
+        """A process reaches them no more, and they not it, until `heal`."""
+        if bus:
+            self.world.broker.cut.add(name)
+        if database:
+            self.script.away.add(name)
+
+    def heal(self, name: str) -> None:
+        """It reaches both again."""
+        self.script.away.discard(name)
+        if name in self.world.broker.cut:
+            self.world.broker.join(name)
+
+    def violated(self, said: str) -> None:
+        """As its ancestor's: told in the end, all together."""
+        if said not in self.wrong:
+            self.wrong.append(said)
+
+    def note(self, method: str, path: str, answer: clients.Answer) -> None:
+        """As its ancestor's."""
+        self._trace.update(f'{method} {path} {answer.status} {self.baton.now:.6f}\n'.encode())
+
+    def point(self, name: str) -> failpoints.Told | None:
+        """As its ancestor's."""
+        task = self.baton.current
+        part = self.parts.get(task.process.name)
+        if part is None or part.process is not task.process:
+            return None
+        task.process.check()
+        place = self._place(task, name)
+        self.passed[part.name][place] = None
+        self._trace.update(f'{part.name} {place} {self.baton.now:.6f}\n'.encode())
+        lasting = self._lasting.get((part.name, place))
+        if lasting is not None:
+            raise lasting(f'failpoint {place}')
+        act = self._armed.pop((part.name, place), None)
+        if act is not None:
+            act(part)
+        return None
+
+    def _place(self, task: batons.Task, name: str) -> str:
+        if name in _COMMITS:
+            verb = self._verbs.get(task)
+            return f'{verb}/{name}' if verb else name
+        if name.startswith('db.'):
+            verb, _, moment = name.rpartition('.')
+            if moment == 'before':
+                self._verbs[task] = verb
+            else:
+                self._verbs.pop(task, None)
+        return name
+
+    def _stand_still(self, part: deployment.Part) -> None:
+        part.process.pause()
+        self.baton.step()
+
+
+def _die(part: deployment.Part) -> NoReturn:
+    part.end()
+    raise batons.Killed
