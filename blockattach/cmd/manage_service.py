@@ -3,6 +3,7 @@ from oslo_config import cfg
 
 from blockattach.cmd import manage_db
 from blockattach.conf import service
+from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
 
@@ -20,14 +21,18 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 
 def remove(conf: cfg.ConfigOpts) -> None:
+    """Forget the service that was named."""
+    forget(manage_db.open_database(conf), conf.noun.binary, conf.noun.host,
+           service.settings(conf).service_down_time)
+
+
+def forget(database: engine.Database, binary: str, host: str, down_after: float) -> None:
     """Forget a service, and its pools unless others keep them too.
 
     The pools first: whoever repeats what was cut off finds the service, and the rest with it.
     """
-    database = manage_db.open_database(conf)
-    binary, down_after = conf.noun.binary, service.settings(conf).service_down_time
-    known = services.get_by_host(database, binary, conf.noun.host, down_after)
+    known = services.get_by_host(database, binary, host, down_after)
     keeping = services.keeping(database, binary, known.backend, down_after)
     if not known.up and not [one for one in keeping if one.id != known.id]:
         pools.forget(database, known.backend)
-    services.remove(database, binary, conf.noun.host, down_after)
+    services.remove(database, binary, host, down_after)

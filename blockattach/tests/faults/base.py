@@ -10,10 +10,10 @@ from blockattach.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
-from blockattach.tests.faults import operations
 from blockattach.tests.faults import streams
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
+from blockattach.tests.simulation import operations
 
 STEADY = ('steady-1', 'steady-2')
 _APART = 4096
@@ -43,7 +43,7 @@ class FaultsTestCase(base.StackTestCase):
         cls.addClassCleanup(cls.cloud.close)
         cls.made_ready(cls.cloud)
         cls.cloud.start()
-        cls.client = clients.Client(cls.cloud)
+        cls.client = clients.of(cls.cloud)
         cls.streams = []
         cls.addClassCleanup(cls._end_streams)
         client = cls.client

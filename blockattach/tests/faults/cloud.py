@@ -22,6 +22,7 @@ from blockattach.tests.faults import lives
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
+from blockattach.tests.simulation import operations
 from blockattach.tests.system import fault_clouds
 from blockattach.volume import checker
 
@@ -30,8 +31,9 @@ SECONDS = 120
 TICK = 0.1
 BACKEND_SECONDS = 7
 DOWN_SECONDS = 10
-MANAGER, SCHEDULER, API, CONTROL = 'volume-1', 'scheduler-1', 'api-1', 'control-1'
-MANAGE, CONSUMER = 'manage', 'consumer'
+MANAGER, SCHEDULER, API, CONTROL = (operations.MANAGER, operations.SCHEDULER, operations.API,
+                                    operations.CONTROL)
+MANAGE, CONSUMER = operations.MANAGE, operations.CONSUMER
 ONCE = {MANAGE: 'blockattach.cmd.manage', CONSUMER: 'blockattach.tests.functional.consumer'}
 """What is run to its end, each time that it is needed."""
 TOPIC = 'faults'
@@ -59,6 +61,7 @@ class Cloud(fault_clouds.Cloud):
     PROCESSES = (MANAGER, SCHEDULER, CONTROL, API)
     MANAGERS = {MANAGER: 'disks'}
     APIS = (API,)
+    SCHEDULER_HOST = 'storage-1'
     SETTINGS = SETTINGS
 
     def __init__(self, server, settings=None):

@@ -4,9 +4,9 @@ while somebody is in the middle of something.
 from blockattach.tests.faults import base as faults
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
-from blockattach.tests.faults import operations
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
+from blockattach.tests.simulation import operations
 
 # Within a transaction: all is said, and nothing is committed.
 IN_TRANSACTION = (

@@ -5,11 +5,11 @@ import signal
 
 from blockattach.testing import scsi
 from blockattach.tests.faults import base as faults
-from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.faults import disks
-from blockattach.tests.faults import operations
 from blockattach.tests.functional import base
+from blockattach.tests.simulation import operations
+from blockattach.tests.simulation import recording
 
 _ROUND = 128
 """So many blocks, and a stream has been everywhere on its disk."""
@@ -118,8 +118,8 @@ class FullDiskTest(faults.FaultsTestCase):
     def cannot_write(self):
         """A host that writes where nothing was written yet is told so, and nobody else is."""
         made = self.client.sure((200,), 'POST', '/attachments',
-                                clients.wish(self.client.shared))['attachment']
-        with scsi.Session(base.connector(clients.GUEST)['initiator'],
+                                recording.wish(self.client.shared))['attachment']
+        with scsi.Session(base.connector(recording.GUEST)['initiator'],
                           made['connection_info']) as session:
             self.assertEqual(scsi.CHECK_CONDITION, session.write(_UNTOUCHED, bytes(512)).status)
         self.client.sure((200,), 'DELETE', f'/attachments/{made["id"]}')

@@ -24,7 +24,7 @@ SERVERS = 6
 VOLUMES = 5
 PROJECT = '5cd3bdcbf5904a9c8a9a8a1b33d1a0ee'
 MULTIATTACH, SINGLE_WRITER = 'shared', 'single-writer'
-_USER = 'c7f8ab7c3d1c4c1d9a3ad8a0e1ad1a01'
+USER = 'c7f8ab7c3d1c4c1d9a3ad8a0e1ad1a01'
 _PATIENCE_SECONDS = 60.0
 _TRIES = 4
 # How likely a client asks no more for what it was not told of.
@@ -206,12 +206,13 @@ class Consumers:
 def _call(application: Any, method: str, path: str, body: Any,
           headers: Mapping[str, str]) -> Answer:
     text = b'' if body is None else json.dumps(body).encode()
+    path, _, query = path.partition('?')
     environ: dict[str, Any] = {
         'REQUEST_METHOD': method, 'SCRIPT_NAME': '', 'PATH_INFO': f'/v3/{PROJECT}{path}',
-        'QUERY_STRING': '', 'SERVER_NAME': 'localhost', 'SERVER_PORT': '8776',
+        'QUERY_STRING': query, 'SERVER_NAME': 'localhost', 'SERVER_PORT': '8776',
         'SERVER_PROTOCOL': 'HTTP/1.1', 'REMOTE_ADDR': '127.0.0.1',
         'CONTENT_TYPE': 'application/json', 'CONTENT_LENGTH': str(len(text)),
-        'HTTP_HOST': 'localhost:8776', 'HTTP_X_AUTH_TOKEN': f'{_USER}:{PROJECT}',
+        'HTTP_HOST': 'localhost:8776', 'HTTP_X_AUTH_TOKEN': f'{USER}:{PROJECT}',
         'HTTP_X_SERVICE_TOKEN': 'nova:service', 'wsgi.input': io.BytesIO(text),
         'HTTP_OPENSTACK_API_VERSION': 'volume 3.71', 'wsgi.url_scheme': 'http',
         'wsgi.version': (1, 0), 'wsgi.errors': io.StringIO(), 'wsgi.multithread': True,

@@ -7,6 +7,7 @@ begins again, nothing goes wrong any more, and all that the simulation promises 
 import hashlib
 import random
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 from typing import NoReturn
 
@@ -59,24 +60,25 @@ class Cloud(scene.Scene):
     """
 
     def __init__(self, seed: int = 1, clustered: bool = False, apart: bool = False,
-                 control: int = 2, total_gb: int = storage.TOTALS_GB[0],
-                 quota: int = quotas.UNLIMITED) -> None:
+                 control: int = 2, buses: int = 0,
+                 total_gb: int = storage.TOTALS_GB[0], quota: int = quotas.UNLIMITED) -> None:
         """
         :param clustered: ``volume-1`` and ``volume-2`` serve one storage together
         :param apart: each of them has a storage of its own
         :param control: so many APIs, and so many schedulers
+        :param buses: so many processes that serve consumers on the bus, ``control-1``
         """
         self.script = script.Script(random.Random(seed))
-        super().__init__(random.Random(seed), self.script, scene.Wanted(
-            total_gb, quota, clustered, apart=apart, control=control))
+        super().__init__(random.Random(seed), self.script, deployment.Wanted(
+            total_gb, quota, clustered, apart=apart, control=control, buses=buses))
         self.parts = {part.name: part for part in self.deployed.parts}
         self.bus = script.Bus(self.script, self.world.broker)
         self.backend = script.Backend(self.script)
         self.api = consumer.Consumer(self.consumers, self.baton.wait)
         self.passed: dict[str, dict[str, None]] = {name: {} for name in self.parts}
         self.wrong: list[str] = []
-        self._armed: dict[tuple[str, str], Callable[[deployment.Part], None]] = {}
-        self._lasting: dict[tuple[str, str], type[Exception]] = {}
+        self._armed: dict[tuple[str, str], Callable[[batons.Process], None]] = {}
+        self._lasting: dict[tuple[str, str], Exception] = {}
         self._verbs: dict[batons.Task, str] = {}
         self._trace = hashlib.sha256()
 
@@ -119,11 +121,12 @@ class Cloud(scene.Scene):
                 self.violated(f'P9 {part.name} does not come back')
         self.assert_well()
 
-    def is_well(self) -> bool:
-        """Every process serves, nobody is at work, and nothing is violated."""
+    def is_well(self, serving: Iterable[str] | None = None) -> bool:
+        """Nobody is at work, nothing is violated, and these processes serve, or all."""
         with self.script.off(), self.database.reader() as reader:
             at_work = any(reader.exec_driver_sql(count).scalar() for count in _AT_WORK)
-        return not at_work and self.deployed.serves() and not self.checker.violations()
+            return not at_work and not self.checker.violations() and all(
+                self.parts[name].serving is not None for name in serving or self.parts)
 
     def assert_well(self) -> None:
         """Nobody is at work, nothing is violated, nothing is left behind."""
@@ -169,7 +172,7 @@ class Cloud(scene.Scene):
         if at is None:
             self.parts[name].end()
         else:
-            self._armed[name, at] = _die
+            self._armed[name, at] = self._die
 
     def pause(self, name: str, at: str | None = None) -> None:
         """As SIGSTOP, until `resume`; ``at`` as of `kill`."""
@@ -182,15 +185,20 @@ class Cloud(scene.Scene):
         """As SIGCONT."""
         self.parts[name].process.resume()
 
-    def fail(self, name: str, at: str, error: type[Exception] = failpoints.Reached,
-             always: bool = False) -> None:
-        """An error that nobody foresees, when it next comes by, or each time."""
-        def act(part: deployment.Part) -> NoReturn:
-            raise error(f'failpoint {at}')
+    def fail(self, name: str, at: str, error: Exception, always: bool = False) -> None:
+        """What a process meets when it next comes by a place, or each time."""
+        def act(process: batons.Process) -> NoReturn:
+            raise error
         if always:
             self._lasting[name, at] = error
         else:
             self._armed[name, at] = act
+
+    def disarm(self, name: str) -> None:
+        """Nothing happens to a process at any place any more."""
+        for armed in (self._armed, self._lasting):
+            for one in [one for one in armed if one[0] == name]:
+                del armed[one]
 
     def until_at(self, name: str, place: str) -> None:
         """Until a process stands still, or has died, at a place that was named to `pause` or
@@ -250,19 +258,19 @@ class Cloud(scene.Scene):
     def point(self, name: str) -> failpoints.Told | None:
         """As its ancestor's."""
         task = self.baton.current
-        part = self.parts.get(task.process.name)
-        if part is None or part.process is not task.process:
+        process = task.process
+        if process.name not in self.passed:
             return None
-        task.process.check()
+        process.check()
         place = self._place(task, name)
-        self.passed[part.name][place] = None
-        self._trace.update(f'{part.name} {place} {self.baton.now:.6f}\n'.encode())
-        lasting = self._lasting.get((part.name, place))
-        if lasting is not None:
-            raise lasting(f'failpoint {place}')
-        act = self._armed.pop((part.name, place), None)
+        self.passed[process.name][place] = None
+        self._trace.update(f'{process.name} {place} {self.baton.now:.6f}\n'.encode())
+        act = self._armed.pop((process.name, place), None)
         if act is not None:
-            act(part)
+            act(process)
+        lasting = self._lasting.get((process.name, place))
+        if lasting is not None:
+            raise lasting
         return None
 
     def _place(self, task: batons.Task, name: str) -> str:
@@ -277,11 +285,12 @@ class Cloud(scene.Scene):
                 self._verbs.pop(task, None)
         return name
 
-    def _stand_still(self, part: deployment.Part) -> None:
-        part.process.pause()
+    def _stand_still(self, process: batons.Process) -> None:
+        process.pause()
         self.baton.step()
 
-
-def _die(part: deployment.Part) -> NoReturn:
-    part.end()
-    raise batons.Killed
+    def _die(self, process: batons.Process) -> NoReturn:
+        if process.name in self.parts:
+            self.parts[process.name].end()
+        process.kill()
+        raise batons.Killed

@@ -22,6 +22,7 @@ from blockattach.policy import enforcer
 from blockattach.policy import options as policy_options
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
+from blockattach.telemetry import acts
 from blockattach.telemetry import state_report
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
@@ -30,8 +31,10 @@ from blockattach.tests.simulation import rows
 from blockattach.tests.simulation import storage
 from blockattach.tests.simulation import threads
 from blockattach.wiring import api
+from blockattach.wiring import control
 from blockattach.wiring import foundation
 from blockattach.wiring import observation
+from blockattach.wiring import processes
 from blockattach.wiring import reloading
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
@@ -188,8 +191,7 @@ class Part:
             service=dataclasses.replace(service_conf.settings(conf), host=self._host,
                                         cluster=self._cluster),
             database=database, transport=None,
-            bus=bus.SimulatedBus(process, self.world.broker, self.touch, rpc_conf.settings(conf),
-                                 clock, observed.telemetry),
+            bus=self.bus_of(process, observed.telemetry),
             probe=Probe(),  # type: ignore[arg-type]
             monitor=monitor.Monitor(self.name, health_conf.settings(conf, self.name), clock),
             reloads=reloading.Reloads(conf), observation=observed, notifier=silent,
@@ -199,41 +201,63 @@ class Part:
             clock=clock, threads=threads.Threads(process),
             admission=gate.Gate(_WIDE, observed.telemetry))
 
+    def bus_of(self, process: batons.Process, telemetry: acts.Telemetry | None = None,
+               ) -> bus.SimulatedBus:
+        """As a process has it."""
+        return bus.SimulatedBus(
+            process, self.world.broker, self.touch, rpc_conf.settings(configuration()),
+            threads.VirtualClock(self.world.baton, self._wrong_by), telemetry)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is deployed.
+
+    ``total_gb``: what a store has. ``quota``: of attachments. ``clustered``: two volume managers
+    serve one storage; ``apart``: each has its own. ``control``: so many APIs, and so many
+    schedulers. ``buses``: so many that serve consumers on the bus.
+    """
+
+    total_gb: int
+    quota: int
+    clustered: bool
+    wrong_clocks: bool = False
+    apart: bool = False
+    control: int = 2
+    buses: int = 0
+
 
 class Deployment:
-    """APIs, schedulers, and one volume manager, a cluster of two, or two by themselves.
+    """All parts.
 
     :ivar storages: what there is in truth, by the address that serves it
     """
 
-    def __init__(self, world: World, clustered: bool, wrong_clocks: bool,
-                 apart: bool = False, control: int = 2) -> None:
-        """
-        :param apart: two volume managers, each with a storage of its own
-        :param control: so many APIs, and so many schedulers
-        """
+    def __init__(self, world: World, wanted: Wanted) -> None:
         chance = world.baton.chance
 
         def wrong() -> float:
-            return chance.uniform(-300, 300) if wrong_clocks else 0.0
-        cluster = 'pair' if clustered else None
+            return chance.uniform(-300, 300) if wanted.wrong_clocks else 0.0
+        cluster = 'pair' if wanted.clustered else None
         self.address = f'{cluster or "storage-1"}@{storage.NAME}'
         self.storages = {self.address: world.storage}
+        numbers = range(1, wanted.control + 1)
         self.apis = [Part(world, f'api-{number}', _build_api, f'control-{number}',
-                          wrong_by=wrong()) for number in range(1, control + 1)]
-        self.schedulers = [Part(world, f'scheduler-{number}', scheduler.build_scheduler,
-                                f'control-{number}', wrong_by=wrong())
-                           for number in range(1, control + 1)]
+                          wrong_by=wrong()) for number in numbers]
+        self.schedulers = [Part(world, f'scheduler-{number}', _build_scheduler,
+                                f'control-{number}', wrong_by=wrong()) for number in numbers]
         self.volumes = [Part(world, f'volume-{number}', lambda base: None, f'storage-{number}',
-                             cluster, wrong()) for number in ((1, 2) if clustered or apart
-                                                              else (1,))]
+                             cluster, wrong())
+                        for number in ((1, 2) if wanted.clustered or wanted.apart else (1,))]
         for part in self.volumes:
             kept = world.storage
-            if apart and part is not self.volumes[0]:
-                kept = storage.Storage(world.baton, world.faults, kept.store.total_gb)
+            if wanted.apart and part is not self.volumes[0]:
+                kept = storage.Storage(world.baton, world.faults, wanted.total_gb)
                 self.storages[f'storage-2@{storage.NAME}'] = kept
             part._build = functools.partial(_build_volume, part, kept)
-        self.parts = [*self.apis, *self.schedulers, *self.volumes]
+        buses = [Part(world, f'control-{number}', control.build_control, f'control-{number}')
+                 for number in range(1, wanted.buses + 1)]
+        self.parts = [*self.apis, *self.schedulers, *self.volumes, *buses]
 
     def begin(self) -> None:
         """All that is down begins."""
@@ -245,9 +269,31 @@ class Deployment:
         return all(part.serving is not None for part in self.parts)
 
 
+class _Together:
+    """What one process serves."""
+
+    def __init__(self, *services: processes.Service) -> None:
+        self._services = services
+
+    def start(self) -> None:
+        """In this order."""
+        for service in self._services:
+            service.start()
+
+    def stop(self) -> None:
+        """In the other."""
+        for service in reversed(self._services):
+            service.stop()
+
+
 def _build_api(base: foundation.Foundation) -> Any:
     return api.build_api(base, rules())
 
 
-def _build_volume(part: Part, kept: storage.Storage, base: foundation.Foundation) -> Any:
-    return volume.build_volume(base, storage.NAME, kept.loaded(part.touch))
+def _build_scheduler(base: foundation.Foundation) -> _Together:
+    return _Together(scheduler.build_scheduler(base), scheduler.build_own(base))
+
+
+def _build_volume(part: Part, kept: storage.Storage, base: foundation.Foundation) -> _Together:
+    return _Together(volume.build_volume(base, storage.NAME, kept.loaded(part.touch)),
+                     volume.build_own(base))

@@ -19,6 +19,7 @@ from blockattach.domain import invariants
 from blockattach.http import faults as http_faults
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import scene
 from blockattach.tests.simulation import storage
@@ -79,7 +80,7 @@ class Simulation(scene.Scene):
         chance = random.Random(seed)
         total_gb, quota = chance.choice(storage.TOTALS_GB), chance.choice(_QUOTAS)
         either = chance.random() < 0.5
-        super().__init__(chance, faults.Faults(chance, rates or faults.Rates()), scene.Wanted(
+        super().__init__(chance, faults.Faults(chance, rates or faults.Rates()), deployment.Wanted(
             total_gb, quota, either if clustered is None else clustered, chance.random() < 0.5))
         self._first_only = first_only
         self.report = Report(seed)

@@ -4,7 +4,6 @@ The checker asks the rows and the storage; `promises` holds what clients were to
 What is violated is handed to `Scene.violated`.
 """
 import abc
-import dataclasses
 import datetime
 import logging
 import random
@@ -34,34 +33,18 @@ _LET_IN = 'who_uses_it_is_let_in'
 _AGE = datetime.timedelta(minutes=5)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is deployed.
-
-    ``total_gb``: what a store has; ``quota``: of attachments; the others as
-    `deployment.Deployment` has them.
-    """
-
-    total_gb: int
-    quota: int
-    clustered: bool
-    wrong_clocks: bool = False
-    apart: bool = False
-    control: int = 2
-
-
 class Scene(clients.Judge):
     """Built once, and run once."""
 
-    def __init__(self, chance: random.Random, trouble: faults.Faults, wanted: Wanted) -> None:
+    def __init__(self, chance: random.Random, trouble: faults.Faults,
+                 wanted: deployment.Wanted) -> None:
         self.baton = batons.Baton(chance)
         self.faults = trouble
         self.world = deployment.World(
             self.baton, trouble, bus.Broker(self.baton, trouble),
             rows.Rows(self.baton, trouble, chance),
             storage.Storage(self.baton, trouble, wanted.total_gb), wanted.quota)
-        self.deployed = deployment.Deployment(self.world, wanted.clustered, wanted.wrong_clocks,
-                                              wanted.apart, wanted.control)
+        self.deployed = deployment.Deployment(self.world, wanted)
         self.outside = batons.Process(self.baton, 'outside')
         self.consumers = clients.Consumers(self.baton, self.deployed, self)
         self.database = rows.SimulatedDatabase(

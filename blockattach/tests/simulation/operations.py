@@ -10,9 +10,12 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-from blockattach.tests.faults import client as clients
-from blockattach.tests.faults import cloud as clouds
-from blockattach.tests.functional import base
+from blockattach.tests.simulation import recording
+
+MANAGER, SCHEDULER, API, CONTROL = 'volume-1', 'scheduler-1', 'api-1', 'control-1'
+MANAGE, CONSUMER = 'manage', 'consumer'
+PROJECT = '00000000000000000000000000000002'
+USER = '00000000000000000000000000000001'
 
 
 class Operation(NamedTuple):
@@ -26,11 +29,11 @@ class Operation(NamedTuple):
     """
 
     name: str
-    act: Callable[[clients.Client, Any], object]
-    prepare: Callable[[clients.Client], Any] = lambda client: None
+    act: Callable[[recording.Client, Any], object]
+    prepare: Callable[[recording.Client], Any] = lambda client: None
     core: bool = False
     hindered: tuple[tuple[str, str], ...] = ()
-    undo: Callable[[clients.Client], object] = lambda client: None
+    undo: Callable[[recording.Client], object] = lambda client: None
     others: bool = False
     again: tuple[int, ...] = (0,)
 
@@ -49,21 +52,21 @@ def _made(client, wanted):
 
 
 def _reserve(client, _):
-    client.ask('POST', '/attachments', clients.wish(client.shared, connector=False))
+    client.ask('POST', '/attachments', recording.wish(client.shared, connected=False))
 
 
 def _attach(client, _):
-    client.ask('POST', '/attachments', clients.wish(client.shared))
+    client.ask('POST', '/attachments', recording.wish(client.shared))
 
 
 def _reserved(client):
     return client.sure((200,), 'POST', '/attachments',
-                       clients.wish(client.shared, connector=False))['attachment']['id']
+                       recording.wish(client.shared, connected=False))['attachment']['id']
 
 
 def _connect(client, made):
     client.ask('PUT', f'/attachments/{made}',
-               {'attachment': {'connector': base.connector(clients.GUEST)}})
+               {'attachment': {'connector': recording.connector(recording.GUEST)}})
 
 
 def _complete(client, made):
@@ -76,7 +79,7 @@ def _detach(client, made):
 
 def _force_detach(client, made):
     client.act(client.shared, 'os-force_detach', {
-        'attachment_id': made, 'connector': base.connector(clients.GUEST)})
+        'attachment_id': made, 'connector': recording.connector(recording.GUEST)})
 
 
 def _delete(client, made):
@@ -85,7 +88,7 @@ def _delete(client, made):
 
 
 def _read_only(client, _):
-    client.ask('POST', '/attachments', clients.wish(client.shared, mode='ro'))
+    client.ask('POST', '/attachments', recording.wish(client.shared, mode='ro'))
 
 
 def _writer_and_reader(client):
@@ -96,10 +99,10 @@ def _writer_and_reader(client):
 
 def _legacy(client, _):
     """The calls of those who know no attachments."""
-    connector = {'connector': base.connector(clients.GUEST)}
+    connector = {'connector': recording.connector(recording.GUEST)}
     client.act(client.plain, 'os-reserve')
     client.act(client.plain, 'os-initialize_connection', connector)
-    client.act(client.plain, 'os-attach', {'instance_uuid': base.instance(clients.GUEST),
+    client.act(client.plain, 'os-attach', {'instance_uuid': recording.instance(recording.GUEST),
                                            'mountpoint': '/dev/vdb'})
     for action in ('os-begin_detaching', 'os-roll_detaching', 'os-begin_detaching'):
         client.act(client.plain, action)
@@ -116,21 +119,21 @@ def _command(client, told):
 
 def _consume(client):
     """A consumer as Nova would be one: it attaches, looks and detaches."""
-    return (clouds.CONSUMER, clients.PROJECT, clients.USER, client.shared,
-            base.instance(clients.GUEST))
+    return (CONSUMER, PROJECT, USER, client.shared,
+            recording.instance(recording.GUEST))
 
 
 def _manage(*arguments):
-    return lambda client: (clouds.MANAGE, *arguments)
+    return lambda client: (MANAGE, *arguments)
 
 
 def _derive(client):
-    return clouds.MANAGE, 'attachments', 'derive', client.shared
+    return MANAGE, 'attachments', 'derive', client.shared
 
 
 def _remove_service(client):
     client.cloud.forget_service('gone@gone')
-    return clouds.MANAGE, 'service', 'remove', 'cinder-volume', 'gone@gone'
+    return MANAGE, 'service', 'remove', 'cinder-volume', 'gone@gone'
 
 
 def _purge(client):
@@ -138,14 +141,14 @@ def _purge(client):
     made = client.volume()
     client.sure((202,), 'DELETE', f'/volumes/{made}')
     client.settled(made)
-    return clouds.MANAGE, 'db', 'purge', '0'
+    return MANAGE, 'db', 'purge', '0'
 
 
 def _return(client, _):
     """The manager dies and comes back: others hear of it."""
-    client.cloud.kill(clouds.MANAGER)
-    client.cloud.begin(clouds.MANAGER)
-    client.cloud.wait_ready([clouds.MANAGER])
+    client.cloud.kill(MANAGER)
+    client.cloud.begin(MANAGER)
+    client.cloud.wait_ready([MANAGER])
 
 
 def _nowhere(client):
@@ -199,10 +202,10 @@ def _limits(client, kind):
 
 
 def _services(client, _):
-    named = {'binary': 'cinder-scheduler', 'host': 'storage-1'}
+    named = {'binary': 'cinder-scheduler', 'host': client.cloud.SCHEDULER_HOST}
     client.ask('PUT', '/os-services/disable', named)
     client.ask('PUT', '/os-services/enable', named)
-    backend = {'host': client.cloud.served(clouds.MANAGER)}
+    backend = {'host': client.cloud.served(MANAGER)}
     client.ask('PUT', '/os-services/freeze', backend)
     client.ask('PUT', '/os-services/thaw', backend)
 
@@ -210,9 +213,9 @@ def _services(client, _):
 def _usable(client):
     """As they are afterwards, whatever was interrupted."""
     client.sure((200,), 'PUT', '/os-services/enable',
-                {'binary': 'cinder-scheduler', 'host': 'storage-1'})
+                {'binary': 'cinder-scheduler', 'host': client.cloud.SCHEDULER_HOST})
     client.sure((200,), 'PUT', '/os-services/thaw',
-                {'host': client.cloud.served(clouds.MANAGER)})
+                {'host': client.cloud.served(MANAGER)})
 
 
 def _logs(client, _):
@@ -225,12 +228,13 @@ def _idle(client, _):
     """What comes round by itself."""
 
 
-_HALF_DONE = ((clouds.MANAGER, 'volume.volumes.before_create=raise*1'),)
+_HALF_DONE = ((MANAGER, 'volume.volumes.before_create=raise*1'),)
+_FALLS_OVER = ((MANAGER, 'backend.target.grant.before=raise*1'),)
 _MANAGER_REFUSES = (
-    (clouds.MANAGER, 'backend.store.create.before=refuse'),
-    (clouds.MANAGER, 'backend.store.delete.before=refuse'),
-    (clouds.MANAGER, 'backend.target.grant.before=refuse'),
-    (clouds.MANAGER, 'backend.target.revoke.before=refuse'))
+    (MANAGER, 'backend.store.create.before=refuse'),
+    (MANAGER, 'backend.store.delete.before=refuse'),
+    (MANAGER, 'backend.target.grant.before=refuse'),
+    (MANAGER, 'backend.target.revoke.before=refuse'))
 
 
 def _volume(client):
@@ -255,6 +259,7 @@ OPERATIONS = (
     Operation('legacy', _legacy),
     Operation('consumer', _command, _consume),
     Operation('half done', _create, hindered=_HALF_DONE),
+    Operation('fallen over', _attach, hindered=_FALLS_OVER),
     Operation('refused create', _create, hindered=_MANAGER_REFUSES[:1]),
     Operation('refused delete', _delete, _volume, hindered=_MANAGER_REFUSES[1:2]),
     Operation('refused attach', _attach, hindered=_MANAGER_REFUSES[2:3]),

@@ -1,38 +1,44 @@
-"""Failpoints that no operation of this layer passes, each with the reason."""
+"""Failpoints that no operation of the walk passes, each with the reason."""
 import fnmatch
+from collections.abc import Collection
+from collections.abc import Iterator
 
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
-_OTHER_STORE = 'the store of this layer is the file store on tgt: '
+_IN_MEMORY = 'store and target are in memory here: '
 REASONS = {
+    'backend.store.allocated_bytes.*': 'only the kits ask',
     'backend.store.clone*': _NO_ROAD,
     'backend.store.create_snapshot.*': _NO_ROAD,
     'backend.store.delete_snapshot.*': _NO_ROAD,
     'backend.store.extend.*': _NO_ROAD,
     'backend.store.revert.*': _NO_ROAD,
+    'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
+    'backend.target.block_sizes.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
     'backend.target.export.*': 'the service lets in by grant, which exports; the kits call it',
-    'backend.store.allocated_bytes.*': 'only the kits ask',
-    'backend.store.wipe.*': _OTHER_STORE + 'tests/functional/test_volume_service.py',
-    'backend.target.block_sizes.*': _OTHER_STORE + 'tests/unit/volume/test_backends.py',
-    'backend.target.reservations.*': _OTHER_STORE + 'tests/conformance/test_lio.py',
-    'backend.target.unmaps.*': _OTHER_STORE + 'tests/unit/volume/test_backends.py',
-    'drivers.lvm.*': _OTHER_STORE + 'tests/conformance/test_lvm.py',
-    'privileged.lio.*': _OTHER_STORE + 'tests/conformance/test_lio.py',
-    'rpc.volume.host_reservation.*': _OTHER_STORE + 'tests/api/test_reservations.py',
-    'db.leases.*': 'only the members of a cluster take turns: tests/functional/'
-                   'test_cluster_turns.py, tests/system/test_clusters.py',
+    'backend.target.reservations.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
+    'backend.target.running.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'backend.target.start.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'backend.target.stop.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'backend.target.unmaps.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
+    'drivers.file.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
+    'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
+    'db.leases.forget.*': 'once a day: tests/db/test_leases.py',
     'db.messages.withdraw.*': 'passed where a volume that was said to fit nowhere is placed after '
                               'all: tests/db/test_placement.py',
+    'db.sealed_grants.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
-    'db.sealed_grants.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'rpc.volume.connect.*': 'spoken while processes of the release before are at work',
     'rpc.volume.disconnect.*': 'spoken while processes of the release before are at work',
+    'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
 }
 """By pattern."""
 
 
-def wrong(known, passed):
+def wrong(known: Collection[str], passed: Collection[str]) -> Iterator[str]:
     """What is said neither by a walk nor here, and what is said here without need.
 
     :param known: the names of all failpoints

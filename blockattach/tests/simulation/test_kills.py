@@ -1,0 +1,64 @@
+"""Each process dies at each place that it passes, in each operation that there is: what it had
+begun goes forward or back, nobody is interrupted, and nothing is left behind.
+
+In a cluster it does not come back: the other member goes on with what it had begun.
+"""
+import unittest
+
+from blockattach.tests.fixtures import failpoint_names
+from blockattach.tests.simulation import operations
+from blockattach.tests.simulation import unreached
+from blockattach.tests.simulation import walk
+
+NAMES = (*(one.name for one in operations.OPERATIONS), operations.START)
+IN_CLUSTER = (*walk.IN_CLUSTER, operations.STOP)
+
+
+class EverywhereTest(unittest.TestCase):
+
+    def test_each_failpoint_is_passed_or_somebody_says_why_not(self):
+        passed = {one.place for clustered in (False, True) for one in walk.places(clustered)}
+        self.assertEqual([], sorted(unreached.wrong(failpoint_names.everywhere(), passed)))
+
+    def test_each_place_has_a_test_and_each_test_a_place(self):
+        for clustered, names in ((False, NAMES), (True, IN_CLUSTER)):
+            self.assertEqual(set(names), {one.operation for one in walk.places(clustered)})
+
+
+class KillsTestCase(unittest.TestCase):
+    """A test for each operation."""
+
+    clustered = False
+
+    def dies_everywhere(self, name):
+        places = [one for one in walk.places(self.clustered) if one.operation == name]
+
+        def act(walked):
+            for one in places:
+                walked.die(one)
+        played = walk.Walk(self.clustered)
+        played.play(act)
+        self.assertEqual(len(places), played.killed)
+
+
+class AloneTest(KillsTestCase):
+    """The process comes back."""
+
+
+class ClusterTest(KillsTestCase):
+    """The volume manager does not: its fellow goes on."""
+
+    clustered = True
+
+
+def _add(case, name):
+    def test(self):
+        self.dies_everywhere(name)
+    test.__name__ = f'test_{name.replace(" ", "_").replace("-", "_")}'
+    setattr(case, test.__name__, test)
+
+
+for _name in IN_CLUSTER:
+    _add(ClusterTest, _name)
+for _name in NAMES:
+    _add(AloneTest, _name)
