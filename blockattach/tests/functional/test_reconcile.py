@@ -4,6 +4,7 @@ import random
 import threading
 from concurrent import futures
 
+from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import grants
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -207,6 +208,23 @@ class TamperedTest(lives.WorldTestCase):
         self.world.life.keeper.exports.unexport_unused(volume.id)
         self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
         self.assert_agree()
+
+    def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_turn(self):
+        """Somebody may have been let in since it saw that nobody wants it."""
+        volume = self.world.volume()
+        self.world.target.export(self.world.backend.export_of(volume))
+        life = lives.Life(self.world, lives.HOST, 'one@fake')
+        self.addCleanup(life.menders.stop)
+        life.turns._seconds = 0
+        with self.assertRaises(errors.BackendUncertain):
+            life.keeper.exports.unexport_unused(volume.id)
+        self.assertIn(volume.id, self.offered())
+        life.turns._seconds = lives.LEASE_SECONDS
+        self.assertTrue(life.keeper.exports.unexport_unused(volume.id))
+        self.assertNotIn(volume.id, self.offered())
+
+    def offered(self):
+        return {export.volume_id for export in self.world.target.exports()}
 
     def test_one_slow_call_holds_nobody_else_up(self):
         volume = self.world.volume()

@@ -150,7 +150,7 @@ BUGS = (
         '            if turn.is_late():\n',
         '            if turn.over:\n',
         'a comparison that was overtaken puts right what it hit', 'P4',
-        'blockattach.tests.functional.test_cluster_turns'),
+        'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('the_replaced_host_stays', 'volume/attachments.py',
         '        if left is not None and left != initiator:\n',
         '        if left is None:\n',
@@ -194,7 +194,7 @@ BUGS = (
         '            return None\n',
         '        leases.take(self._database, lease, self._seconds)\n',
         'processes of a cluster act on a pair one after the other', 'P4',
-        'blockattach.tests.functional.test_cluster_turns'),
+        'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('leases_are_taken_from_the_living', 'db/leases.py',
         '                                _leases.c.deadline < clock.now()))\n'
         '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
@@ -211,7 +211,7 @@ BUGS = (
         '        return self._clock.monotonic() >= ends\n',
         '        return ends < 0\n',
         'whoever was paused for too long does not act', 'P4',
-        'blockattach.tests.functional.test_cluster_turns'),
+        'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('no_deadline', 'db/attachment_values.py',
         "    return {'owner': lease.owner or volume.host,\n"
         "            'deadline': clock.Later(lease.seconds)}\n",

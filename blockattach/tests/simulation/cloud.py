@@ -61,7 +61,8 @@ class Cloud(scene.Scene):
 
     def __init__(self, seed: int = 1, clustered: bool = False, apart: bool = False,
                  control: int = 2, buses: int = 0,
-                 total_gb: int = storage.TOTALS_GB[0], quota: int = quotas.UNLIMITED) -> None:
+                 total_gb: int = storage.TOTALS_GB[0], quota: int = quotas.UNLIMITED,
+                 settings: deployment.Settings = ()) -> None:
         """
         :param clustered: ``volume-1`` and ``volume-2`` serve one storage together
         :param apart: each of them has a storage of its own
@@ -70,7 +71,8 @@ class Cloud(scene.Scene):
         """
         self.script = script.Script(random.Random(seed))
         super().__init__(random.Random(seed), self.script, deployment.Wanted(
-            total_gb, quota, clustered, apart=apart, control=control, buses=buses))
+            total_gb, quota, clustered, apart=apart, control=control, buses=buses,
+            settings=settings))
         self.parts = {part.name: part for part in self.deployed.parts}
         self.bus = script.Bus(self.script, self.world.broker)
         self.backend = script.Backend(self.script)

@@ -57,9 +57,13 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
 _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
 
 
+Settings = tuple[tuple[str, str, Any], ...]
+"""Group, option and value."""
+
+
 @functools.cache
-def configuration() -> cfg.ConfigOpts:
-    """One for all simulations of this process: nothing changes it."""
+def configuration(more: Settings = ()) -> cfg.ConfigOpts:
+    """One for all simulations of this process that want the same: nothing changes it."""
     conf = cfg.ConfigOpts()
     options.register(conf)
     transport.register_options(conf)
@@ -69,6 +73,8 @@ def configuration() -> cfg.ConfigOpts:
     for group, values in _SETTINGS.items():
         for name, value in values.items():
             conf.set_override(name, value, group=group)
+    for group, name, value in more:
+        conf.set_override(name, value, group=group)
     return conf
 
 
@@ -101,6 +107,8 @@ class World:
     storage: storage.Storage
     quota: int
     """Of attachments."""
+    settings: Settings = ()
+    """Besides those of every simulation."""
 
 
 class Part:
@@ -179,7 +187,7 @@ class Part:
 
     def foundation(self) -> foundation.Foundation:
         """What a process stands on, with everything below its seams played."""
-        conf, process = configuration(), self.process
+        conf, process = configuration(self.world.settings), self.process
         clock = threads.VirtualClock(self.world.baton, self._wrong_by)
         observed = observation.Observation(self.name, conf, clock)
         database = rows.SimulatedDatabase(
@@ -205,7 +213,8 @@ class Part:
                ) -> bus.SimulatedBus:
         """As a process has it."""
         return bus.SimulatedBus(
-            process, self.world.broker, self.touch, rpc_conf.settings(configuration()),
+            process, self.world.broker, self.touch,
+            rpc_conf.settings(configuration(self.world.settings)),
             threads.VirtualClock(self.world.baton, self._wrong_by), telemetry)
 
 
@@ -215,7 +224,7 @@ class Wanted:
 
     ``total_gb``: what a store has. ``quota``: of attachments. ``clustered``: two volume managers
     serve one storage; ``apart``: each has its own. ``control``: so many APIs, and so many
-    schedulers. ``buses``: so many that serve consumers on the bus.
+    schedulers. ``buses``: so many that serve consumers on the bus. ``settings``: more of them.
     """
 
     total_gb: int
@@ -225,6 +234,7 @@ class Wanted:
     apart: bool = False
     control: int = 2
     buses: int = 0
+    settings: Settings = ()
 
 
 class Deployment:

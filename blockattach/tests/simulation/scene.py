@@ -43,7 +43,8 @@ class Scene(clients.Judge):
         self.world = deployment.World(
             self.baton, trouble, bus.Broker(self.baton, trouble),
             rows.Rows(self.baton, trouble, chance),
-            storage.Storage(self.baton, trouble, wanted.total_gb), wanted.quota)
+            storage.Storage(self.baton, trouble, wanted.total_gb), wanted.quota,
+            wanted.settings)
         self.deployed = deployment.Deployment(self.world, wanted)
         self.outside = batons.Process(self.baton, 'outside')
         self.consumers = clients.Consumers(self.baton, self.deployed, self)

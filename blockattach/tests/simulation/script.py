@@ -113,3 +113,7 @@ class Backend:
     def delay(self, verb: str, seconds: float, times: int = 1) -> None:
         """It takes so long before it happens."""
         self._script.plan('slow', verb, times, seconds)
+
+    def recover(self) -> None:
+        """Nothing more of that."""
+        self._script.forget()

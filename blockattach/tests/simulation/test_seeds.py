@@ -1,13 +1,15 @@
 """The simulation: it replays from its seed, finds what is broken, and nothing in what is whole.
 
-``SEEDS`` are those that have found something once; what each found is in
-``doc/source/contributor/robustness.rst``.
+``SEEDS`` are the one that notices most planted bugs, and those that have found something once
+(``doc/source/contributor/robustness.rst``), each as long as it takes to meet every kind of fault.
+Longer ones and new ones are played by ``tools/explore``.
 """
 import functools
 import os
 import subprocess
 import sys
 import unittest
+from typing import Any
 
 from blockattach.domain import connection
 from blockattach.tests.fixtures import failpoint_names
@@ -17,7 +19,7 @@ from blockattach.tests.simulation import many
 from blockattach.tests.simulation import play
 
 # Seed and operations.
-SEEDS = ((4, 500), (100, 500), (400, 1000), (1000004, 1000), (13000040, 1200))
+SEEDS = ((1, 500), (4, 250), (100, 250), (400, 250), (1000004, 250), (13000040, 250))
 STEPS = 200
 MOST_SEEDS = 20
 
@@ -40,7 +42,7 @@ def played(seed, steps, clustered=None):
 def traced(hash_seed):
     """The line that the command prints in the end."""
     done = subprocess.run(
-        [sys.executable, sources.ROOT / 'tools' / 'simulate', '--seed', '7', '--steps', '100'],
+        [sys.executable, sources.ROOT / 'tools' / 'simulate', '--seed', '7', '--steps', '50'],
         env={**os.environ, 'PYTHONHASHSEED': hash_seed}, capture_output=True, text=True,
         check=False)
     return done.stdout.rpartition('; trace ')[2], done.returncode, done.stderr
@@ -71,15 +73,17 @@ class SoundTest(unittest.TestCase):
                 report = played(seed, steps)
                 self.assertEqual([], [str(one) for one in report.violations])
                 self.assertEqual(steps, report.steps)
-                self.assertLess(20, sum(report.faults.values()))
+                self.assertLess(10, sum(report.faults.values()))
 
     def test_what_a_request_passes_is_reached(self):
         left = {name for name in failpoint_names.everywhere()
                 if name.startswith(PASSED) and not name.startswith(RARE)}
+        for wanted in SEEDS:
+            left -= played(*wanted).points
         for seed in range(MOST_SEEDS):
-            left -= played(seed, STEPS, seed % 2 == 0).points
             if not left:
                 break
+            left -= played(seed, STEPS, seed % 2 == 0).points
         self.assertEqual(set(), left)
 
 
@@ -90,14 +94,14 @@ class FindingTest(unittest.TestCase):
         return {one.said.partition(':')[0] for one in broken.run(STEPS).violations}
 
     def test_a_target_that_shuts_nobody_out(self):
-        broken = play.Simulation(11, faults.NONE)
-        target = broken.world.storage.target
+        broken = play.Simulation(11, faults.NONE, first_only=True)
+        target: Any = broken.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         self.assertIn('P7 nobody_else_is_let_in', self.found(broken))
 
     def test_a_target_that_forgets_others(self):
-        broken = play.Simulation(12, faults.NONE)
-        target = broken.world.storage.target
+        broken = play.Simulation(12, faults.NONE, first_only=True)
+        target: Any = broken.world.storage.target
         revoke = target.revoke
 
         def clumsy(volume_id, initiator):
@@ -109,8 +113,8 @@ class FindingTest(unittest.TestCase):
         self.assertIn('P4 who_uses_it_is_let_in', self.found(broken))
 
     def test_a_target_that_lets_everybody_write(self):
-        broken = play.Simulation(13, faults.NONE)
-        target = broken.world.storage.target
+        broken = play.Simulation(13, faults.NONE, first_only=True)
+        target: Any = broken.world.storage.target
         grant = target.grant
 
         def open_handed(export, wanted):
@@ -121,7 +125,7 @@ class FindingTest(unittest.TestCase):
         self.assertIn('P5 modes_are_enforced', self.found(broken))
 
     def test_somebody_who_waits_for_ever(self):
-        broken = play.Simulation(14, faults.NONE)
+        broken: Any = play.Simulation(14, faults.NONE)
         begin = broken.deployed.begin
         broken.deployed.begin = lambda: (begin(), broken.baton.wait())
         broken.deployed.parts.clear()

@@ -1,0 +1,365 @@
+"""Two volume managers of one cluster on one storage: one dies, stands still, is cut off or told to
+stop, and the other goes on; and each act is had by one of them at a time.
+"""
+from blockattach.domain import connection
+from blockattach.tests.simulation import base
+from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
+
+LEASE_SECONDS = deployment.BACKEND_SECONDS
+# Longer than a turn, and than it takes the other one to see that.
+PAST_SECONDS = LEASE_SECONDS + 8
+SOON_SECONDS = 0.5
+LOOKS_SECONDS = 2 * deployment.RECONCILE_SECONDS + 1
+LONG = 3600
+LONG_TIMES = (('control', 'backend_seconds', LONG), ('volume', 'create_seconds', LONG))
+GRANTED = 'volume.attachments.after_grant'
+
+
+class ClusterTestCase(base.ScenarioTestCase):
+
+    CLOUD = {'clustered': True}
+
+    @property
+    def target(self):
+        return self.cloud.world.storage.target
+
+    def let_in(self):
+        """The hosts, by what ends their names."""
+        return {grant.initiator.rpartition(':')[2] for export in self.target.exports()
+                for grant in export.grants}
+
+    def calls(self, *verbs):
+        kept = self.cloud.world.storage
+        return [driver.faults.calls.get(verb, 0) for verb in verbs
+                for driver in (kept.target, kept.store) if hasattr(driver, verb)]
+
+    def until_called(self, verb, times):
+        self.cloud.until(lambda: self.calls(verb) == [times])
+
+    def states(self):
+        return {one['host'].partition('@')[0]: one['state'] for one in self.api.sure(
+            (200,), 'GET', '/os-services')['services'] if one['binary'] == 'cinder-volume'}
+
+    def cycles(self, volumes, each=4):
+        """Hosts that attach and detach, beside."""
+        def repeat(host, volume):
+            for _ in range(each):
+                made = self.api.attach(volume, host)
+                self.api.complete(made)
+                self.api.detach(made)
+        return [self.cloud.beside(repeat, host, volumes[number % len(volumes)])
+                for number, host in enumerate(clients.HOSTS)]
+
+    def overtake(self, name):
+        """It is not asked any more, and another one is there."""
+        self.cloud.partition(name, database=False)
+        self.cloud.start('volume-2')
+
+
+class LoadTest(ClusterTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.passed = lambda name: GRANTED in self.cloud.passed[name]
+
+    def prepared(self):
+        volumes = [self.api.volume(), self.api.volume()]
+        steady = self.api.attach(volumes[0], 'steady')
+        self.api.complete(steady)
+        return volumes, steady
+
+    def join(self, running):
+        for one in running:
+            one.result()
+        self.assertEqual({'steady'}, self.let_in())
+
+    def test_one_is_killed_under_load_and_comes_back(self):
+        volumes, steady = self.prepared()
+        self.assertEqual('pair@disks', self.api.shown(volumes[0])[
+            'os-vol-host-attr:host'].partition('#')[0])
+        running = self.cycles(volumes)
+        self.cloud.until(lambda: self.passed('volume-1') and self.passed('volume-2'),
+                         'both let somebody in')
+        self.cloud.kill('volume-2')
+        self.join(running)
+        self.cloud.until(lambda: self.states() == {'storage-1': 'up', 'storage-2': 'down'})
+        self.api.volume()
+        self.cloud.start('volume-2')
+        self.cloud.until(lambda: self.states() == {'storage-1': 'up', 'storage-2': 'up'})
+        self.cloud.passed['volume-2'].clear()
+        self.join(self.cycles(volumes))
+        self.assertTrue(self.passed('volume-2'))
+        self.assertEqual('in-use', self.api.shown(volumes[0])['status'])
+        self.assertEqual({steady: 'attached'}, self.api.statuses())
+
+    def test_one_stands_still_for_longer_than_its_turns(self):
+        volumes, _ = self.prepared()
+        self.cloud.pause('volume-2', at=GRANTED)
+        running = self.cycles(volumes)
+        self.cloud.until_at('volume-2', GRANTED)
+        self.cloud.until(lambda: self.states()['storage-2'] == 'down')
+        self.cloud.resume('volume-2')
+        self.join(running)
+        self.cloud.until(lambda: self.states()['storage-2'] == 'up')
+
+    def test_one_is_cut_off_from_the_others(self):
+        for servers in ({'bus': False}, {'database': False}, {}):
+            with self.subTest(servers=servers):
+                volumes, steady = self.prepared()
+                running = self.cycles(volumes, each=2)
+                self.cloud.pass_time(SOON_SECONDS)
+                self.cloud.partition('volume-2', **servers)
+                self.cloud.pass_time(PAST_SECONDS)
+                self.cloud.heal('volume-2')
+                self.join(running)
+                self.api.detach(steady)
+
+    def test_the_target_that_they_share_comes_back_empty(self):
+        volumes, steady = self.prepared()
+        for host in clients.HOSTS:
+            self.api.attach(volumes[1], host)
+        before = self.let_in()
+        self.target.lose_everything()
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual(before, self.let_in())
+
+
+class EndTest(ClusterTestCase):
+    """What a member was at and does not end is another's long before its time."""
+
+    CLOUD = {'clustered': True,
+             'settings': (('volume', 'worker_threads', 1), *LONG_TIMES)}
+    DOWN = ('volume-2',)
+
+    def ask_volume(self):
+        return self.api.ask('POST', '/volumes', {'volume': {'size': 1}}).body['volume']['id']
+
+    def test_one_is_stopped_in_order_before_it_has_begun_all(self):
+        self.cloud.backend.delay('create', 20)
+        asked = [self.ask_volume() for _ in range(3)]
+        self.cloud.pass_time(5)
+        self.cloud.start('volume-2')
+        self.assertTrue(self.cloud.stop('volume-1'))
+        self.assertEqual(['available'] * 3, [self.api.settled(one) for one in asked])
+        self.assertIn('db.volumes.take_over.after', self.cloud.passed['volume-2'])
+        self.assertEqual([3], self.calls('create'))
+
+    def test_one_is_cut_off_in_the_middle(self):
+        made = self.api.reserve(self.api.volume())
+        self.cloud.backend.delay('create', 600)
+        self.cloud.backend.delay('grant', 600)
+        held = self.ask_volume()
+        asked = self.cloud.beside(self.api.connect, made)
+        self.cloud.pass_time(5)
+        self.cloud.start('volume-2')
+        self.assertFalse(self.cloud.stop('volume-1', patience=2))
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual('available', self.api.shown(held)['status'])
+        self.assertEqual('attaching', self.api.status(made))
+        asked.result()
+
+    def test_one_dies_and_its_own_next_life_needs_no_deadline(self):
+        made = self.api.attach(self.api.volume())
+        place = 'volume.attachments.after_revoke'
+        self.cloud.kill('volume-1', at=place)
+        self.cloud.beside(self.api.ask, 'DELETE', f'/attachments/{made}')
+        self.cloud.until_at('volume-1', place)
+        self.cloud.start('volume-2')
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertNotIn('db.attachments.move.after', self.cloud.passed['volume-2'])
+        self.cloud.start('volume-1')
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual({}, self.api.statuses())
+
+
+class TurnsTest(ClusterTestCase):
+    """``volume-1`` alone at first, so that it is known who is at what."""
+
+    DOWN = ('volume-2',)
+
+    def test_a_request_that_comes_to_both_is_acted_on_once(self):
+        self.cloud.start('volume-2')
+        volume = self.api.volume()
+        made = self.api.reserve(volume)
+        self.cloud.bus.repeat('let_in')
+        self.cloud.backend.delay('grant', 3)
+        self.assertEqual(200, self.api.connect(made).status)
+        self.cloud.pass_time(5)
+        self.assertEqual([1], self.calls('grant'))
+        self.api.detach(made)
+        self.cloud.bus.repeat('delete_volume')
+        self.api.ask('DELETE', f'/volumes/{volume}')
+        self.assertIsNone(self.api.settled(volume))
+        self.assertEqual([1], self.calls('delete'))
+
+    def test_hosts_join_side_by_side(self):
+        self.cloud.start('volume-2')
+        volume = self.api.volume()
+        self.cloud.backend.delay('grant', 10)
+        first = self.cloud.beside(self.api.attach, volume, 'a')
+        self.cloud.pass_time(1)
+        self.api.attach(volume, 'b')
+        self.assertFalse(first.ended)
+        first.result()
+        self.assertEqual({'a', 'b'}, self.let_in())
+
+    def test_one_leaves_while_another_of_the_same_host_joins(self):
+        volume = self.api.volume()
+        leaving = self.api.attach(volume)
+        self.cloud.backend.delay('revoke', 5)
+        left = self.cloud.beside(self.api.detach, leaving)
+        self.cloud.pass_time(1)
+        self.overtake('volume-1')
+        joined = self.cloud.beside(self.api.attach, volume)
+        self.cloud.pass_time(2)
+        self.assertFalse(joined.ended)
+        joined.result()
+        self.assertEqual({'a'}, self.let_in())
+        self.cloud.heal('volume-1')
+        left.result()
+
+    def test_what_a_dead_one_had_begun_is_gone_on_with_after_its_time(self):
+        for place in ('volume.attachments.before_grant', GRANTED):
+            with self.subTest(place):
+                self.cloud.start('volume-1')
+                self.cloud.kill('volume-2')
+                made = self.api.reserve(self.api.volume())
+                self.cloud.kill('volume-1', at=place)
+                asked = self.cloud.beside(self.api.connect, made)
+                self.cloud.until_at('volume-1', place)
+                self.cloud.start('volume-2')
+                self.cloud.pass_time(LOOKS_SECONDS)
+                self.assertNotIn(GRANTED, self.cloud.passed['volume-2'])
+                self.cloud.pass_time(PAST_SECONDS)
+                self.assertIn(GRANTED, self.cloud.passed['volume-2'])
+                self.cloud.passed['volume-2'].clear()
+                self.assertEqual('attaching', self.api.status(made))
+                asked.result()
+
+    def overtaken_while_it_shuts_out(self, volume):
+        """``volume-1`` was asked to shut host a out, which takes too long; ``volume-2`` ends that
+        and lets it in again."""
+        self.cloud.pass_time(1)
+        self.overtake('volume-1')
+        joined = self.cloud.beside(self.api.attach, volume)
+        self.cloud.until(lambda: joined.ended)
+        self.assertEqual({'a'}, self.let_in())
+        return joined.result()
+
+    def test_who_stood_still_while_it_shut_out_puts_right_what_it_hit(self):
+        for fails in (False, True):
+            with self.subTest(fails=fails):
+                self.cloud.start('volume-1')
+                self.cloud.heal('volume-1')
+                self.cloud.kill('volume-2')
+                volume = self.api.volume()
+                leaving = self.api.attach(volume)
+                done = self.calls('revoke')[0] + 1
+                self.cloud.backend.delay('revoke', 2 * LEASE_SECONDS)
+                if fails:
+                    self.cloud.backend.lose_answer('revoke')
+                self.cloud.beside(self.api.ask, 'DELETE', f'/attachments/{leaving}')
+                made = self.overtaken_while_it_shuts_out(volume)
+                self.until_called('revoke', done)
+                self.cloud.pass_time(SOON_SECONDS)
+                self.assertEqual({'a'}, self.let_in())
+                self.api.detach(made)
+
+    def test_a_comparison_that_stood_still_puts_right_what_it_hit(self):
+        """It records nothing by which it would find out that it was overtaken."""
+        volume = self.api.volume()
+        self.let_in_by_hand(volume)
+        self.cloud.backend.delay('revoke', LEASE_SECONDS + 5)
+        self.cloud.pass_time(deployment.RECONCILE_SECONDS)
+        before = self.calls('revoke')
+        self.overtaken_while_it_shuts_out(volume)
+        self.cloud.until(lambda: self.calls('revoke') != before)
+        self.cloud.pass_time(SOON_SECONDS)
+        self.assertEqual({'a'}, self.let_in())
+
+    def let_in_by_hand(self, volume, host='a'):
+        self.target.grant(
+            connection.Export(volume, 'name', '/dev/null', 1),
+            connection.Grant(volume, clients.connector(host)['initiator'],
+                             connection.AccessMode.RW,
+                             connection.Credential('somebody', 'secret-of-twelve'), '-by-hand'))
+
+    def test_who_fails_too_late_each_time_leaves_it_to_the_next_comparison(self):
+        made = self.api.attach(self.api.volume())
+        self.cloud.backend.delay('revoke', LEASE_SECONDS + 1, times=1000)
+        self.cloud.backend.lose('revoke', times=1000)
+        self.cloud.beside(self.api.ask, 'DELETE', f'/attachments/{made}')
+        process = self.cloud.parts['volume-1'].process
+
+        def at_it():
+            return any(task.name == 'shut_out' for task in process.tasks)
+        self.cloud.until(at_it)
+        self.cloud.pass_time(10 * LEASE_SECONDS)
+        self.assertFalse(at_it())
+        self.cloud.backend.recover()
+
+    def test_who_stood_still_while_it_let_in_takes_it_back(self):
+        made = self.api.reserve(self.api.volume())
+        self.cloud.backend.delay('grant', 3 * LEASE_SECONDS)
+        self.cloud.beside(self.api.connect, made)
+        self.cloud.pass_time(1)
+        self.overtake('volume-1')
+        self.cloud.pass_time(PAST_SECONDS)
+        self.api.detach(made)
+        self.assertEqual(set(), self.let_in())
+        before = self.calls('grant')
+        self.cloud.until(lambda: self.calls('grant') != before)
+        self.cloud.pass_time(SOON_SECONDS)
+        self.assertEqual(set(), self.let_in())
+
+    def test_whose_turn_is_over_lets_nobody_in(self):
+        made = self.api.reserve(self.api.volume())
+        place = 'volume.attachments.before_grant'
+        self.cloud.pause('volume-1', at=place)
+        self.cloud.beside(self.api.connect, made)
+        self.cloud.until_at('volume-1', place)
+        self.cloud.start('volume-2')
+        self.cloud.pass_time(PAST_SECONDS)
+        self.api.detach(made)
+        before = self.calls('grant')
+        self.cloud.resume('volume-1')
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual((before, set()), (self.calls('grant'), self.let_in()))
+
+    def test_a_comparison_leaves_alone_what_another_is_at(self):
+        volume = self.api.volume()
+        made = self.api.reserve(volume)
+        self.cloud.pause('volume-1', at=GRANTED)
+        self.cloud.beside(self.api.connect, made)
+        self.cloud.until_at('volume-1', GRANTED)
+        self.cloud.start('volume-2')
+        before = self.calls('grant', 'revoke', 'unexport')
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual(before, self.calls('grant', 'revoke', 'unexport'))
+        self.cloud.resume('volume-1')
+
+    def test_both_compare_and_put_right_at_once(self):
+        self.cloud.start('volume-2')
+        volume = self.api.volume()
+        for host in clients.HOSTS:
+            self.api.attach(volume, host)
+        before = self.let_in()
+        for host in clients.HOSTS[:3]:
+            self.target.revoke(volume, clients.connector(host)['initiator'])
+        self.cloud.pass_time(LOOKS_SECONDS)
+        self.assertEqual(before, self.let_in())
+
+    def test_a_volume_is_removed_when_whoever_is_at_a_pair_of_it_has_ended(self):
+        volume = self.api.volume()
+        made = self.api.reserve(volume)
+        self.cloud.backend.delay('grant', 10)
+        self.cloud.beside(self.api.connect, made)
+        self.cloud.pass_time(1)
+        self.overtake('volume-1')
+        self.assertEqual(202, self.api.ask(
+            'POST', f'/volumes/{volume}/action',
+            {'os-force_detach': {'attachment_id': made}}).status)
+        self.api.ask('DELETE', f'/volumes/{volume}')
+        self.assertIsNone(self.api.settled(volume))
+        self.assertEqual((), self.target.exports())

@@ -1,0 +1,97 @@
+"""Placing volumes on two backends: one dies, or is silent; a scheduler does; reports go on."""
+from blockattach.tests.simulation import base
+
+SILENT_SECONDS = 45
+LONG = 3600
+
+
+class PlacingTestCase(base.ScenarioTestCase):
+
+    CLOUD = {'apart': True}
+
+    def create(self):
+        answer = self.api.ask('POST', '/volumes', {'volume': {'size': 1}})
+        self.assertEqual(202, answer.status)
+        return answer.body['volume']['id']
+
+    def made_on(self, volume):
+        self.assertEqual('available', self.api.settled(volume))
+        return self.api.shown(volume)['os-vol-host-attr:host'].partition('@')[0]
+
+    def pools(self):
+        return {pool['name'].partition('@')[0]: pool['capabilities'] for pool in self.api.sure(
+            (200,), 'GET', '/scheduler-stats/get_pools?detail=true')['pools']}
+
+    def of_each(self, word):
+        return {host: pool[word] for host, pool in self.pools().items()}
+
+    def states(self):
+        return {one['host'].partition('@')[0]: one['state'] for one in self.api.sure(
+            (200,), 'GET', '/os-services?binary=cinder-volume')['services']}
+
+
+class SilenceTest(PlacingTestCase):
+
+    def test_a_backend_that_is_silent_counts_as_down_everywhere(self):
+        self.cloud.pause('volume-1')
+        self.cloud.pass_time(SILENT_SECONDS)
+        down = {'storage-1': 'down', 'storage-2': 'up'}
+        self.assertEqual((down, down), (self.states(), self.of_each('backend_state')))
+        for _ in range(3):
+            self.assertEqual('storage-2', self.made_on(self.create()))
+        self.cloud.resume('volume-1')
+        self.cloud.pass_time(1)
+        up = dict.fromkeys(down, 'up')
+        self.cloud.until(lambda: (self.states(), self.of_each('backend_state')) == (up, up))
+
+    def test_a_backend_without_the_database_counts_as_down(self):
+        self.cloud.partition('volume-1', bus=False)
+        self.cloud.pass_time(SILENT_SECONDS)
+        self.assertEqual({'storage-1': 'down', 'storage-2': 'up'}, self.states())
+        self.cloud.heal('volume-1')
+        self.cloud.until(lambda: set(self.states().values()) == {'up'})
+
+
+class ChangesTest(PlacingTestCase):
+    """Nobody reports by the clock."""
+
+    CLOUD = {'apart': True,
+             'settings': (('volume', 'backend_stats_polling_interval', LONG),
+                          ('scheduler', 'scheduler_default_weighers', 'allocated:-1.0'))}
+
+    def test_a_manager_dies_while_volumes_are_made(self):
+        """The room that was claimed there is given back, and another backend makes them."""
+        self.cloud.pause('volume-1')
+        asked = [self.create() for _ in range(4)]
+        self.cloud.until(lambda: self.of_each('allocated_capacity_gb')['storage-1'])
+        self.cloud.kill('volume-1')
+        self.assertEqual({'storage-2'}, {self.made_on(one) for one in asked})
+        self.assertEqual({'storage-1': 0, 'storage-2': 4}, self.of_each('allocated_capacity_gb'))
+
+    def test_a_scheduler_dies_while_volumes_are_placed(self):
+        place = 'scheduler.flows.after_claim'
+        self.cloud.kill('scheduler-2')
+        self.cloud.kill('scheduler-1', at=place)
+        asked = self.create()
+        self.cloud.until_at('scheduler-1', place)
+        self.cloud.start('scheduler-2')
+        self.made_on(asked)
+        self.assertEqual(1, sum(self.of_each('allocated_capacity_gb').values()))
+
+    def test_a_report_follows_each_change_and_outlives_a_restart(self):
+        before = self.of_each('provisioned_capacity_gb')
+        volume = self.create()
+        host = self.made_on(volume)
+        self.until_reported(host, before[host] + 1)
+        self.assertEqual(202, self.api.ask('DELETE', f'/volumes/{volume}').status)
+        self.until_reported(host, before[host])
+        # Everything but the managers begins anew: they have nothing new to say.
+        reported = self.of_each('timestamp')
+        for name in ('scheduler-1', 'scheduler-2'):
+            self.cloud.kill(name)
+        self.cloud.start('scheduler-1')
+        [other] = set(reported) - {self.made_on(self.create())}
+        self.assertEqual(reported[other], self.of_each('timestamp')[other])
+
+    def until_reported(self, host, size):
+        self.cloud.until(lambda: self.of_each('provisioned_capacity_gb')[host] == size)
