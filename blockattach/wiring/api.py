@@ -65,6 +65,12 @@ def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
 
     :raises ConfigurationError: what says who asks cannot be used
     """
+    return build_application(base, build_handling(base, policy))
+
+
+def build_handling(base: foundation.Foundation,
+                   policy: enforcer.Enforcer) -> api_services.ApiServices:
+    """What handlers use."""
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)
     named = attachments.build_repeats(base)
@@ -72,7 +78,7 @@ def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
         base.database, scheduler_conf.settings(base.conf).filters, settings.check_capabilities,
         base.service, base.clock)
     attaching = attachments.build_attachments(base, volume_services, named)
-    services = api_services.ApiServices(
+    return api_services.ApiServices(
         database=base.database,
         policy=policy,
         attachments=attaching,
@@ -90,11 +96,22 @@ def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
         availability_zone=base.control.availability_zone,
         service_down_time=base.service.service_down_time,
         clock=base.clock)
-    way_in = entrance.build_entrance(base.conf, settings, policy.is_admin)
+
+
+def build_application(base: foundation.Foundation, services: api_services.ApiServices,
+                      check_answers: bool = False) -> Wsgi:
+    """The layers around handlers that use these services.
+
+    :param check_answers: hold each answer against its schema; for tests
+    :raises ConfigurationError: what says who asks cannot be used
+    """
+    settings = services.settings
+    way_in = entrance.build_entrance(base.conf, settings, services.policy.is_admin)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
         return app.build_app(services, way_in, telemetry=base.telemetry,
                              admission=[queueing.in_turn(base.admission, _patience(base))],
-                             front=entrance.build_front(base.conf, settings))
+                             front=entrance.build_front(base.conf, settings),
+                             check_answers=check_answers)
 
 
 def _patience(base: foundation.Foundation) -> float:

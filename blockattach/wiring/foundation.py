@@ -56,7 +56,6 @@ class Foundation:
     control: control_conf.ControlSettings
     service: service_conf.ServiceSettings
     database: engine.Database
-    transport: oslo_messaging.Transport
     bus: transport.Bus
     probe: probe.BrokerProbe
     monitor: monitor.Monitor
@@ -250,21 +249,37 @@ def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
         bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
                             telemetry=observed.telemetry, second=second,
                             away=admission.away)
-    service = service_conf.settings(conf)
-    told = notifications.build(conf, f'volume.{service.host}')
+    return assemble(conf, process, database, bus, broker, clock=time, observed=observed,
+                    admission=admission)
+
+
+def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus: transport.Bus,
+             broker: probe.BrokerProbe, *, clock: clock.Clock, observed: observation.Observation,
+             admission: gate.Gate, threads: waiting.Threads | None = None,
+             service: service_conf.ServiceSettings | None = None,
+             notifier: notifications.Notifications | None = None) -> Foundation:
+    """A foundation on parts that are open already: the seams at which tests put in their own.
+
+    :param threads: how the process begins threads and waits for what others hold; None: the
+        standard library's
+    :param service: None: as configured
+    :param notifier: None: as configured
+    """
+    service = service or service_conf.settings(conf)
+    notifier = notifier or notifications.build(conf, f'volume.{service.host}')
     reloads = reloading.Reloads(conf)
     reloads.add(database.sealer.reload)
-    watching = _build_monitor(conf, process, database, broker, time, reloads)
+    watching = _build_monitor(conf, process, database, broker, clock, reloads)
     observed.watch(database, broker, watching)
     return Foundation(
-        conf=conf, core=core, control=control_conf.settings(conf), service=service,
-        database=database, transport=bus_transport, bus=bus, probe=broker,
-        monitor=watching, reloads=reloads, observation=observed,
-        admission=admission, notifier=told,
+        conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
+        service=service, database=database, bus=bus, probe=broker,
+        monitor=watching, reloads=reloads, observation=observed, admission=admission,
+        notifier=notifier,
         attachment_notifications=notifications.AttachmentNotifications(
-            told, functools.partial(volume_queries.get_even_gone, database),
+            notifier, functools.partial(volume_queries.get_even_gone, database),
             functools.partial(attachment_queries.of_volume, database)),
-        clock=time)
+        clock=clock, threads=threads or waiting.Threads())
 
 
 def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,

@@ -1,5 +1,6 @@
 """A scheduler."""
 from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from blockattach import errors
 from blockattach.conf import locations
@@ -42,6 +43,31 @@ def build_own(base: foundation.Foundation) -> serving.Server:
 def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     """Put a scheduler together; `start` begins.
 
+    :raises ConfigurationError: as `build_placing`
+    """
+    settings = scheduler_conf.settings(base.conf)
+    placing = build_placing(base)
+    server = base.bus.server(placing.endpoint, base.service.host)
+    presence = services.Presence(base.database, binaries.SCHEDULER, base.service.host,
+                                 base.control.availability_zone, history.RELEASES[-1].name)
+    made = service.SchedulerService(
+        server, placing.waiting, housekeeping.Housekeeping(base.database), presence,
+        base.service, settings, base.clock, base.threads)
+    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
+                                         scheduler_conf.settings(base.conf)))
+    return made
+
+
+class Placing(NamedTuple):
+    """What places volumes: when it is asked to, and what waits in vain."""
+
+    endpoint: endpoint.SchedulerEndpoint
+    waiting: waiting.WaitingVolumes
+
+
+def build_placing(base: foundation.Foundation) -> Placing:
+    """Put together what a scheduler does.
+
     :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
     """
     settings = scheduler_conf.settings(base.conf)
@@ -58,16 +84,7 @@ def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
         base.database, chooser, volume_rpc.VolumeClients(base.bus), settings))
     waiting_volumes = waiting.WaitingVolumes(base.database, placing, down_after,
                                              settings.placing_seconds)
-    server = base.bus.server(endpoint.SchedulerEndpoint(placing, waiting_volumes),
-                             base.service.host)
-    presence = services.Presence(base.database, binaries.SCHEDULER, base.service.host,
-                                 base.control.availability_zone, history.RELEASES[-1].name)
-    made = service.SchedulerService(
-        server, waiting_volumes, housekeeping.Housekeeping(base.database), presence,
-        base.service, settings, base.clock, base.threads)
-    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
-                                         scheduler_conf.settings(base.conf)))
-    return made
+    return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes), waiting_volumes)
 
 
 def _servers(base: foundation.Foundation,

@@ -64,14 +64,29 @@ def build_own(base: foundation.Foundation) -> serving.Server:
     return processes.server(base.bus, binaries.VOLUME, base.service.host)
 
 
+class Manager(NamedTuple):
+    """What serves one backend; ``endpoint`` is what its service listens with."""
+
+    service: service.VolumeService
+    kept: 'Backend'
+    endpoint: endpoint.VolumeEndpoint
+
+
 def build_volume(base: foundation.Foundation, backend_name: str,
                  loaded: loading.Backend | None = None) -> service.VolumeService:
     """Put together everything that serves ``<host>@<backend_name>``; `start` begins.
 
-    In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
-
     :param loaded: its store and target; None: as configured
     :raises ConfigurationError: the backend is not configured rightly
+    """
+    return build_manager(base, backend_name, loaded).service
+
+
+def build_manager(base: foundation.Foundation, backend_name: str,
+                  loaded: loading.Backend | None = None) -> Manager:
+    """The same, with its parts.
+
+    In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
     """
     settings = volume_conf.settings(base.conf)
     name, host = f'{base.service.host}@{backend_name}', base.service.address(backend_name)
@@ -87,11 +102,9 @@ def build_volume(base: foundation.Foundation, backend_name: str,
         f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
         reporter.report_again, base.telemetry)
     taking = kept.keeper.turns
-    server = base.bus.server(
-        endpoint.VolumeEndpoint(kept.keeper, kept.attachments, taking.own, working.later), host)
-
+    answering = endpoint.VolumeEndpoint(kept.keeper, kept.attachments, taking.own, working.later)
     made = service.VolumeService(
-        host, kept.keeper.backend, working, server, reporter,
+        host, kept.keeper.backend, working, base.bus.server(answering, host), reporter,
         prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
         recover=kept.reconciler.mend, reconcile=kept.truth.mend, leave=taking.leave,
         heartbeat=presence.beat,
@@ -104,7 +117,7 @@ def build_volume(base: foundation.Foundation, backend_name: str,
     base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
                                          volume_conf.settings(base.conf)))
     base.abandoned.append(taking.leave)
-    return made
+    return Manager(made, kept, answering)
 
 
 class Backend(NamedTuple):

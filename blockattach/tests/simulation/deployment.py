@@ -8,16 +8,10 @@ from oslo_config import cfg
 
 from blockattach.admission import gate
 from blockattach.conf import api as api_conf
-from blockattach.conf import control as control_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import health as health_conf
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import attachment_queries
 from blockattach.db import quotas
-from blockattach.db import volume_queries
-from blockattach.health import monitor
 from blockattach.policy import enforcer
 from blockattach.policy import options as policy_options
 from blockattach.rpc import notifications
@@ -35,7 +29,6 @@ from blockattach.wiring import control
 from blockattach.wiring import foundation
 from blockattach.wiring import observation
 from blockattach.wiring import processes
-from blockattach.wiring import reloading
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
 
@@ -193,21 +186,14 @@ class Part:
         database = rows.SimulatedDatabase(
             self.world.rows, self.touch, clock=clock, telemetry=observed.telemetry,
             attachment_quota=quotas.AttachmentQuota(self.world.quota))
-        silent = notifications.Notifications(None, self.name)
-        return foundation.Foundation(
-            conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
+        return foundation.assemble(
+            conf, self.name, database, self.bus_of(process, observed.telemetry),
+            Probe(),  # type: ignore[arg-type]
+            clock=clock, observed=observed, admission=gate.Gate(_WIDE, observed.telemetry),
+            threads=threads.Threads(process),
             service=dataclasses.replace(service_conf.settings(conf), host=self._host,
                                         cluster=self._cluster),
-            database=database, transport=None,
-            bus=self.bus_of(process, observed.telemetry),
-            probe=Probe(),  # type: ignore[arg-type]
-            monitor=monitor.Monitor(self.name, health_conf.settings(conf, self.name), clock),
-            reloads=reloading.Reloads(conf), observation=observed, notifier=silent,
-            attachment_notifications=notifications.AttachmentNotifications(
-                silent, functools.partial(volume_queries.get_even_gone, database),
-                functools.partial(attachment_queries.of_volume, database)),
-            clock=clock, threads=threads.Threads(process),
-            admission=gate.Gate(_WIDE, observed.telemetry))
+            notifier=notifications.Notifications(None, self.name))
 
     def bus_of(self, process: batons.Process, telemetry: acts.Telemetry | None = None,
                ) -> bus.SimulatedBus:
