@@ -26,11 +26,15 @@ def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
 
 
 class FakeBackend(backends.KeptBackend):
-    """What a volume manager keeps; ``fake_store`` and ``fake_target`` take faults."""
+    """What a volume manager keeps; ``fake_store`` and ``fake_target`` take faults.
+
+    ``loaded`` is the same two as `blockattach.wiring.volume` takes them.
+    """
 
     def __init__(self, name: str = 'fake') -> None:
-        told = settings('/nonexistent', name=name, volume_backend_name=name, store='fake',
-                        target='fake', pool_name='pool', max_over_subscription_ratio=1.0)
-        self.fake_store = fake_store.FakeStore(told)
-        self.fake_target = fake_target.FakeTarget(told)
-        super().__init__(loading.Backend(name, told, self.fake_store, self.fake_target))
+        chosen = settings('/nonexistent', name=name, volume_backend_name=name, store='fake',
+                          target='fake', pool_name='pool', max_over_subscription_ratio=1.0)
+        self.fake_store = fake_store.FakeStore(chosen)
+        self.fake_target = fake_target.FakeTarget(chosen)
+        self.loaded = loading.Backend(name, chosen, self.fake_store, self.fake_target)
+        super().__init__(self.loaded)

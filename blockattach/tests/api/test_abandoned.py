@@ -39,7 +39,7 @@ class Case(actions.ActionsTestCase):
     def setUp(self):
         super().setUp()
         self.heard = notifications.Heard()
-        self.fixture(told=self.heard)
+        self.fixture(notifier=self.heard)
         self.ask = None
         self.telemetry = Counted()
 

@@ -1,6 +1,5 @@
 """The rule of CVE-2023-2088 at the API: every way to end an attachment asks Nova first."""
 from blockattach import failpoints
-from blockattach.conf import nova as nova_conf
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
@@ -14,8 +13,8 @@ class DetachRuleTest(base.ApiTestCase):
     def setUp(self):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
-        self.SETTINGS = {'nova': nova_conf.NovaSettings(endpoint_override=self.nova.url,
-                                                        timeout=60)}
+        self.SETTINGS = {'options': {'nova': {'endpoint_override': self.nova.url,
+                                              'timeout': 60}}}
         super().setUp()
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id)

@@ -3,7 +3,6 @@ import threading
 from concurrent import futures
 
 from blockattach import failpoints
-from blockattach.conf import control as control_conf
 from blockattach.db import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.drivers import faults
@@ -161,7 +160,7 @@ class UnderWayTest(NamedTestCase):
     def setUp(self):
         self.clock = clock.ManualClock()
         self.SETTINGS = {'clock': self.clock,
-                         'control': control_conf.ControlSettings(backend_seconds=30)}
+                         'options': {'control': {'backend_seconds': 30}}}
         super().setUp()
         self.volume_id = self.volume(multiattach=True)
         self.connector = make.connector()

@@ -1,8 +1,6 @@
 """The levels of logs, asked for and set while everything runs."""
 import logging
 
-from blockattach.db import services
-from blockattach.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 
@@ -13,7 +11,6 @@ class LogLevelsTest(base.ApiTestCase):
 
     def setUp(self):
         super().setUp()
-        services.register(self.http.database, binaries.SCHEDULER, 'control-1', 'nova', 'x')
         self.logger = logging.getLogger(LOGGER)
         self.logger.setLevel('WARNING')
 

@@ -16,7 +16,7 @@ class Case(actions.ActionsTestCase):
     def setUp(self):
         super().setUp()
         self.heard = notifications.Heard()
-        self.fixture(told=self.heard)
+        self.fixture(notifier=self.heard)
         self.target = self.http.manager.backend.fake_target
 
     def create(self, volume_id, **more):

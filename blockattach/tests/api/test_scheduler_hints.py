@@ -1,33 +1,28 @@
 """Hints of clients, between two backends: near to a volume, apart from it, or nowhere."""
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import pools
-from blockattach.rpc import notifications
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
-from blockattach.tests.fixtures import manager
+from blockattach.tests.fixtures import in_process
 
 KEY = 'OS-SCH-HNT:scheduler_hints'
 DEFAULT = scheduler_conf.SchedulerSettings()
 SECOND = 'storage-2@fake'
-HEEDING = scheduler_conf.SchedulerSettings(
-    filters=(*DEFAULT.filters, 'same_backend', 'different_backend', 'instance_locality', 'json',
-             'driver'),
-    weighers=(('volume_number', -1.0),))
+HEEDING = {'scheduler': {
+    'scheduler_default_filters': [
+        *DEFAULT.filters, 'same_backend', 'different_backend', 'instance_locality', 'json',
+        'driver'],
+    'scheduler_default_weighers': {'volume_number': -1.0}},
+    'nova': {'endpoint_override': 'http://127.0.0.1:9/v2.1'}}
 
 
 class HintsTestCase(base.ApiTestCase):
 
-    SETTINGS = {'scheduling': HEEDING}
+    SETTINGS = {'options': HEEDING}
 
     def setUp(self):
         super().setUp()
-        self.second = manager.VolumeManager(
-            self.http.database, SECOND, self.http.control.availability_zone,
-            self.http.scheduler, self.http.work.later,
-            notifications.AttachmentNotifications(notifications.Notifications(None, ''), None,
-                                                  None))
-        self.second.report()
-        self.http.managers.add(SECOND, self.second.endpoint)
+        self.second = in_process.Manager(self.http.deployment, SECOND)
 
     def ask(self, hints, persona=None, **fields):
         reply = (persona or self.http.as_member).post(
@@ -99,18 +94,22 @@ class HeededTest(HintsTestCase):
     def test_near_a_server_where_nobody_can_tell(self):
         lost = self.ask({'local_to_instance': base.SERVER})
         self.assertIsNone(self.place(lost))
-        self.assertIn(f'cannot find the host of server {base.SERVER}: Nova is not known',
+        self.assertIn(f'cannot find the host of server {base.SERVER}: Nova cannot be reached',
                       self.told(lost))
 
     def test_a_backend_that_takes_small_ones_only(self):
-        for host, function in ((http.HOST, 'volume.size < 2 and volume.display_name == web'),
-                               (SECOND, 'not (volume.size < 2)')):
-            pools.report(self.http.database, host, [(f'{host}#pool', {
-                'total_capacity_gb': 1000, 'free_capacity_gb': 1000,
-                'filter_function': function})], 'nova')
-        self.assertEqual(http.HOST, self.made_on({}, name='web'))
-        self.assertEqual(SECOND, self.made_on({}, size=2, name='web'))
-        lost = self.ask({}, name='db')
+        def made(**fields):
+            # After each volume its manager reports, which says nothing of functions.
+            for host, function in ((http.HOST, 'volume.size < 2 and volume.display_name == web'),
+                                   (SECOND, 'not (volume.size < 2)')):
+                pools.report(self.http.database, host, [(f'{host}#pool', {
+                    'total_capacity_gb': 1000, 'free_capacity_gb': 1000,
+                    'filter_function': function})], 'nova')
+            return self.ask({}, **fields)
+
+        self.assertEqual(http.HOST, self.place(made(name='web')))
+        self.assertEqual(SECOND, self.place(made(size=2, name='web')))
+        lost = made(name='db')
         self.assertIn('its filter_function does not allow the volume', self.told(lost))
 
 

@@ -13,10 +13,6 @@ VOLUME_KEYS = {'replication_status', 'active_backend_id', 'frozen'}
 
 class ServicesTest(base.ApiTestCase):
 
-    def setUp(self):
-        super().setUp()
-        services.register(self.http.database, binaries.SCHEDULER, 'control-1', 'nova', 'x')
-
     def list(self, query='', version='3.71'):
         reply = self.http.as_admin.get(f'/os-services{query}', version=version)
         self.assert_status(200, reply)
@@ -67,10 +63,6 @@ class ServicesTest(base.ApiTestCase):
 class ReconciledTest(base.ApiTestCase):
     """What a volume service has put right: shown to clients of ``blockattach 1.2``."""
 
-    def setUp(self):
-        super().setUp()
-        services.register(self.http.database, binaries.SCHEDULER, 'control-1', 'nova', 'x')
-
     def list(self, version='1.2'):
         reply = self.http.as_admin.send(
             'GET', '/os-services', None, None,
@@ -92,6 +84,7 @@ class ReconciledTest(base.ApiTestCase):
         self.assertNotIn('reconciled', told[binaries.SCHEDULER])
 
     def test_who_has_not_told_and_who_did_not_ask(self):
+        self.sql('UPDATE services SET reconciled = NULL')
         self.assertIsNone(self.list()[binaries.VOLUME]['reconciled'])
         self.assertNotIn('reconciled', self.list('1.1')[binaries.VOLUME])
         plain = self.http.as_admin.get('/os-services', version='3.71').body['services']

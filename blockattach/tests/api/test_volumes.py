@@ -1,5 +1,4 @@
 """Volumes: create, show, delete, at each version and to each kind of caller."""
-from blockattach.conf import control as control_conf
 from blockattach.db import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
@@ -197,7 +196,7 @@ class MultiattachRuleTest(CreateTestCase):
 
 class WithoutDefaultTypeTest(CreateTestCase):
 
-    SETTINGS = {'control': control_conf.ControlSettings(default_volume_type='lost')}
+    SETTINGS = {'options': {'control': {'default_volume_type': 'lost'}}}
 
     def test_a_default_that_does_not_exist_is_the_operators_mistake(self):
         self.assertEqual(500, self.create().status)

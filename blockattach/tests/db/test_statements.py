@@ -155,7 +155,6 @@ class Case(base.DatabaseTestCase):
         base.need(self.KIND)
         self.http = http.ApiFixture(kind=self.KIND)
         self.addCleanup(self.http.close)
-        self.http.manager.reports_again = True
         self.database = self.http.database
         self.api = self.http.as_member
 

@@ -3,7 +3,6 @@
 The database, the store and the target outlive a life, as they do in earnest. What must agree in
 the end is told by `World.disagreements`.
 """
-import functools
 import os
 import random
 import threading
@@ -15,60 +14,38 @@ from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.conf import control as control_conf
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.conf import service as service_conf
-from blockattach.control import attachments as attachment_control
-from blockattach.control import backend_calls
-from blockattach.control import detach_rule
-from blockattach.control import moves
-from blockattach.control import parts
-from blockattach.control import pool_check
-from blockattach.control import repeats
-from blockattach.control import volume_parts
-from blockattach.control import volumes as volume_control
 from blockattach.db import attachment_queries
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import clock as db_clock
 from blockattach.db import grants
-from blockattach.db import leases
-from blockattach.db import pools
-from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db.models import attachment as attachment_models
 from blockattach.db.models import lease as lease_models
 from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import binaries
 from blockattach.domain import connection
 from blockattach.domain import invariants
-from blockattach.rpc import notifications
-from blockattach.scheduler import filters
-from blockattach.scheduler import flows
-from blockattach.scheduler import placement
-from blockattach.scheduler import pools as scheduler_pools
-from blockattach.scheduler import waiting
-from blockattach.scheduler import weighers
-from blockattach.telemetry import threads
+from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.testing import backend
+from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
-from blockattach.volume import attachment_outcomes
-from blockattach.volume import attachments as volume_attachments
 from blockattach.volume import checker
-from blockattach.volume import endpoint
-from blockattach.volume import mending
-from blockattach.volume import outcomes
-from blockattach.volume import reconcile
-from blockattach.volume import target_truth
-from blockattach.volume import turns
-from blockattach.volume import volumes
+from blockattach.wiring import scheduler
+from blockattach.wiring import volume
 
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
 LEASE_SECONDS = 60.0
 WAIT_SECONDS = 60.0
+_OPTIONS = {
+    'control': {'backend_seconds': LEASE_SECONDS, 'schedule_seconds': LEASE_SECONDS,
+                'idempotency_key_seconds': LEASE_SECONDS},
+    'volume': {'create_seconds': LEASE_SECONDS},
+    'scheduler': {'placing_seconds': LEASE_SECONDS},
+    'api': {'check_capabilities': 'off'},
+}
 
 S = lifecycle.State
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
@@ -88,24 +65,14 @@ class Life:
 
     def __init__(self, world, host=HOST, service=None, clock=None):
         """``service``: its own name in the cluster ``host``, which others serve too."""
-        self.turns = turns.Turns(
-            world.database, host, leases.owner_of(service or host, uuid.uuid4().hex),
-            LEASE_SECONDS, LEASE_SECONDS, shared=service is not None, clock=clock)
-        self.work = in_process.Work()
-        self.keeper = volumes.VolumeKeeper(
-            world.database, world.backend, host,
-            outcomes.VolumeOutcomes(world.database, world.scheduler, LEASE_SECONDS), self.turns)
-        outcome = attachment_outcomes.AttachmentOutcomes(world.database, world.tell)
-        self.attachments = volume_attachments.AttachmentKeeper(
-            world.database, self.keeper, outcome)
-        self.menders = mending.Menders(threads.Threads().executor('mender', 4),
-                                       world.backend.telemetry)
-        self.reconciler = reconcile.Reconciler(
-            world.database, self.keeper, self.attachments, outcome, self.menders, LEASE_SECONDS)
-        self.truth = target_truth.TargetTruth(
-            world.database, self.keeper, self.attachments, self.menders)
-        self.endpoint = endpoint.VolumeEndpoint(
-            self.keeper, self.attachments, self.turns.own, self.work.later)
+        name, (home, _, backend_name) = (service or host).partition('@')[0], host.partition('@')
+        self.work = bus.Work()
+        built = volume.build_manager(
+            world.deployment.process(name, home if service else None, self.work, clock),
+            backend_name, world.loaded)
+        self.service, kept, self.endpoint = built
+        self.keeper, self.attachments, self.reconciler, self.truth, self.menders = kept
+        self.turns = self.keeper.turns
 
     def look(self):
         """What comes round every few seconds."""
@@ -113,49 +80,33 @@ class Life:
 
 
 class World:
-    """Everything, put together without a bus; `close` ends it."""
+    """A deployment in this process, and one backend; `close` ends it.
 
-    def __init__(self, told=None):
-        """``told``: hears of what happens to attachments; without it nobody does."""
-        self._databases = database.DatabaseFixture()
+    ``scheduler`` is what listens for schedulers: without it, nobody does.
+    """
+
+    def __init__(self, notifier=None):
+        """``notifier``: hears of what happens to attachments; without it nobody does."""
+        self._databases = database.DatabaseFixture(warm=True)
         self.database = self._databases.database
+        self.deployment = in_process.Deployment(self.database, changed=_OPTIONS, notifier=notifier)
+        base, self.bus = self.deployment.base, self.deployment.bus
+        self.work, self.managers = self.deployment.work, self.deployment.managers
+        self.telemetry, self.notifications = base.telemetry, base.attachment_notifications
         self.backend = backend.FakeBackend()
+        self.loaded = self.backend.loaded
         self.store, self.target = self.backend.fake_store, self.backend.fake_target
-        self.work = in_process.Work()
-        self.managers = in_process.VolumeClients()
-        self.scheduler = in_process.Scheduler(self.database, self.managers, self.work,
-                                              clocks.Clock())
-        settings = scheduler_conf.SchedulerSettings()
-        self.waiting = waiting.WaitingVolumes(
-            self.database, placement.Placement(self.database, flows.PlacingFlows(
-                self.database, scheduler_pools.PoolChooser(
-                    self.database, filters.load(settings.filters),
-                    weighers.load(settings.weighers), in_process.DOWN_AFTER, clocks.Clock()),
-                self.managers, settings)), in_process.DOWN_AFTER, LEASE_SECONDS)
+        self.placing = scheduler.build_placing(base)
+        self.waiting = self.placing.waiting
+        self.scheduler = self.bus.server(self.placing.endpoint, in_process.API_HOST)
+        self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
+        handling = self.deployment.handling()
+        self.control, self.volume_control = handling.attachments, handling.volumes
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
-        named = repeats.Repeats(self.database, LEASE_SECONDS, LEASE_SECONDS, clocks.Clock())
-        self.tell = notifications.AttachmentNotifications(
-            told or notifications.Notifications(None, ''),
-            functools.partial(volume_queries.get_even_gone, self.database),
-            functools.partial(attachment_queries.of_volume, self.database))
-        moving = moves.AttachmentMoves(self.database, self.tell)
-        self.control = attachment_control.AttachmentControl(parts.Parts(
-            database=self.database, moves=moving,
-            backend=backend_calls.BackendCalls(moving, self.managers, LEASE_SECONDS),
-            repeats=named,
-            rule=detach_rule.DetachRule(
-                None, detach_rule.RuleSettings(False),
-                functools.partial(attachment_queries.get, self.database))))
-        told = control_conf.ControlSettings()
-        self.volume_control = volume_control.VolumeControl(volume_parts.VolumeParts(
-            self.database, self.scheduler, self.managers, told,
-            pool_check.PoolCheck(self.database, (), 'off', service_conf.ServiceSettings(),
-                                 clocks.Clock()), named))
-        services.register(self.database, binaries.VOLUME, HOST, make.ZONE, 'first')
-        self.report()
         self._types = {}
         self.life = None
         self.begin_life()
+        self.scheduler.start()
         self.life.look()
 
     def close(self):
@@ -168,17 +119,12 @@ class World:
             self.work.settle()
             self.life.work.settle()
 
-    def report(self):
-        pools.report(self.database, HOST, [(POOL, one.capabilities)
-                                           for one in self.backend.pools()], make.ZONE)
-
     def begin_life(self):
         """The next life; what the last one had taken on is forgotten."""
         if self.life is not None:
             self.life.menders.stop()
         self.life = Life(self)
-        self.life.reconciler.remember_orphans()
-        self.managers.add(HOST, self.life.endpoint)
+        self.life.service.start()
 
     def volume(self, multiattach=False):
         """A volume that the store really has."""
@@ -304,8 +250,8 @@ class WorldTestCase(unittest.TestCase):
         super().setUp()
         self.world = self.a_world()
 
-    def a_world(self, told=None):
-        made = World(told)
+    def a_world(self, notifier=None):
+        made = World(notifier)
         self.addCleanup(made.close)
         return made
 

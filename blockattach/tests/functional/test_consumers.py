@@ -5,7 +5,6 @@ import uuid
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.conf import nova as nova_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.control import consumer_requests
 from blockattach.control import consumers
@@ -252,7 +251,7 @@ class RightsTest(ConsumersTestCase):
     def test_the_rule_on_detaching_holds(self):
         """A service in its own name has no service token, as over HTTP."""
         with nova.NovaStandIn() as stand_in:
-            self.begin(nova=nova_conf.NovaSettings(endpoint_override=stand_in.url))
+            self.begin(options={'nova': {'endpoint_override': stand_in.url}})
             made = self.created()
             stand_in.use(made.instance_uuid, made.volume_id, made.id)
             self.assertIs(errors.AttachmentInUseByServer, self.outcome(

@@ -14,10 +14,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import scheduler as scheduler_conf
 from blockattach.control import consumers
 from blockattach.control import endpoint as control_endpoint
 from blockattach.db import attachments as attachment_verbs
@@ -39,13 +37,6 @@ from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
 from blockattach.rpc import volume as volume_rpc
-from blockattach.scheduler import endpoint as scheduler_endpoint
-from blockattach.scheduler import filters
-from blockattach.scheduler import flows
-from blockattach.scheduler import placement
-from blockattach.scheduler import pools as scheduler_pools
-from blockattach.scheduler import weighers
-from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import lives
 
@@ -89,7 +80,7 @@ class DuplicatesTest(lives.WorldTestCase):
         policy = enforcer.Enforcer(conf)
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
             (self.world.life.endpoint, lives.HOST),
-            (self.scheduler(), 'any'),
+            (self.world.placing.endpoint, 'any'),
             (control_endpoint.AttachmentsEndpoint(
                 self.world.database, consumers.Consumers(self.world.database, policy),
                 self.world.control, 1000), 'any'))]
@@ -102,14 +93,6 @@ class DuplicatesTest(lives.WorldTestCase):
         self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
         self.consumer = attachments_rpc.AttachmentsClient(self.bus)
         self.user = attachments_rpc.caller(make.PROJECT, make.USER, ['member', 'reader'])
-
-    def scheduler(self):
-        world, settings = self.world, scheduler_conf.SchedulerSettings()
-        placing = placement.Placement(world.database, flows.PlacingFlows(
-            world.database, scheduler_pools.PoolChooser(
-                world.database, filters.load(settings.filters), weighers.load(settings.weighers),
-                in_process.DOWN_AFTER, clocks.Clock()), world.managers, settings))
-        return scheduler_endpoint.SchedulerEndpoint(placing, world.waiting)
 
     def settle(self):
         """Let everything happen that follows from what was sent."""

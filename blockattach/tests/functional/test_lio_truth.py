@@ -42,7 +42,9 @@ class LioTruthTest(lives.WorldTestCase):
                                        target_port=3260)
         self.target = PlayedLio(settings, self.kernel)
         self.target.check()
-        self.world.target = self.world.backend.target = self.target
+        self.world.target = self.target
+        self.world.loaded = dataclasses.replace(self.world.loaded, target=self.target)
+        self.world.begin_life()
         self.volume = self.a_volume()
         self.writer = self.world.attached(self.volume, 'writer')
         self.reader = self.world.attached(self.volume, 'reader', RO)

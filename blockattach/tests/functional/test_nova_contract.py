@@ -5,7 +5,6 @@ Nova is at an address where nobody answers: what a service does is never asked o
 import unittest
 import uuid
 
-from blockattach.conf import nova as nova_conf
 from blockattach.domain import connection
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -25,7 +24,7 @@ class Contract:
 
     def setUp(self):
         super().setUp()
-        self.http = http.ApiFixture(nova=nova_conf.NovaSettings(endpoint_override=NOWHERE))
+        self.http = http.ApiFixture(options={'nova': {'endpoint_override': NOWHERE}})
         self.addCleanup(self.http.close)
         self.nova = nova_calls.Nova(self.http, self.WITH_PROJECT)
 

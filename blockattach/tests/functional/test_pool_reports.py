@@ -29,7 +29,7 @@ class PoolReportsTest(lives.WorldTestCase):
         world = self.world
         backend = Measured(world.backend)
         reporter = stats.PoolReporter(world.database, backend, lives.HOST, 'nova',
-                                      world.scheduler)
+                                      world.schedulers)
         older = self.begin(reporter.report)
         self.assertTrue(backend.made.wait(lives.WAIT_SECONDS))
         world.volume()

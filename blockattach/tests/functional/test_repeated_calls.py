@@ -76,7 +76,7 @@ class BeginningTest(lives.WorldTestCase):
         life, self.clock = self.world.life, clock.ManualClock()
         self.reconciler = reconcile.Reconciler(
             self.world.database, life.keeper, life.attachments,
-            attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.tell),
+            attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.notifications),
             life.menders, lives.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
         self.assertEqual(0, self.reconciler.mend())

@@ -179,13 +179,13 @@ class CreateTest(VolumeCase):
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
         self.world.begin_life()
-        self.world.scheduler.create_volume = unreachable
+        self.world.scheduler.stop()
         self.world.store.faults.plan('create', faults.Fault.REFUSED)
         self.world.look()
         self.assertIsNone(self.world.shown(made).pool)
         self.world.look()
         self.assertEqual({}, self.world.store.sizes())
-        del self.world.scheduler.create_volume
+        self.world.scheduler.start()
         self.look_everywhere()
         self.assert_only('error')
 
@@ -220,10 +220,10 @@ class CreateTest(VolumeCase):
 
     def test_the_request_is_lost_on_its_way(self):
         """No broker takes it. The volume was promised: its deadline brings it back."""
-        self.world.scheduler.create_volume = unreachable
+        self.world.scheduler.stop()
         made = self.world.ask_volume()
         self.assertEqual('creating', made.status)
-        del self.world.scheduler.create_volume
+        self.world.scheduler.start()
         self.look_everywhere()
         self.assert_only('available')
 
@@ -303,10 +303,6 @@ class DeleteTest(VolumeCase):
         self.world.store.faults.clear()
         self.look_everywhere()
         self.assert_agree()
-
-
-def unreachable(*_arguments):
-    raise errors.ServiceUnreachable(topic='scheduler', seconds=0)
 
 
 class Silent:

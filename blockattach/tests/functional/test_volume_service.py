@@ -83,7 +83,7 @@ class ServiceCase(lives.WorldTestCase):
         world.backend.target = self.daemon = Daemon(self.target, running)
         self.listener = Listener()
         reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
-                                      world.scheduler)
+                                      world.schedulers)
         self.workers = workers.Workers(
             waiting.Threads().executor('worker', threads), reporter.report)
         nothing = functools.partial(len, ())

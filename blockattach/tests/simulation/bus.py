@@ -4,24 +4,22 @@ Below the real clients and endpoints; what oslo.messaging and a broker would do 
 """
 import functools
 import itertools
-import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
-from oslo_messaging._drivers import common as wire
 
 from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.rpc import exposing
 from blockattach.rpc import serving
 from blockattach.rpc import transport
+from blockattach.tests.fixtures import messages
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults
 
 _LATENCY = 0.003
-_EXMODS = list(transport.ALLOWED_REMOTE_MODULES)
 
 
 class Letter:
@@ -179,11 +177,9 @@ class RpcClient:
         broker = self._begin()
         call = Call(broker.baton)
         broker.post(self._letter(ctxt, method, arguments, call))
-        answer = json.loads(call.awaited(self._timeout or 60.0, self._monitor))
+        answer = call.awaited(self._timeout or 60.0, self._monitor)
         self._bus.process.check()
-        if answer['failure'] is not None:
-            raise wire.deserialize_remote_exception(answer['failure'], _EXMODS)
-        return self._bus.serializer.deserialize_entity(ctxt, answer['result'])
+        return messages.read(self._bus.serializer, ctxt, answer)
 
     def _begin(self) -> Broker:
         self._bus.touch('bus')
@@ -194,9 +190,8 @@ class RpcClient:
 
     def _letter(self, ctxt: Any, method: str, arguments: dict[str, Any],
                 call: Call | None) -> Letter:
-        serializer, now = self._bus.serializer, self._bus.broker.baton.now
-        body = json.dumps([serializer.serialize_context(ctxt), {
-            name: serializer.serialize_entity(ctxt, value) for name, value in arguments.items()}])
+        now = self._bus.broker.baton.now
+        body = messages.written(self._bus.serializer, ctxt, arguments)
         address = (f'{self._topic}_fanout' if self._fanout else
                    f'{self._topic}.{self._server}' if self._server else self._topic)
         expires = None if call is None else now + (self._timeout or 60.0)
@@ -236,21 +231,11 @@ class Server:
         process.baton.spawn(process, letter.method, lambda: self._work(letter))
 
     def _work(self, letter: Letter) -> None:
-        serializer = self._bus.serializer
         try:
-            values, arguments = json.loads(letter.body)
-            caller = serializer.deserialize_context(values)
-            result, failure = None, None
-            try:
-                result = serializer.serialize_entity(caller, getattr(
-                    self._exposed, letter.method)(caller, **{
-                        name: serializer.deserialize_entity(caller, value)
-                        for name, value in arguments.items()}))
-            except oslo_messaging.ExpectedException as expected:
-                failure = wire.serialize_remote_exception(expected.exc_info)
+            answer = messages.answer(self._bus.serializer, self._exposed, letter.method,
+                                     letter.body)
             if letter.call is not None:
-                self._reply(letter, letter.call,
-                            json.dumps({'result': result, 'failure': failure}))
+                self._reply(letter, letter.call, answer)
         finally:
             self._running -= 1
             if letter.call is not None and self._bus.process in letter.call.holders:

@@ -203,7 +203,7 @@ class RefusedMetricsTest(base.StackTestCase):
 class BackendFaultTest(lives.WorldTestCase):
 
     def test_faults_of_a_backend_are_counted_by_their_kind(self):
-        telemetry = self.world.backend.telemetry
+        telemetry = self.world.telemetry
         telemetry.counts = counting.Counts(telemetry.readings)
         volume = self.world.volume(multiattach=True)
         for fault, outcome in ((faults.Fault.REFUSED, 'refused'),
@@ -223,7 +223,7 @@ class DriftTest(lives.WorldTestCase):
 
     def test_what_somebody_is_at_work_on_is_no_drift(self):
         """However long he takes: what was found and never mended would be an alert for ever."""
-        telemetry = self.world.backend.telemetry
+        telemetry = self.world.telemetry
         telemetry.counts = counting.Counts(telemetry.readings)
         row = self.world.attached(self.world.volume(), 'one')
         free = self.world.target.faults.hold('revoke')
