@@ -51,6 +51,38 @@ class ClusterTest(KillsTestCase):
     clustered = True
 
 
+class StandStillTest(unittest.TestCase):
+    """A process stands still for longer than what it does may take, and then goes on, or dies."""
+
+    PLACES = tuple(walk.Place(*one) for one in (
+        ('create', operations.API, 'control.volumes.after_create'),
+        ('create', operations.SCHEDULER, 'scheduler.flows.after_claim'),
+        ('create', operations.MANAGER, 'volume.volumes.before_create'),
+        ('connect', operations.API, 'control.attachments.after_connect_intent'),
+        ('attach', operations.MANAGER, 'backend.target.grant.before'),
+        ('attach', operations.MANAGER, 'volume.attachments.after_grant'),
+        ('detach', operations.API, 'control.attachments.after_disconnect_intent'),
+        ('detach', operations.MANAGER, 'backend.target.revoke.before'),
+        ('delete', operations.MANAGER, 'volume.volumes.after_unexport'),
+        ('consumer', operations.CONTROL, 'control.attachments.after_connect_intent')))
+    # Longer than any deadline, and than a client is patient; and shorter.
+    SECONDS = (70, 25)
+
+    def everywhere(self, seconds, dies):
+        def act(walked):
+            for one in self.PLACES:
+                walked.stand_still(one, seconds, dies)
+        walk.Walk().play(act)
+
+    def test_it_goes_on(self):
+        for seconds in self.SECONDS:
+            self.everywhere(seconds, dies=False)
+
+    def test_it_dies(self):
+        for seconds in self.SECONDS:
+            self.everywhere(seconds, dies=True)
+
+
 def _add(case, name):
     def test(self):
         self.dies_everywhere(name)

@@ -283,6 +283,24 @@ class Walk:
         self.killed += 1
         self._in_order(where, victim)
 
+    def stand_still(self, where: Place, seconds: float, dies: bool = False) -> None:
+        """Let a process stand still there for so long, then go on or die, and look."""
+        operation = operations.named(where.operation)
+        made = operation.prepare(self.client)
+        assert self.wait_for(self.is_clean), f'{where}: {self._why_not()}'
+        self.client.forget()
+        self.cloud.pause(where.process, at=where.place)
+        ends = self.cloud.beside(operation.act, self.client, made)
+        self.cloud.until_at(where.process, where.place)
+        self.cloud.baton.wait(seconds)
+        if dies:
+            self.cloud.kill(where.process)
+            self.cloud.start(where.process)
+        else:
+            self.cloud.resume(where.process)
+        ends.result()
+        self._in_order(where, where.process)
+
     def _alone(self, where: Place, victim: str, act: Callable[[str], object]) -> None:
         self.cloud.kill(victim, at=where.place)
         act(victim)
