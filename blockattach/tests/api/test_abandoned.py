@@ -14,6 +14,7 @@ from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
 from blockattach.tests.fixtures import nova
+from blockattach.tests.fixtures import patience
 from blockattach.volume import expiry
 
 S = lifecycle.State
@@ -176,7 +177,7 @@ class WithNovaTest(Case):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.ask = servers.Servers(nova_conf.NovaSettings(
-            endpoint_override=self.nova.url, timeout=60.0)).look
+            endpoint_override=self.nova.url, timeout=patience.LIMIT)).look
         self.volume_id = self.volume()
         self.attachment_id = self.reserve(self.volume_id)
 

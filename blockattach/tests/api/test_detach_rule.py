@@ -3,6 +3,7 @@ from blockattach import failpoints
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
+from blockattach.tests.fixtures import patience
 
 POINT = 'control.attachments.after_judgement'
 
@@ -14,7 +15,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.SETTINGS = {'options': {'nova': {'endpoint_override': self.nova.url,
-                                              'timeout': 60}}}
+                                              'timeout': patience.LIMIT}}}
         super().setUp()
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id)

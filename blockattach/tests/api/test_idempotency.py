@@ -10,8 +10,9 @@ from blockattach.tests.api import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
-PATIENCE = 60
+PATIENCE = patience.LIMIT
 """Seconds that only a failure ever takes."""
 
 

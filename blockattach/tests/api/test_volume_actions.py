@@ -6,6 +6,7 @@ from blockattach.domain import volume_lifecycle
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 _Own = volume_lifecycle.OwnStatus
 
@@ -177,10 +178,10 @@ class BootableTest(actions.ActionsTestCase):
         start = threading.Barrier(len(asks))
 
         def ask(one):
-            start.wait(60)
+            start.wait(patience.LIMIT)
             return one().status
         with futures.ThreadPoolExecutor(len(asks)) as threads:
-            codes = list(threads.map(ask, asks, timeout=60))
+            codes = list(threads.map(ask, asks, timeout=patience.LIMIT))
         # Of those of today one at most; an action may take over what another one has reserved, and
         # is told to repeat itself (409) where several do.
         self.assertLessEqual(codes[::4].count(200), 1)

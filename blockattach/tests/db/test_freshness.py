@@ -2,11 +2,11 @@
 """
 import sqlalchemy as sa
 
-from blockattach import clock
 from blockattach.db import engine
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import patience
 
 OTHERS = {
     'mysql': ('SELECT id FROM information_schema.processlist '
@@ -15,7 +15,7 @@ OTHERS = {
                    'WHERE datname = current_database() AND pid <> pg_backend_pid()',
                    'SELECT pg_terminate_backend({})')}
 ROUNDS = 5
-SECONDS = 30
+SECONDS = patience.LIMIT
 
 
 @base.on_every_server
@@ -24,15 +24,12 @@ class FreshnessTest(base.DatabaseTestCase):
     def end_all(self):
         """Let the server end every connection to this database but the one that asks."""
         find, end = OTHERS[self.KIND]
-        time = clock.Clock()
         other = sa.create_engine(self.fixture.url, poolclass=sa.NullPool,
                                  isolation_level='AUTOCOMMIT')
         with other.connect() as connection:
             for number in connection.exec_driver_sql(find).scalars().all():
                 connection.exec_driver_sql(end.format(number))
-            deadline = time.monotonic() + SECONDS
-            while connection.exec_driver_sql(find).scalars().all():
-                self.assertLess(time.monotonic(), deadline)
+            patience.until(lambda: not connection.exec_driver_sql(find).scalars().all())
 
     def test_one_that_the_server_has_ended_is_replaced(self):
         with self.database.reader() as one, self.database.reader() as two:

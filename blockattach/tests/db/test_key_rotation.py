@@ -6,7 +6,6 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
@@ -19,11 +18,12 @@ from blockattach.secrets import key_file
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 _grants = models.attachment.grants
 POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',
           'db.sealed_grants.after_batch')
-SECONDS = 60
+SECONDS = patience.LIMIT
 MANY = 5
 
 
@@ -192,9 +192,6 @@ class WritersTest(Case):
         """As the server says; SQLite's writers wait for a lock of their own process."""
         if self.KIND == database.SQLITE:
             return
-        time, never = clock.Clock(), threading.Event()
-        deadline = time.monotonic() + SECONDS
-        while not self.waits_for_a_lock():
-            self.assertFalse(finishing.done(), 'it has not waited')
-            self.assertLess(time.monotonic(), deadline)
-            time.wait(never, base.BETWEEN_LOOKS)
+        patience.until(lambda: finishing.done() or self.waits_for_a_lock(),
+                       tick=base.BETWEEN_LOOKS)
+        self.assertFalse(finishing.done(), 'it has not waited')

@@ -4,7 +4,6 @@ Each verb that could do harm if it were done twice, or called a failure although
 cut off before its COMMIT has reached the server, after, and with a COMMIT that arrives only when
 the verb is already looking.
 """
-import threading
 import uuid
 from concurrent import futures
 
@@ -31,13 +30,14 @@ from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import breaking
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 S = lifecycle.State
 E = lifecycle.Event
 Own = volume_lifecycle.OwnStatus
 Where = breaking.Where
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class Case(base.DatabaseTestCase):
@@ -258,12 +258,10 @@ class LateTest(Case):
         """Run the act; its COMMIT reaches the server when the act waits for what it locked."""
         with futures.ThreadPoolExecutor(1) as one:
             answer = one.submit(self.cut, Where.LATE, act)
-            time, never = self.database.clock, threading.Event()
-            deadline = time.monotonic() + SECONDS
-            while not self.waits_for_a_lock() and time.monotonic() < deadline:
-                if answer.done():
-                    self.fail(f'it has not waited: {answer.result()}')
-                time.wait(never, base.BETWEEN_LOOKS)
+            patience.until(lambda: answer.done() or self.waits_for_a_lock(),
+                           tick=base.BETWEEN_LOOKS)
+            if answer.done():
+                self.fail(f'it has not waited: {answer.result()}')
             self.proxy.release()
             return answer.result(SECONDS)
 

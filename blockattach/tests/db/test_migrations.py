@@ -22,6 +22,7 @@ from blockattach.db import volume_types
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 MIGRATIONS = str(pathlib.Path(migrate.__file__).parent / 'migrations')
 OLDER_VOLUME = {
@@ -141,7 +142,7 @@ class MigrationTest(base.DatabaseTestCase):
             process.stdin.write('go\n')
             process.stdin.flush()
         for process in processes:
-            _, words = process.communicate(timeout=120)
+            _, words = process.communicate(timeout=patience.LIMIT)
             self.assertEqual(0, process.returncode, words)
         self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
         with self.database.reader() as connection:

@@ -10,9 +10,10 @@ from blockattach.db.models import quota
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 E = lifecycle.Event
-JOIN_SECONDS = 300
+JOIN_SECONDS = patience.LIMIT
 
 
 @base.on_every_database

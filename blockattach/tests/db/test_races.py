@@ -16,13 +16,14 @@ from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 S = lifecycle.State
 E = lifecycle.Event
 
 THREADS = 100
 PROCESSES = 2
-JOIN_SECONDS = 300
+JOIN_SECONDS = patience.LIMIT
 
 
 class Case(base.DatabaseTestCase):

@@ -31,8 +31,9 @@ from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
-PATIENCE = 60
+PATIENCE = patience.LIMIT
 SETTINGS = scheduler_conf.SchedulerSettings()
 HERE = service_conf.ServiceSettings(host='here')
 
@@ -109,12 +110,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         before = self.registered()
         self.assertEqual((True, 'nova'), (before.up, before.availability_zone))
         self.clock.advance(HERE.report_interval)
-        waited = threading.Event()
-        for _ in range(PATIENCE * 100):
-            if self.registered().updated_at > before.updated_at:
-                break
-            waited.wait(0.01)
-        self.assertGreater(self.registered().updated_at, before.updated_at)
+        patience.until(lambda: self.registered().updated_at > before.updated_at)
 
     def test_after_its_end_no_thread_of_it_runs(self):
         before = set(threading.enumerate())

@@ -10,9 +10,10 @@ from blockattach.db import services
 from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import patience
 
 DOWN_AFTER = 60
-JOIN_SECONDS = 300
+JOIN_SECONDS = patience.LIMIT
 
 
 class LyingClock(process_clock.Clock):

@@ -1,11 +1,9 @@
 """A transaction that the database throws out is begun anew, whole; nothing goes on without it."""
-import threading
 import uuid
 from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import clock as clocks
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
@@ -20,8 +18,9 @@ from blockattach.db.models import volume
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 WEIGHT = 200
 """Rows, more than a verb writes: of two that hinder each other the lighter one is thrown out."""
 
@@ -36,12 +35,9 @@ class Case(base.DatabaseTestCase):
     def wait_until_it_waits(self, running):
         """Until the verb waits for a lock; ended before that, it fails the test."""
         watcher = self.fixture.open()
-        time, never = clocks.Clock(), threading.Event()
-        deadline = time.monotonic() + SECONDS
-        while not self.waits_for_a_lock(watcher):
-            self.assertFalse(running.done(), 'it has met nobody')
-            self.assertLess(time.monotonic(), deadline, 'it waits for nobody')
-            time.wait(never, base.BETWEEN_LOOKS)
+        patience.until(lambda: running.done() or self.waits_for_a_lock(watcher),
+                       tick=base.BETWEEN_LOOKS)
+        self.assertFalse(running.done(), 'it has met nobody')
 
     def meet(self, verb, takes, then):
         """Let a verb wait for what another transaction has taken; what it returns in the end.

@@ -14,6 +14,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 
 HOST = 'storage-1@file'
 ELSEWHERE = 'storage-2@file'
@@ -23,7 +24,7 @@ LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
 HOURS = {S.RESERVED: 3600.0, S.CONNECTED: 36000.0}
 YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
 ROUNDS = 30
-JOIN_SECONDS = 300
+JOIN_SECONDS = patience.LIMIT
 
 
 class Case(base.DatabaseTestCase):

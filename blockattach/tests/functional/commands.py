@@ -11,7 +11,9 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-SECONDS = 120
+from blockattach.tests.fixtures import patience
+
+SECONDS = patience.LIMIT
 _LOADED = ('blockattach.cmd.manage_attachments', 'blockattach.cmd.manage_db',
            'blockattach.cmd.manage_reconcile', 'blockattach.cmd.manage_secrets',
            'blockattach.cmd.manage_service', 'blockattach.cmd.status_upgrade',

@@ -10,7 +10,6 @@ import unittest
 import uuid
 from concurrent import futures
 
-from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
@@ -31,6 +30,7 @@ from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 from blockattach.volume import checker
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
@@ -38,7 +38,7 @@ from blockattach.wiring import volume
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
 LEASE_SECONDS = 60.0
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = patience.LIMIT
 _OPTIONS = {
     'control': {'backend_seconds': LEASE_SECONDS, 'schedule_seconds': LEASE_SECONDS,
                 'idempotency_key_seconds': LEASE_SECONDS},
@@ -267,12 +267,7 @@ class WorldTestCase(unittest.TestCase):
 
     def wait_for(self, condition):
         """Wait until something is so that threads bring about."""
-        never, time = threading.Event(), clocks.Clock()
-        end = time.monotonic() + WAIT_SECONDS
-        while not condition():
-            if time.monotonic() > end:
-                self.fail('it never came about')
-            time.wait(never, 0.002)
+        patience.until(condition, tick=0.002)
 
     def at_once(self, *acts):
         """Begin all acts together; the outcomes in their order."""

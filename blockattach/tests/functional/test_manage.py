@@ -20,10 +20,11 @@ from blockattach.secrets import key_file
 from blockattach.tests.fixtures import clock as clocks
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import patience
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 
-SECONDS = 120
+SECONDS = patience.LIMIT
 LONG_AGO = datetime.datetime(2020, 1, 1)
 
 

@@ -239,7 +239,7 @@ class TamperedTest(lives.WorldTestCase):
         held, self.world.target.faults = self.world.target.faults, with_extra
         self.grant(extra, RW, '-stranger')
         self.world.target.faults = held
-        self.begin(self.world.life.look).result(lives.WAIT_SECONDS / 2)
+        self.begin(self.world.life.look).result(lives.WAIT_SECONDS)
         self.assertNotIn(extra, self.world.let_in(self.volume))
         self.assertFalse(coming.done())
         free.set()

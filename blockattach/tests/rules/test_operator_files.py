@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+from blockattach.tests.fixtures import patience
 from blockattach.tests.rules import sources
 
 ETC = sources.ROOT / 'etc'
@@ -33,8 +34,8 @@ class OperatorFilesTest(unittest.TestCase):
         if program is None:
             self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
             self.skipTest(f'{name} is missing')
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120,
-                              check=False)
+        done = subprocess.run([program, *arguments], capture_output=True, text=True,
+                              timeout=patience.LIMIT, check=False)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout + done.stderr
 

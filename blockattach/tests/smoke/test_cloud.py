@@ -17,7 +17,7 @@ from openstack import exceptions
 from blockattach.testing import initiator
 from blockattach.testing import ports
 from blockattach.tests.fixtures import database
-from blockattach.tests.fixtures import waiting
+from blockattach.tests.fixtures import patience
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
@@ -31,7 +31,7 @@ THREADS = 4
 
 def host(name):
     """An initiator that waits as long as our wait does."""
-    return initiator.Initiator(NAME.format(name), timeout=waiting.LIMIT)
+    return initiator.Initiator(NAME.format(name), timeout=patience.LIMIT)
 
 
 class Load:
@@ -72,7 +72,7 @@ class Load:
     def until_more(self):
         """Return when each thread has done some more."""
         before = list(self.done)
-        waiting.until(lambda: any(one.done() for one in self._running) or all(
+        patience.until(lambda: any(one.done() for one in self._running) or all(
             now > then for now, then in zip(self.done, before, strict=True)))
 
     def end(self):
@@ -107,10 +107,10 @@ class CloudTest(base.StackTestCase):
         """Detach and delete; it is gone in the end, by whatever has been left."""
         for attachment in attachments:
             self.storage.delete_attachment(attachment)
-        waiting.until(functools.partial(self.detached, volume))
-        waiting.until(functools.partial(self.cloud.with_status, volume.id, 'available'))
+        patience.until(functools.partial(self.detached, volume))
+        patience.until(functools.partial(self.cloud.with_status, volume.id, 'available'))
         self.storage.delete_volume(volume)
-        waiting.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
+        patience.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
 
     def detached(self, volume):
         """Whether nothing holds it; who was not answered has left what can be listed."""
@@ -166,7 +166,7 @@ class CloudTest(base.StackTestCase):
             self.cloud.start(name)
         load.until_more()
         load.end()
-        waiting.until(self.cloud.is_up)
+        patience.until(self.cloud.is_up)
         self.remove(shared)
 
     def test_clients(self):
@@ -189,7 +189,7 @@ class CloudTest(base.StackTestCase):
             cinder.attachments.delete(made.id)
             done = commands.run('openstack', ['volume', 'delete', 'by-sdk'], variables)
             self.assertEqual(0, done.status, done)
-            waiting.until(lambda: self.storage.find_volume(volume.id) is None)
+            patience.until(lambda: self.storage.find_volume(volume.id) is None)
             self.assertRaises(cinder_exceptions.NotFound, cinder.volumes.get, volume.id)
 
     def test_an_administrator_reaches_every_process(self):
@@ -234,14 +234,14 @@ class CloudTest(base.StackTestCase):
                     'PATH': f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}',
                     'BLOCKATTACH_CONFIG_FILES': str(self.cloud.configuration)})
         try:
-            storage = waiting.until(lambda: self.served(process, port))
+            storage = patience.until(lambda: self.served(process, port))
             volume = self.cloud.a_volume(storage)
             made = storage.create_attachment(volume, instance=str(uuid.uuid4()),
                                              connector=base.connector('host-w'))
             self.assertTrue(self.storage.get_attachment(made.id).connection_info)
             self.remove(volume, made)
             process.send_signal(signal.SIGTERM)
-            waiting.until(lambda: process.poll() is not None)
+            patience.until(lambda: process.poll() is not None)
         finally:
             process.kill()
             process.wait()

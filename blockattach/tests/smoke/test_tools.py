@@ -19,8 +19,8 @@ import zipfile
 import openstack
 
 from blockattach.testing import initiator
+from blockattach.tests.fixtures import patience
 from blockattach.tests.fixtures import servers
-from blockattach.tests.fixtures import waiting
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 
@@ -34,7 +34,7 @@ def run(*command, **options):
     """A command to its end, without what OpenStack's clients would read of the caller."""
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=waiting.LIMIT, **{'env': environment(), **options})
+        timeout=patience.LIMIT, **{'env': environment(), **options})
 
 
 def environment(**variables):
@@ -58,6 +58,16 @@ class ToolTestCase(base.StackTestCase):
 
 
 class QuickstartTest(ToolTestCase):
+
+    def test_its_words_are_looked_at_before_anything_is_installed(self):
+        said = self.succeed(TOOLS / 'quickstart', '--help')
+        for option in ('--exit', '--state-dir DIR', '--port PORT'):
+            self.assertIn(option, said)
+        for arguments in (['--story'], ['--exit', 'now'], ['--port']):
+            with self.subTest(arguments):
+                done = run(TOOLS / 'quickstart', *arguments)
+                self.assertEqual(2, done.returncode)
+                self.assertNotIn('Installing', done.stderr)
 
     def test_it_plays_its_story_and_ends(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
@@ -89,7 +99,7 @@ class DevcloudTest(ToolTestCase):
                     'AUTH_URL', 'USERNAME', 'PASSWORD', 'PROJECT_NAME', 'USER_DOMAIN_NAME',
                     'PROJECT_DOMAIN_NAME')})
         volume = cloud.block_storage.create_volume(size=1)
-        waiting.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
+        patience.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
         self.devcloud('down')
         self.assertFalse((self.folder / 'cloud').exists())
         self.assertFalse(os.path.exists(scratch))
@@ -134,10 +144,10 @@ class WheelTest(ToolTestCase):
                 stderr=subprocess.DEVNULL, env=environment(PYTHONPATH='')) as service:
             self.addCleanup(service.kill)
             url = re.search(r'serves at (\S+)/v3', service.stdout.readline())[1]
-            with urllib.request.urlopen(f'{url}/v3/volumes', timeout=waiting.LIMIT) as answer:
+            with urllib.request.urlopen(f'{url}/v3/volumes', timeout=patience.LIMIT) as answer:
                 self.assertEqual({'volumes': []}, json.load(answer))
             service.terminate()
-            self.assertEqual(0, service.wait(waiting.LIMIT))
+            self.assertEqual(0, service.wait(patience.LIMIT))
         done = run(programs / 'python', '-c', 'import blockattach.tests', cwd=self.folder,
                    env=environment(PYTHONPATH=''))
         self.assertIn('ModuleNotFoundError', done.stderr)

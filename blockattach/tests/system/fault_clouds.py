@@ -24,7 +24,7 @@ from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import clouds
+from blockattach.tests.system import clouds
 
 SECONDS = 180
 APIS = ('api-1', 'api-2')

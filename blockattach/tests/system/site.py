@@ -15,8 +15,8 @@ import threading
 from blockattach import clock
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import processes
 from blockattach.tests.rules import sources
+from blockattach.tests.system import processes
 
 PROCESSES = ('api', 'scheduler', 'volume')
 # Whoever asks ends before whoever is asked.

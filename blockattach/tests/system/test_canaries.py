@@ -26,10 +26,10 @@ from blockattach.testing import stack
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import clouds
 from blockattach.tests.functional import consumer
-from blockattach.tests.functional import processes
 from blockattach.tests.system import canaries
+from blockattach.tests.system import clouds
+from blockattach.tests.system import processes
 
 SECONDS = 180
 ALL = ('volume', 'scheduler', 'api', 'control')

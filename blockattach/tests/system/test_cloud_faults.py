@@ -2,8 +2,8 @@
 waits for ever, and nothing is left.
 """
 from blockattach.tests.fixtures import servers
-from blockattach.tests.functional import attach_cycles
 from blockattach.tests.functional import base
+from blockattach.tests.system import attach_cycles
 from blockattach.tests.system import fault_clouds
 
 MEND_SECONDS = 180

@@ -17,7 +17,7 @@ from blockattach.testing import stack
 from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
-from blockattach.tests.functional import processes
+from blockattach.tests.system import processes
 
 CLUSTER = 'shared'
 MEMBERS = ('one', 'two')

@@ -9,7 +9,7 @@ import unittest
 from blockattach.testing import initiator
 from blockattach.tests.functional import base
 from blockattach.tests.functional import consumer
-from blockattach.tests.functional import processes
+from blockattach.tests.system import processes
 
 PROJECT = '00000000000000000000000000000002'
 USER = '00000000000000000000000000000001'

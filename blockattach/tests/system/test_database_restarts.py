@@ -20,7 +20,7 @@ from blockattach.db import volume_queries
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import servers
-from blockattach.tests.functional import test_servers
+from blockattach.tests.system import test_servers
 
 WORKERS = 4
 SECONDS = 120

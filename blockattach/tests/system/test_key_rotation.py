@@ -15,7 +15,7 @@ from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
-from blockattach.tests.functional import processes
+from blockattach.tests.system import processes
 
 _grants = models.attachment.grants
 CLIENTS = 2

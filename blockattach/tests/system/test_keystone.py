@@ -7,7 +7,7 @@ from openstack import exceptions
 from blockattach.testing import stack
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.functional import base
-from blockattach.tests.functional import clouds
+from blockattach.tests.system import clouds
 
 
 class PersonasTest(clouds.CloudTestCase):

@@ -6,7 +6,7 @@ from blockattach.db import engine
 from blockattach.db import prepared
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import clouds
+from blockattach.tests.system import clouds
 
 STATEMENTS = [prepared.Statement(lambda dialect, number=number: sa.select(
     sa.literal_column(str(number)).label('number'))) for number in range(5)]

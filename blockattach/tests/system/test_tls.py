@@ -12,7 +12,7 @@ from blockattach.tests.fixtures import certificates
 from blockattach.tests.fixtures import memcached
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import clouds
+from blockattach.tests.system import clouds
 
 
 class ServersTest(base.StackTestCase):

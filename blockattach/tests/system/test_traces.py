@@ -6,8 +6,8 @@ import urllib.request
 
 from blockattach.testing import stack
 from blockattach.tests.functional import base
-from blockattach.tests.functional import processes
 from blockattach.tests.system import collector
+from blockattach.tests.system import processes
 
 SECONDS = 180
 SETTINGS = """

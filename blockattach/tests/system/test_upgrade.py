@@ -7,9 +7,9 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.functional import test_servers
 from blockattach.tests.system import former
 from blockattach.tests.system import site
+from blockattach.tests.system import test_servers
 
 OLD, NEW = 'storage-1', 'storage-2'
 CLASSIC = '?rabbit_quorum_queue=false&rabbit_transient_quorum_queue=false'

@@ -37,13 +37,13 @@ class ManualClockTest(unittest.TestCase):
         self.clock.advance(59)
         self.assertEqual([], self.answers)
         self.clock.advance(1)
-        thread.join(60)
+        thread.join()
         self.assertEqual([False], self.answers)
 
     def test_a_waiting_thread_wakes_when_the_event_comes(self):
         thread = self.waiter(60)
         self.event.set()
-        thread.join(60)
+        thread.join()
         self.assertEqual([True], self.answers)
 
     def test_what_came_before_is_not_waited_for(self):

@@ -9,7 +9,7 @@ from blockattach.admission import gate
 from blockattach.conf import api as api_conf
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import clock
-from blockattach.tests.functional import base
+from blockattach.tests.fixtures import patience
 from blockattach.tests.unit.admission import threads
 
 SLOW, FAST = 'storage-1@slow', 'storage-1@fast'
@@ -31,7 +31,7 @@ class GateTest(unittest.TestCase):
         def found():
             used = self.gate.use().get(name)
             return used and (used.busy, used.waiting)
-        base.wait_for(lambda: found() == (busy, waiting))
+        patience.until(lambda: found() == (busy, waiting))
         self.assertEqual((busy, waiting), found())
 
     def advance(self, seconds):

@@ -4,7 +4,7 @@ import unittest
 from blockattach import errors
 from blockattach.admission import lines
 from blockattach.tests.fixtures import clock
-from blockattach.tests.functional import base
+from blockattach.tests.fixtures import patience
 from blockattach.tests.unit.admission import threads
 
 
@@ -17,7 +17,7 @@ class LineTest(unittest.TestCase):
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, *expected):
-        base.wait_for(lambda: self.line.use() == expected)
+        patience.until(lambda: self.line.use() == expected)
         self.assertEqual(expected, self.line.use())
 
     def advance(self, seconds):

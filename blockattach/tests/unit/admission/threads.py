@@ -2,7 +2,9 @@
 import queue
 import threading
 
-SECONDS = 60
+from blockattach.tests.fixtures import patience
+
+SECONDS = patience.LIMIT
 
 
 class Comers:

@@ -4,14 +4,14 @@ import tempfile
 import threading
 import unittest
 
-from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.conf import health as health_conf
 from blockattach.health import monitor
 from blockattach.health import report
 from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import patience
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class MonitorTest(unittest.TestCase):
@@ -40,12 +40,7 @@ class MonitorTest(unittest.TestCase):
 
     def passes(self, condition):
         """Let time pass until this is so."""
-        real, never = clocks.Clock(), threading.Event()
-        deadline = real.monotonic() + SECONDS
-        while not condition():
-            self.assertLess(real.monotonic(), deadline)
-            self.clock.advance(5)
-            real.wait(never, 0.02)
+        patience.until(lambda: self.clock.advance(5) or condition())
 
     def test_before_a_look_nothing_is_well(self):
         made = self.watching()

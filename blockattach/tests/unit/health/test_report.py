@@ -9,8 +9,9 @@ import unittest
 
 from blockattach import clock
 from blockattach.health import report
+from blockattach.tests.fixtures import patience
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class ReportTestCase(unittest.TestCase):

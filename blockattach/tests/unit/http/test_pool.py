@@ -5,9 +5,9 @@ import unittest
 from blockattach import errors
 from blockattach.http import pool
 from blockattach.tests.fixtures import clock
-from blockattach.tests.functional import base
+from blockattach.tests.fixtures import patience
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class Connection:
@@ -70,11 +70,11 @@ class PoolTest(unittest.TestCase):
         return made
 
     def wait_for_use(self, busy, waiting):
-        base.wait_for(lambda: self.pool.use()[1:] == (busy, waiting))
+        patience.until(lambda: self.pool.use()[1:] == (busy, waiting))
         self.assertEqual((busy, waiting), self.pool.use()[1:])
 
     def wait_for_told(self, *story):
-        base.wait_for(lambda: set(story) <= set(self.story))
+        patience.until(lambda: set(story) <= set(self.story))
         self.assertLessEqual(set(story), set(self.story))
 
     def fill(self):
@@ -115,7 +115,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual([], self.refused)
         late = {(name, errors.TurnTooLate.code) for name in ('c', 'd', 'e')}
         # Whoever watches them may have begun to wait a moment ago only.
-        base.wait_for(lambda: self.clock.advance(1) or late <= set(self.story))
+        patience.until(lambda: self.clock.advance(1) or late <= set(self.story))
         self.assertLessEqual(late, set(self.story))
         self.wait_for_use(2, 0)
         self.assertEqual({('a', 'begun'), ('b', 'begun')},
@@ -129,7 +129,7 @@ class PoolTest(unittest.TestCase):
     def test_a_connection_on_which_more_may_follow_is_kept(self):
         made = self.come('a', more=True)
         made.go_on.set()
-        self.assertTrue(base.wait_for(lambda: self.kept == [made]))
+        patience.until(lambda: self.kept == [made])
         self.wait_for_use(0, 0)
         self.assertNotIn(('a', 'closed'), self.story)
 

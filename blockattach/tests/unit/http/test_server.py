@@ -9,9 +9,9 @@ from blockattach import errors
 from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import server
-from blockattach.tests.functional import base
+from blockattach.tests.fixtures import patience
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 PROMPT = 8
 """The time-out of the server, 10 seconds, is longer."""
 TWO = api_conf.QueueSettings(work_places=2, threads=2)
@@ -157,7 +157,7 @@ class BusyServerTest(unittest.TestCase):
         self.assertEqual(503, self.ask(client, '/a'))
         self.go_on.set()
         self.assertEqual(200, holder.getresponse().status)
-        self.assertTrue(base.wait_for(lambda: self.ask(client, '/a') == 200))
+        patience.until(lambda: self.ask(client, '/a') == 200)
 
     def test_what_never_waits_is_answered(self):
         holder = self.client()
@@ -189,8 +189,8 @@ class ArrivalTest(unittest.TestCase):
 
     def test_it_has_waited_since_the_client_wrote(self):
         self.client.sendall(b'x')
-        self.assertTrue(base.wait_for(lambda: arrival.of(
-            {arrival.SOCKET: self.connection}).waited >= 0.05))
+        patience.until(lambda: arrival.of(
+            {arrival.SOCKET: self.connection}).waited >= 0.05)
         self.assertEqual(b'x', self.connection.recv(1))
 
     def test_the_client_is_gone(self):
@@ -198,7 +198,7 @@ class ArrivalTest(unittest.TestCase):
         self.assertFalse(came.gone())
         self.client.sendall(b'x')
         self.client.close()
-        self.assertTrue(base.wait_for(came.gone))
+        patience.until(came.gone)
 
     def test_where_nothing_can_be_known(self):
         self.assertEqual((0.0, False), (arrival.of({}).waited, arrival.of({}).gone()))

@@ -15,8 +15,9 @@ from blockattach.conf import api as api_conf
 from blockattach.http import server
 from blockattach.http import tls
 from blockattach.tests.fixtures import certificates
+from blockattach.tests.fixtures import patience
 
-SECONDS = 25
+SECONDS = patience.LIMIT
 """The time-out of the server, 10 seconds, for each of two connections is shorter."""
 REQUEST = b'GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n'
 

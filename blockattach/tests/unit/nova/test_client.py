@@ -8,9 +8,10 @@ from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.nova import client
 from blockattach.tests.fixtures import nova
+from blockattach.tests.fixtures import patience
 from blockattach.tests.unit import samples
 
-PATIENCE = 60.0
+PATIENCE = patience.LIMIT
 """Seconds that no test waits for."""
 
 

@@ -9,6 +9,7 @@ import unittest
 
 from blockattach.privileged import lio_locks
 from blockattach.tests.fixtures import lio_kernel
+from blockattach.tests.fixtures import patience
 
 HOLDER = """
 import sys
@@ -19,7 +20,7 @@ with lio_locks.alone(sys.argv[2]):
     print('held', flush=True)
     sys.stdin.read()
 """
-WAIT = 30
+WAIT = patience.LIMIT
 
 
 class LocksTest(unittest.TestCase):

@@ -7,8 +7,9 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach.rpc import contract
+from blockattach.tests.fixtures import patience
 
-PATIENCE = 60
+PATIENCE = patience.LIMIT
 """Seconds after which a test gives up on what should come at once."""
 
 

@@ -5,9 +5,9 @@ import unittest
 
 from blockattach.rpc import alive
 from blockattach.tests.fixtures import clock
-from blockattach.tests.functional import base
+from blockattach.tests.fixtures import patience
 
-PATIENCE = 30
+PATIENCE = patience.LIMIT
 TIMEOUT = 15.0
 NEXT = TIMEOUT / alive.SIGNS
 
@@ -91,6 +91,6 @@ class SignsOfLifeTest(unittest.TestCase):
         self.alive.end(message)
         self.assertTrue(self.clock.until_waiting(1, PATIENCE))
         self.clock.advance(NEXT)
-        self.assertTrue(base.wait_for(lambda: not thread.is_alive(), PATIENCE))
+        patience.until(lambda: not thread.is_alive())
         later = self.begin()
         self.assertIs(later, self.next_sign())

@@ -152,7 +152,7 @@ class CallTest(unittest.TestCase):
         call.beat()
         call.beat()
         call.answer(b'done')
-        self.assertEqual(b'done', call.wait(clock.Clock(), 10, 5))
+        self.assertEqual(b'done', call.wait(clock.Clock(), 7200, 3600))
 
     def test_without_a_beat_it_gives_up_before_its_time(self) -> None:
         with self.assertRaises(queue.Empty):
@@ -162,7 +162,7 @@ class CallTest(unittest.TestCase):
         call = inproc.Call()
         call.beat()
         with self.assertRaises(queue.Empty):
-            call.wait(JumpingClock(0, 1, 100), 50, 30)
+            call.wait(JumpingClock(0, 1, 10_000), 5000, 3600)
 
     def test_without_a_monitor_only_the_time_counts(self) -> None:
         with self.assertRaises(queue.Empty):

@@ -18,10 +18,11 @@ from blockattach.objects import placement
 from blockattach.rpc import scheduler
 from blockattach.rpc import transport
 from blockattach.rpc import volume
+from blockattach.tests.fixtures import patience
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class VolumeEndpoint(volume.VolumeInterface):

@@ -37,8 +37,9 @@ class SettingsTest(unittest.TestCase):
 
     def test_a_host_has_a_name(self):
         self.assertTrue(self.read(service).host)
-        found = self.read(service, '[service]\nhost = my_host\nreport_interval = 3\n')
-        self.assertEqual(('my_host', 3, 60),
+        found = self.read(service, '[service]\nhost = my_host\nreport_interval = 3700\n'
+                          'service_down_time = 7200\n')
+        self.assertEqual(('my_host', 3700, 7200),
                          (found.host, found.report_interval, found.service_down_time))
 
     def test_a_host_name_that_would_not_parse_is_refused(self):

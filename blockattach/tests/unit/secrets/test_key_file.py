@@ -11,6 +11,7 @@ from concurrent import futures
 from blockattach import errors
 from blockattach import secrets
 from blockattach.secrets import key_file
+from blockattach.tests.fixtures import patience
 
 PROCESSES = 4
 THREADS = 4
@@ -60,9 +61,9 @@ class KeyFileTest(unittest.TestCase):
                      for _ in range(PROCESSES)]
         for process in processes:
             process.start()
-        sealed = [answers.get(timeout=60) for _ in processes]
+        sealed = [answers.get(timeout=patience.LIMIT) for _ in processes]
         for process in processes:
-            process.join(60)
+            process.join(patience.LIMIT)
         sealer = self.load()
         self.assertEqual(['hunter2'] * PROCESSES, [sealer.unseal(text) for text in sealed])
         self.assertEqual([self.path], list(self.path.parent.iterdir()))

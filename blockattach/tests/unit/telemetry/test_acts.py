@@ -9,8 +9,9 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import threads
 from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import patience
 
-SECONDS = 30
+SECONDS = patience.LIMIT
 
 
 class TelemetryTestCase(unittest.TestCase):

@@ -9,6 +9,7 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import exposition
 from blockattach.testing import ports
+from blockattach.tests.fixtures import patience
 
 LOCAL = '127.0.0.1'
 
@@ -30,7 +31,8 @@ class ExpositionTest(unittest.TestCase):
         return made, told.output[0]
 
     def ask(self, port):
-        with urllib.request.urlopen(f'http://{LOCAL}:{port}/metrics', timeout=30) as answer:
+        with urllib.request.urlopen(f'http://{LOCAL}:{port}/metrics',
+                                    timeout=patience.LIMIT) as answer:
             return answer.read().decode()
 
     def test_each_takes_the_first_port_that_is_free(self):

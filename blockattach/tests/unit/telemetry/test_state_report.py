@@ -12,6 +12,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.telemetry import acts
 from blockattach.telemetry import state_report
+from blockattach.tests.fixtures import patience
 
 SECONDS = 60
 SECRETS = ('hunter2', 'correct-horse', 'battery-staple', 'tr0ub4dor')
@@ -39,11 +40,7 @@ class StateReportTest(unittest.TestCase):
         self.addCleanup(self.report.stop)
 
     def wait_until_written(self):
-        time, never = clocks.Clock(), threading.Event()
-        deadline = time.monotonic() + SECONDS
-        while not self.written():
-            self.assertLess(time.monotonic(), deadline)
-            time.wait(never, 0.02)
+        patience.until(self.written)
 
     def written(self):
         return glob.glob(f'{self.folder}/blockattach-volume_gurumeditation_*')

@@ -9,9 +9,10 @@ from oslo_config import cfg
 from blockattach import clock
 from blockattach import metrics
 from blockattach.health import monitor
+from blockattach.tests.fixtures import patience
 from blockattach.wiring import observation
 
-SECONDS = 60
+SECONDS = patience.LIMIT
 
 
 class HangingDatabase:

@@ -19,10 +19,11 @@ from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
+from blockattach.tests.fixtures import patience
 from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
-PATIENCE = 60
+PATIENCE = patience.LIMIT
 """Seconds after which a test gives up on what should come at once."""
 
 

@@ -1,34 +1,11 @@
 """The story of `tools/quickstart`, on the service with a real tgtd and a real initiator."""
 import shutil
-import subprocess
-import unittest
 
 from blockattach.testing import initiator
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 
 SEARCH = '/usr/local/sbin:/usr/sbin:/sbin'
-
-
-class CommandLineTest(unittest.TestCase):
-    """What is looked at before anything is installed."""
-
-    def quickstart(self, *arguments):
-        return subprocess.run([sources.ROOT / 'tools' / 'quickstart', *arguments],
-                              capture_output=True, text=True, timeout=base.SECONDS, check=False)
-
-    def test_help(self):
-        done = self.quickstart('--help')
-        self.assertEqual(0, done.returncode)
-        for option in ('--exit', '--state-dir DIR', '--port PORT'):
-            self.assertIn(option, done.stdout)
-
-    def test_an_option_that_there_is_not(self):
-        for arguments in (['--story'], ['--exit', 'now'], ['--port']):
-            with self.subTest(arguments):
-                done = self.quickstart(*arguments)
-                self.assertEqual(2, done.returncode)
-                self.assertNotIn('Installing', done.stderr)
 
 
 class QuickstartStoryTest(base.StackTestCase):
