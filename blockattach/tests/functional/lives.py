@@ -37,7 +37,7 @@ from blockattach.wiring import volume
 
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 3600.0
 WAIT_SECONDS = patience.LIMIT
 _OPTIONS = {
     'control': {'backend_seconds': LEASE_SECONDS, 'schedule_seconds': LEASE_SECONDS,
