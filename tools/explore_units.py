@@ -97,6 +97,9 @@ LAYERS = (
           r'^(?P<what>seed .+) \((?P<shows>tools/simulate [^()]+)\)$', '{shows}'),
     Layer('random', random_modules,
           'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
+    # The gate plays on the servers what differs between them only.
+    Layer('servers', lambda: ['mysql', 'postgresql'],
+          f'BLOCKATTACH_TEST_DATABASES={{unit}} tools/run-tests {TESTS}.db.', _FAILED),
     Layer('bugs', bug_batches, 'tools/plant-bugs {unit}',
           r'^(?P<what>(?P<bug>\w+): missed.*)$', 'tools/plant-bugs --only {bug}'),
     Layer('system', lambda: test_modules('system'),
