@@ -4,22 +4,16 @@ Each runs as its console script does, in a process of its own, which was forked 
 loaded what they need.
 """
 import importlib.metadata
-import multiprocessing
 import os
 import pathlib
 import sys
 import tempfile
 from typing import NamedTuple
 
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import patience
 
 SECONDS = patience.LIMIT
-_LOADED = ('blockattach.cmd.manage_attachments', 'blockattach.cmd.manage_db',
-           'blockattach.cmd.manage_reconcile', 'blockattach.cmd.manage_secrets',
-           'blockattach.cmd.manage_service', 'blockattach.cmd.status_upgrade',
-           'cinderclient.shell', 'cinderclient.v3.shell', 'keystoneauth1.loading',
-           'openstack.connection', 'openstackclient.shell', 'openstackclient.volume.v3.volume',
-           'openstackclient.volume.v3.volume_attachment')
 
 
 class Done(NamedTuple):
@@ -33,11 +27,9 @@ class Done(NamedTuple):
 def run(name, arguments, environment):
     """Run one to its end."""
     [script] = importlib.metadata.entry_points(group='console_scripts', name=name)
-    context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(list(_LOADED))
     with tempfile.TemporaryDirectory() as folder:
         places = [pathlib.Path(folder) / stream for stream in ('output', 'errors')]
-        process = context.Process(target=_call, args=(script.value, name, arguments,
+        process = forks.context().Process(target=_call, args=(script.value, name, arguments,
                                                       dict(environment), places))
         process.start()
         try:
