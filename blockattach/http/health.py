@@ -67,6 +67,13 @@ class _Healthcheck(healthcheck.Healthcheck):
             [result for result in results if not result.available], healthy)
         return text, kind
 
+    @staticmethod
+    def _get_greenstacks() -> list[Any]:
+        """None: threads are native. oslo.middleware looks at every object of the process for them,
+        which takes long, and raises ReferenceError at a weak proxy whose object has gone.
+        """
+        return []
+
     def _conf_get(self, key: str, group: str = GROUP) -> Any:
         value = super()._conf_get(key, group)
         return value and self._detailed if key == 'detailed' else value

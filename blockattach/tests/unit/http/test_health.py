@@ -2,6 +2,7 @@
 import ipaddress
 import json
 import unittest
+import weakref
 
 import webob
 from oslo_config import cfg
@@ -93,6 +94,16 @@ class HealthCheckTest(unittest.TestCase):
             with self.subTest(address=address, headers=headers):
                 answer = self.ask(address=address, Accept='application/json', **headers)
                 self.assertEqual((200, detailed), (answer.status_int, 'threads' in answer.json))
+
+    def test_details_where_a_weak_proxy_has_lost_its_object(self):
+        self.conf.set_override('detailed', True, group='healthcheck')
+        # The set is collected at once.
+        proxy = weakref.proxy(set())
+        with self.assertRaises(ReferenceError):
+            len(proxy)
+        for kind in ('application/json', 'text/html'):
+            with self.subTest(kind):
+                self.assertEqual(200, self.ask(Accept=kind).status_int)
 
     def test_details_are_off_unless_asked_for(self):
         self.assertNotIn('threads', self.ask(Accept='application/json').json)
