@@ -11,6 +11,7 @@ commit is shared out in the same way everywhere.
 """
 import argparse
 import io
+import os
 import pathlib
 import re
 import subprocess
@@ -34,6 +35,9 @@ KNOWN = pathlib.Path('doc/source/contributor/flaky.txt')
 FLAKY_ALLOWED = 1
 RERUN_ALLOWED = 10
 """More failures than these are no chance, so the answer comes without running them again."""
+
+LIMIT = 45 * 60
+"""A worker that runs for so many seconds hangs: blockattach.tests ends it, and shows where."""
 
 STESTR = (sys.executable, '-m', 'stestr.cli')
 
@@ -108,17 +112,18 @@ def list_tests(filters: list[str]) -> list[str]:
     return found.stdout.splitlines()
 
 
-def run_tests(place: str, arguments: list[str]) -> Results:
+def run_tests(place: str, arguments: list[str], limit: int) -> Results:
     """Run tests and record them below ``place``."""
     repository = open_repository(place)
     before = repository.count()
-    ended = subprocess.run([*STESTR, '--repo-url', place, 'run', *arguments], check=False)
+    ended = subprocess.run([*STESTR, '--repo-url', place, 'run', *arguments], check=False,
+                           env={**os.environ, 'BLOCKATTACH_TEST_LIMIT': str(limit)})
     if repository.count() == before:
         return Results(ended=ended.returncode)
     return _latest(repository, ended.returncode)
 
 
-def passes_alone(name: str) -> bool:
+def passes_alone(name: str, limit: int) -> bool:
     """Whether a test passes with nothing beside it; its records are not kept."""
     with tempfile.TemporaryDirectory() as folder:
         found = _WHOLE.match(name)
@@ -128,7 +133,7 @@ def passes_alone(name: str) -> bool:
             names = pathlib.Path(folder, 'names')
             names.write_text(f'{name}\n', encoding='utf-8')
             selected = ['--load-list', str(names)]
-        results = run_tests(folder, ['--concurrency', '1', *selected])
+        results = run_tests(folder, ['--concurrency', '1', *selected], limit)
     return bool(results.passed) and not results.failed and not results.ended
 
 
@@ -165,6 +170,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='tools/judge.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--concurrency', default='2', help='how many processes run tests')
+    parser.add_argument('--limit', type=int, default=LIMIT, metavar='SECONDS',
+                        help='a worker that runs for longer hangs')
     parser.add_argument('--write-durations', action='store_true',
                         help=f'if the run passes, renew {durations.RECORD}: the modules that ran')
     parser.add_argument('filters', nargs='*', help='regular expressions, as stestr takes them')
@@ -178,8 +185,9 @@ def main() -> int:
     durations.replace_history(pathlib.Path(open_repository('.').base), {
         utils.cleanup_test_name(name): took
         for name, took in durations.shared(listed, recorded).items()})
-    results = run_tests('.', ['--concurrency', asked.concurrency, *asked.filters])
-    passed_alone = _passed_alone(results)
+    results = run_tests('.', ['--concurrency', asked.concurrency, *asked.filters], asked.limit)
+    # A run in which a worker has died fails whatever becomes of its last test.
+    passed_alone = set() if not_run(listed, results) else _passed_alone(results, asked.limit)
     verdict = judge(results, listed, passed_alone, _text(KNOWN).splitlines())
     if asked.write_durations and not verdict.reasons:
         durations.RECORD.write_text(durations.refreshed(recorded, results.timings),
@@ -189,11 +197,11 @@ def main() -> int:
     return 1 if verdict.reasons else 0
 
 
-def _passed_alone(results: Results) -> set[str]:
+def _passed_alone(results: Results, limit: int) -> set[str]:
     passed = set()
     for name in results.failed if len(results.failed) <= RERUN_ALLOWED else ():
         print(f'\nOnce more, alone: {name}', flush=True)
-        if passes_alone(name):
+        if passes_alone(name, limit):
             passed.add(name)
     return passed
 

@@ -73,6 +73,11 @@ DEADLY = """
         def test_that_comes_after(self):
             pass
 """
+HANGING = """
+        def test_hanging(self):
+            import blockattach.tests
+            signal.pause()
+"""
 FOUND = 'played.test_played.PlayedTest'
 
 
@@ -104,7 +109,7 @@ class JudgeTestCase(unittest.TestCase):
         done = subprocess.run(
             [sys.executable, str(sources.ROOT / 'tools' / 'judge.py'), *arguments],
             cwd=self.root, env={**os.environ, 'PYTHON': sys.executable},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return done.returncode, done.stdout.splitlines()
 
 
@@ -173,6 +178,12 @@ class JudgeTest(JudgeTestCase):
         self.assertEqual(1, status, lines)
         self.assertIn(f'Failed: {FOUND}.test_that_comes_after', lines)
         self.assertIn('The run does not pass: 3 did not run', lines)
+
+    def test_a_worker_that_hangs_ends_and_fails_the_run(self):
+        status, lines = self.judge(HANGING, arguments=('--concurrency', '1', '--limit', '1'))
+        self.assertEqual(1, status, lines)
+        self.assertIn(f'Failed: {FOUND}.test_skipped', lines)
+        self.assertIn(' in test_hanging', '\n'.join(lines))
 
     def test_what_cannot_be_imported_fails_the_run(self):
         self.write('played/test_unknown.py', 'import nowhere_to_be_found\n')
