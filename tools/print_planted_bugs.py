@@ -11,7 +11,7 @@ def document() -> str:
     return rst.NOTICE + rst.table(
         ('bug', 'where', 'the guard that it breaks', 'promise', 'caught by'),
         [[rst.literal(bug.name), rst.literal(bug.path), bug.guard, bug.promise,
-          rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'the simulation']
+          rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'fixed seeds']
          for bug in bugs.BUGS], (25, 20, 30, 7, 18))
 
 

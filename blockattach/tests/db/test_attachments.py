@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
+from blockattach.db import admissions
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
@@ -240,6 +241,51 @@ class MoveTest(Case):
                           models.attachments.c.slot, models.attachments.c.deleted)
                 .where(models.attachments.c.id == row.id)).one()
         self.assertEqual(('gone', None, None, True), tuple(kept))
+
+
+@base.on_every_database
+class OvertakenTest(Case):
+    """What was read before others changed it: it is judged by what they have left."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, multiattach=True)
+
+    def read(self, instance=None):
+        """What a new attachment is judged by, as it is now."""
+        return admissions.get(self.database, self.volume.id, instance, None)
+
+    def reserve_as(self, seen):
+        return attachments.reserve(self.database, attachments.Wish(
+            self.volume.id, self.volume.project_id, seen.instance_uuid, seen=seen), 60)
+
+    def test_a_reservation_of_a_volume_that_is_removed_meanwhile(self):
+        seen = self.read()
+        volumes.start_delete(self.database, self.volume.id, 60)
+        self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
+        self.assertEqual([], attachment_queries.of_volume(self.database, self.volume.id))
+
+    def test_a_reservation_of_a_volume_that_is_attached_meanwhile(self):
+        seen = self.read()
+        make.attachment(self.database, self.volume, S.ATTACHED)
+        self.reserve_as(seen)
+        self.assertEqual(VOLUME_WORDS[S.ATTACHED], self.words(self.volume.id))
+
+    def test_a_reservation_of_a_plain_volume_that_another_server_has_got_meanwhile(self):
+        self.volume = make.volume(self.database)
+        seen = self.read('an-instance')
+        made = self.reserve(self.volume, 'another-instance')
+        self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
+        self.assertEqual([made], attachment_queries.of_volume(self.database, self.volume.id))
+
+    def test_a_host_leaves_after_the_other_one_has_left_meanwhile(self):
+        first, second = (make.attachment(self.database, self.volume, S.ATTACHED)
+                         for _ in range(2))
+        seen = self.again(second)
+        self.move(self.move(first, E.DISCONNECT), E.DISCONNECTED)
+        attachments.move(self.database, self.volume.id, second.id, E.DISCONNECT,
+                         attachments.Facts(lease=attachments.Lease(None, 60)), seen=seen)
+        self.assertEqual(VOLUME_WORDS[S.DISCONNECTING], self.words(self.volume.id))
 
 
 @base.on_chosen_databases

@@ -1,8 +1,8 @@
-"""Planted bugs: each breaks one guard of the service, and somebody must notice.
+"""Planted bugs: each breaks one guard of the service, and the gate must notice.
 
 A bug is a piece of text in a copy of the package, replaced by another one. `planting` plants
-them, one at a time, and lets the simulation look for each; where a bug shows only in what a client
-reads, or takes more to meet than a short simulation has, the named test does.
+them, one at a time, and plays the fixed seeds of the simulation; where a bug shows only in what a
+client reads, or takes more to meet than they have, the named test of the gate catches it.
 """
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ class Bug(NamedTuple):
     """One row of the table.
 
     ``old`` stands in the file exactly once, and ``new`` in its place. ``guard`` is what is broken,
-    ``promise`` what that guard keeps. ``test``: who catches it; empty: the simulation.
+    ``promise`` what that guard keeps. ``test``: what catches it; empty: a fixed seed.
     """
 
     name: str
@@ -41,15 +41,18 @@ BUGS = (
     Bug('admitted_by_what_was_so', 'db/pairs.py',
         " + by_others * ['attachment_moves']\n",
         '\n',
-        'an admission counts only if nobody was faster', 'P3'),
+        'an admission counts only if nobody was faster', 'P3',
+        'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('words_by_what_was_so', 'db/pairs.py',
         "              for name in ('lowest_rank', 'readonly'))]\n",
         "              for name in ('readonly',))]\n",
-        "a volume's words are written only over those that they follow from", 'P6'),
+        "a volume's words are written only over those that they follow from", 'P6',
+        'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('attached_while_it_is_removed', 'db/pairs.py',
         "['id', 'own_status', 'detach_announced']",
         "['id', 'detach_announced']",
-        'a volume that is being removed takes nobody in', 'P2'),
+        'a volume that is being removed takes nobody in', 'P2',
+        'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('removed_while_it_is_attached', 'db/volumes.py',
         '        if not status_allows or row.lowest_rank is not None:\n',
         '        if not status_allows:\n',
@@ -71,7 +74,9 @@ BUGS = (
         '                                 leases.giving_back(ending), row)\n',
         '                                 None,\n'
         '                                 leases.giving_back(ending), row)\n',
-        'an outcome is recorded only of the try that it is of', 'P4'),
+        'an outcome is recorded only of the try that it is of', 'P4',
+        'blockattach.tests.functional.test_attachment_races.MeetingTest.'
+        'test_deleted_while_it_connects'),
     Bug('an_old_volume_message_counts', 'db/volumes.py',
         '    if row.generation != generation or row.own_status != own_status:\n',
         '    if row.own_status != own_status:\n',
@@ -188,7 +193,8 @@ BUGS = (
         '        with self.locks.holding((volume_id, initiator)):\n',
         '        """Wait for nobody."""\n'
         '        with contextlib.nullcontext():\n',
-        'threads of one process act on a pair one after the other', 'P4'),
+        'threads of one process act on a pair one after the other', 'P4',
+        'blockattach.tests.functional.test_repeated_calls.BeginningTest'),
     Bug('leases_are_ignored', 'volume/turns.py',
         '        if not leases.take(self._database, lease, self._seconds):\n'
         '            return None\n',

@@ -18,14 +18,15 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from blockattach.tests.planted import bugs
+from blockattach.tests.simulation import hunting
+
+Seeds = Sequence[tuple[int, int]]
+"""Seeds of the simulation, each with its operations."""
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2]
-SEEDS = tuple(range(1, 31))
-STEPS = 500
 _CHILD = ('import json, sys\n'
           'from blockattach.tests.simulation import hunting\n'
-          'seeds, steps = json.loads(sys.argv[1])\n'
-          'print(json.dumps(hunting.told(hunting.hunt(seeds, steps))))\n')
+          'print(json.dumps(hunting.told(hunting.hunt(json.loads(sys.argv[1])))))\n')
 # Nobody waits for ever for a bug that makes the service turn in a circle.
 _LONGEST_SECONDS = 1200
 
@@ -65,8 +66,7 @@ def mutated(bug: bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
     return new
 
 
-def trial(bug: bugs.Bug | None, seeds: Sequence[int] = SEEDS,
-          steps: int = STEPS) -> Outcome | None:
+def trial(bug: bugs.Bug | None, seeds: Seeds = hunting.FIXED) -> Outcome | None:
     """Plant a bug and look for it.
 
     :param bug: None: the package as it is
@@ -80,45 +80,44 @@ def trial(bug: bugs.Bug | None, seeds: Sequence[int] = SEEDS,
             (copy / bug.path).write_text(mutated(bug), encoding='utf-8')
         if bug is not None and bug.test:
             return _tested(bug, folder)
-        return _hunted(bug, folder, seeds, steps)
+        return _hunted(bug, folder, seeds)
 
 
-def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
-           steps: int = STEPS, say: Callable[[str], None] = print) -> int:
+def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Seeds = hunting.FIXED,
+           say: Callable[[str], None] = print) -> int:
     """Plant them all, and a package without any last, where they were caught.
 
-    :param say: told a line for each
+    :param say: takes a line for each
     :returns: 0: all are caught; 1: one is missed, or the package itself was caught
     :raises NotPlanted: one cannot be planted: nothing was tried
     """
     for bug in chosen:
         mutated(bug)
     caught, hunters = 0, set()
-    for outcome in trials(chosen, jobs, seeds, steps):
+    for outcome in trials(chosen, jobs, seeds):
         say(str(outcome))
         caught += outcome.caught
         hunters.add(outcome.seed)
-    whole = trial(None, sorted(filter(None, hunters)), steps)
+    whole = trial(None, [one for one in seeds if one[0] in hunters])
     if whole is not None:
         say(f'the package as it is: {whole}')
     say(f'{caught} of {len(chosen)} caught')
     return int(whole is not None or caught < len(chosen))
 
 
-def trials(chosen: Iterable[bugs.Bug], jobs: int, seeds: Sequence[int] = SEEDS,
-           steps: int = STEPS) -> Iterator[Outcome]:
+def trials(chosen: Iterable[bugs.Bug], jobs: int,
+           seeds: Seeds = hunting.FIXED) -> Iterator[Outcome]:
     """One after the other, so many at once, as they end; raises as `trial`."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        begun = [pool.submit(trial, bug, seeds, steps) for bug in chosen]
+        begun = [pool.submit(trial, bug, seeds) for bug in chosen]
         for ended in concurrent.futures.as_completed(begun):
             outcome = ended.result()
             assert outcome is not None
             yield outcome
 
 
-def _hunted(bug: bugs.Bug | None, folder: str, seeds: Sequence[int],
-            steps: int) -> Outcome | None:
-    done = _run(folder, '-c', _CHILD, json.dumps([list(seeds), steps]))
+def _hunted(bug: bugs.Bug | None, folder: str, seeds: Seeds) -> Outcome | None:
+    done = _run(folder, '-c', _CHILD, json.dumps(seeds))
     if done is None:
         return None if bug is None else Outcome(bug, False, ': it does not end')
     if done.returncode:

@@ -3,7 +3,9 @@ import unittest
 
 from blockattach.tests.planted import bugs
 from blockattach.tests.planted import planting
+from blockattach.tests.rules import sources
 
+units = sources.load_tool('explore_units')
 LEAST = 22
 
 
@@ -25,10 +27,12 @@ class PlantedBugsTest(unittest.TestCase):
             with self.subTest(bug.name):
                 self.assertRegex(bug.promise, '^P[1-9]$')
 
-    def test_who_catches_one_is_there(self):
+    def test_what_catches_one_is_a_test_of_the_gate(self):
+        apart = tuple(f'{units.TESTS}.{name}.' for name in units.APART)
         for bug in bugs.BUGS:
             if bug.test:
                 with self.subTest(bug.name):
+                    self.assertFalse(bug.test.startswith(apart))
                     found = unittest.TestLoader()
                     self.assertLess(0, found.loadTestsFromName(bug.test).countTestCases())
                     self.assertEqual([], found.errors)

@@ -21,9 +21,9 @@ FALLS_OVER = bugs.Bug('falls_over', 'tests/simulation/play.py',
                       'none', 'P9')
 
 
-def report(*bugs, seeds=(1,), steps=100):
+def report(*bugs):
     said = []
-    return planting.report(bugs, 2, seeds, steps, said.append), said
+    return planting.report(bugs, 2, [(1, 100)], said.append), said
 
 
 def command(*arguments):
