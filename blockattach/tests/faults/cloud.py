@@ -1,10 +1,7 @@
 """A cloud of real processes on servers of its own, each of which can be made to fail anywhere."""
+import functools
 import json
-import os
-import pathlib
 import signal
-import subprocess
-import sys
 
 import sqlalchemy as sa
 from cryptography import fernet
@@ -20,8 +17,10 @@ from blockattach.domain import binaries
 from blockattach.testing import stack
 from blockattach.tests.faults import lives
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
 from blockattach.tests.simulation import operations
 from blockattach.tests.system import fault_clouds
 from blockattach.volume import checker
@@ -34,7 +33,7 @@ DOWN_SECONDS = 10
 MANAGER, SCHEDULER, API, CONTROL = (operations.MANAGER, operations.SCHEDULER, operations.API,
                                     operations.CONTROL)
 MANAGE, CONSUMER = operations.MANAGE, operations.CONSUMER
-ONCE = {MANAGE: 'blockattach.cmd.manage', CONSUMER: 'blockattach.tests.functional.consumer'}
+ONCE = {MANAGE: 'blockattach-manage', CONSUMER: 'blockattach.tests.functional.consumer'}
 """What is run to its end, each time that it is needed."""
 TOPIC = 'faults'
 SETTINGS = {
@@ -89,41 +88,27 @@ class Cloud(fault_clouds.Cloud):
     def _file(self, name):
         return self.folder / f'{name}.conf'
 
-    def begin(self, name):
-        self._report(name).unlink(missing_ok=True)
-        self.processes[name] = self._life(name, ())
-
-    def _life(self, name, arguments):
-        program = ONCE.get(name) or f'blockattach.cmd.{name.partition("-")[0]}'
+    def fork(self, name, *arguments):
+        program = ONCE.get(name) or f'blockattach-{name.partition("-")[0]}'
         file = self._file(API if name == CONSUMER else name)
-        return lives.begin(program, ['--config-file', str(file), *arguments],
-                           self.log(name), self.folder, name, self.prepare.get(name))
+        return forks.Fork(
+            [program, '--config-file', str(file), *arguments], self.log(name),
+            prepare=functools.partial(lives.heed, self.folder, name, self.prepare.get(name)))
 
     def run(self, name, *arguments):
-        """The exit status of one of `ONCE`; negative: the signal that ended it; None: it does not
-        end.
-        """
-        process = self._life(name, arguments)
-        process.join(SECONDS)
-        status = process.exitcode
-        process.kill()
-        process.join()
-        return status
-
-    def kill(self, name):
-        # One that is stopped dies as well.
-        self.processes[name].kill()
-        self.processes[name].join()
-
-    def has_ended(self, name):
-        return self.processes[name].exitcode is not None
+        """The exit status of one of `ONCE`; negative: the signal that ended it."""
+        process = self.fork(name, *arguments)
+        try:
+            return process.wait(SECONDS)
+        finally:
+            process.kill()
 
     def was_killed(self, name):
         """Whether it has ended as ``kill -9`` ends it."""
-        return self.processes[name].exitcode == -signal.SIGKILL
+        return self.processes[name].poll() == -signal.SIGKILL
 
     def signal(self, name, number):
-        os.kill(self.processes[name].pid, number)
+        self.processes[name].send_signal(number)
 
     def target_pid(self):
         """The tgtd of the manager, which outlives it."""
@@ -131,14 +116,7 @@ class Cloud(fault_clouds.Cloud):
 
     def is_stopped(self, name):
         """Whether all of its threads stand still, as SIGSTOP lets them one by one."""
-        threads = pathlib.Path(f'/proc/{self.processes[name].pid}/task')
-        try:
-            states = {(one / 'stat').read_text('ascii', 'replace').rpartition(')')[2].split()[0]
-                      for one in threads.iterdir()}
-        except OSError:
-            # One has ended since it was listed, so they run.
-            return False
-        return states == {'T'}
+        return base.is_still(self.processes[name].pid)
 
     def go_on(self, name):
         """Let one that is stopped go on; one that was killed begins anew, and True is told."""
@@ -147,14 +125,6 @@ class Cloud(fault_clouds.Cloud):
             return False
         self.begin(name)
         return True
-
-    def stop(self):
-        """End every process in order; returns the exit statuses by name."""
-        for name in self.processes:
-            self.signal(name, signal.SIGTERM)
-        for process in self.processes.values():
-            process.join(stack.STOP_SECONDS)
-        return {name: process.exitcode for name, process in self.processes.items()}
 
     def close(self):
         if self._kept is not None:
@@ -181,12 +151,10 @@ class Cloud(fault_clouds.Cloud):
 
     def checked(self):
         """What the command says, as an operator runs it."""
-        done = subprocess.run(
-            [sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
-             str(self._file(MANAGER)), 'attachments', 'check', '--format', 'json'],
-            capture_output=True, text=True, timeout=SECONDS, check=False)
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)['violations']
+        done = commands.run('blockattach-manage', [
+            '--config-file', str(self._file(MANAGER)), 'attachments', 'check', '--format', 'json'])
+        assert done.output, done.errors
+        return json.loads(done.output)['violations']
 
     def forget_service(self, host):
         """A volume service that has not been heard of for long; the command removes it."""

@@ -1,21 +1,16 @@
-"""A process of the service that tells where it is, and can be made to fail there while it runs.
+"""What makes a forked process tell where it is, and lets it be made to fail there while it runs.
 
-Each is forked off one that has imported what they all need, so that a life begins in a fraction of
-a second; what happens from the first line of its command on is the same. At every failpoint it
-writes down the place, and looks into a page of shared memory whether something is to happen there.
+At every failpoint it writes down the place, and looks into a page of shared memory whether
+something is to happen there.
 
 A place is the name of a failpoint. A commit of the database has the name of the verb before it:
 ``db.volumes.claim/db.engine.before_commit``.
 """
-import gc
-import importlib
 import itertools
 import mmap
-import multiprocessing
 import os
 import pathlib
 import signal
-import sys
 import threading
 
 from blockattach import errors
@@ -24,14 +19,6 @@ from blockattach import failpoints
 _PAGE = 4096
 _OVER = object()
 _COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
-LOADED = ('pymysql', 'psycopg2', 'alembic.command', 'kombu.transport.pyamqp',
-          'oslo_messaging._drivers.impl_rabbit', 'blockattach.cmd.manage_attachments',
-          'blockattach.cmd.manage_db', 'blockattach.cmd.manage_secrets',
-          'blockattach.cmd.manage_service',
-          'blockattach.wiring.api', 'blockattach.wiring.control',
-          'blockattach.wiring.http_service', 'blockattach.wiring.processes',
-          'blockattach.wiring.scheduler', 'blockattach.wiring.volume',
-          'blockattach.tests.faults.lives', 'blockattach.tests.functional.consumer')
 
 
 def _refuse(name, value):
@@ -127,35 +114,13 @@ def _read(text):
     return place, lambda: next(left, _OVER) is not _OVER and action() or None
 
 
-def begin(program, arguments, log, folder, name, prepare=None):
-    """Start one; returns the process.
+def heed(folder, name, prepare=None):
+    """Called in the process before its command: it heeds the `Switch` of this name from now on.
 
-    :param program: a module with a function ``main``
-    :param folder: of its `Switch`
-    :param prepare: called in it before anything else
+    :param prepare: called before
     """
-    context = multiprocessing.get_context('forkserver')
-    # The program of the tests as well: whoever is forked off runs it once more under another name.
-    main = getattr(sys.modules['__main__'], '__spec__', None)
-    context.set_forkserver_preload([*LOADED, *([main.name] if main else [])])
-    process = context.Process(
-        target=_run, args=(program, arguments, str(log), str(folder), name, prepare))
-    process.start()
-    return process
-
-
-def _run(program, arguments, log, folder, name, prepare):
-    # To look at what was there before the fork for garbage is to copy it.
-    gc.freeze()
-    for number, path in ((0, os.devnull), (1, log), (2, log)):
-        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), number)
-    # Nobody who was armed for another process.
-    for one in [one for one in os.environ if one.startswith('OS_')]:
-        del os.environ[one]
     # No server here speaks TLS: no connection shall read what the system trusts.
     os.environ.update(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull)
     if prepare is not None:
         prepare()
     failpoints.arm_every(_Heeding(Switch(folder, name)))
-    sys.argv = [program, *arguments]
-    sys.exit(importlib.import_module(program).main())

@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import pathlib
 import random
 import signal
 import threading
@@ -79,8 +80,19 @@ def pause(process):
 
 
 def until_still(pid):
-    """Return when a child of ours that was told to stop does, or has ended."""
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    """Return when a process that was stopped stands still."""
+    assert wait_for(lambda: is_still(pid)), f'{pid} does not stand still'
+
+
+def is_still(pid):
+    """Whether all threads of a process stand still, as SIGSTOP lets them one by one."""
+    try:
+        states = {(one / 'stat').read_text('ascii', 'replace').rpartition(')')[2].split()[0]
+                  for one in pathlib.Path(f'/proc/{pid}/task').iterdir()}
+    except OSError:
+        # One has ended since it was listed, so they run.
+        return False
+    return states == {'T'}
 
 
 def settled(read_status):

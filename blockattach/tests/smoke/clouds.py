@@ -87,16 +87,17 @@ class Cloud:
     def run(self, program, *arguments, configuration=None, status=0):
         """A command to its end; what it said."""
         log = self.folder / f'{program}.{len([*self.folder.iterdir()])}.said'
-        done = forks.Fork(program, ['--config-file', str(configuration or self.configuration),
-                                    *arguments], log)
-        found = done.ended()
+        done = forks.Fork([f'blockattach-{program}', '--config-file',
+                           str(configuration or self.configuration), *arguments], log)
+        found = done.wait()
         assert found == status, (program, arguments, found, done.text())
         return done.text()
 
     def start(self, name):
         """Start one of the processes, whether or not it has lived before."""
         self.running[name] = forks.Fork(
-            name, ['--config-file', str(self.configuration)], self.folder / f'{name}.log')
+            [f'blockattach-{name}', '--config-file', str(self.configuration)],
+            self.folder / f'{name}.log')
 
     def is_up(self):
         """Whether the API answers, and tells of the others that they live."""

@@ -9,7 +9,6 @@ import contextlib
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 from concurrent import futures
 
@@ -21,6 +20,7 @@ from blockattach.drivers.targets import tgtd
 from blockattach.health import report
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
@@ -106,9 +106,8 @@ class Cloud:
         """Make the tables, start every process, and wait until all are ready."""
         for name in (*self.PROCESSES, 'manage'):
             self._configure(name)
-        done = subprocess.run(self._command('manage', 'db', 'sync'), text=True, check=False,
-                              capture_output=True, timeout=SECONDS)
-        assert done.returncode == 0, done.stderr
+        made = self.fork('manage', 'db', 'sync')
+        assert made.wait(SECONDS) == 0, made.text()
         for name in self.PROCESSES:
             self.begin(name)
         self.wait_ready(self.PROCESSES)
@@ -134,21 +133,19 @@ class Cloud:
         """Where a manager's target listens, also when the manager was started again."""
         return self._target_ports.get(name, 0)
 
-    def _command(self, name, *arguments):
-        return [sys.executable, '-m', f'blockattach.cmd.{name.partition("-")[0]}',
-                '--config-file', str(self.folder / f'{name}.conf'), *arguments]
+    def fork(self, name, *arguments):
+        """A life of a process, or of a command."""
+        return forks.Fork([f'blockattach-{name.partition("-")[0]}', '--config-file',
+                           str(self.folder / f'{name}.conf'), *arguments], self.log(name))
 
     def begin(self, name):
         """Start a process; it may take a while until it is ready."""
         self._report(name).unlink(missing_ok=True)
-        with open(self.log(name), 'ab') as log:
-            self.processes[name] = subprocess.Popen(self._command(name), stdout=log, stderr=log,
-                                                    stdin=subprocess.DEVNULL)
+        self.processes[name] = self.fork(name)
 
     def kill(self, name):
         """As a power cut ends it; its tgtd and its sessions stay."""
         self.processes[name].kill()
-        self.processes[name].wait()
 
     def has_ended(self, name):
         return self.processes[name].poll() is not None

@@ -4,17 +4,18 @@ The configuration is the one of ``doc/source/install/separate_processes.rst``, w
 """
 import configparser
 import contextlib
+import pathlib
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
 
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
@@ -76,32 +77,29 @@ class ProcessesTestCase(base.StackTestCase):
         with open(f'{self.folder}/blockattach.conf', 'w', encoding='utf-8') as file:
             parser.write(file)
 
-    def command(self, name, *arguments):
-        return [sys.executable, '-m', f'blockattach.cmd.{name}',
-                '--config-file', f'{self.folder}/blockattach.conf', *arguments]
+    def arguments(self, *more):
+        return ['--config-file', f'{self.folder}/blockattach.conf', *more]
 
-    def start(self, name, stderr=None):
+    def start(self, name):
         """A process that is ended in order, and has said nothing of a failure by then."""
-        path = f'{self.folder}/{name}.log'
-        self.started[path] = subprocess.Popen(self.command(name, '--log-file', path),
-                                              stderr=stderr)
+        self.started[name] = forks.Fork([f'blockattach-{name}', *self.arguments()],
+                                        pathlib.Path(self.folder, f'{name}.log'))
 
     def end(self):
         for process in self.started.values():
             process.send_signal(signal.SIGTERM)
-        for path, process in self.started.items():
+        for name, process in self.started.items():
             try:
-                self.assertEqual(0, process.wait(stack.STOP_SECONDS), path)
+                self.assertEqual(0, process.wait(stack.STOP_SECONDS), name)
             finally:
                 process.kill()
-            with open(path, encoding='utf-8') as log:
-                self.assertNotIn('Traceback', ''.join(
-                    line for line in log if not any(name in line for name in self.OF_OTHERS)))
+            self.assertNotIn('Traceback', '\n'.join(
+                line for line in process.text().splitlines()
+                if not any(other in line for other in self.OF_OTHERS)))
 
-    def run_once(self, name, *arguments):
-        done = subprocess.run(self.command(name, *arguments), text=True, capture_output=True,
-                              timeout=START_SECONDS, check=False)
-        return done.returncode, done.stdout + done.stderr
+    def run_once(self, name, *arguments, **environment):
+        done = commands.run(f'blockattach-{name}', self.arguments(*arguments), environment)
+        return done.status, done.output + done.errors
 
     def everything_up(self):
         with contextlib.suppress(OSError):

@@ -10,9 +10,11 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 from blockattach import clock
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
@@ -183,10 +185,7 @@ class Site:
         """Start what belongs on a host, of the release whose package is in that folder."""
         for name in only:
             assert (host, name) not in self._running
-            with open(self.log(host, name), 'ab') as log:
-                self._running[host, name] = subprocess.Popen(
-                    self._command(name, host), stdout=log, stderr=log, cwd=code,
-                    env=self._environment(code))
+            self._running[host, name] = self._process(host, name, self.log(host, name), code)
 
     def stop(self, host):
         """End one after the other, in order; the exit statuses that are not 0, by process."""
@@ -198,16 +197,16 @@ class Site:
                 found[name] = process.wait(SECONDS)
             finally:
                 process.kill()
-                process.wait()
         return {name: status for name, status in found.items() if status}
 
     def run(self, host, name, *arguments, code=sources.ROOT):
         """An operator's command, to its end: status and words."""
-        done = subprocess.run(
-            self._command(name, host, *arguments), text=True, cwd=self._folder,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS,
-            env=self._environment(code), check=False)
-        return done.returncode, done.stdout
+        with tempfile.NamedTemporaryFile() as said:
+            process = self._process(host, name, pathlib.Path(said.name), code, *arguments)
+            try:
+                return process.wait(SECONDS), said.read().decode()
+            finally:
+                process.kill()
 
     @staticmethod
     def is_up(host, api):
@@ -235,20 +234,6 @@ class Site:
                 return all(told[-1].get(name) not in (None, told[0].get(name)) for name in names)
             return False
         return condition
-
-    def signal(self, host, name, number):
-        """Send a signal to a process."""
-        self._running[host, name].send_signal(number)
-
-    def pause(self, host, name):
-        """Let a process stand still, from now on."""
-        base.pause(self._running[host, name])
-
-    def kill(self, host, name):
-        """Let a process die."""
-        process = self._running.pop((host, name))
-        process.kill()
-        process.wait()
 
     def ended(self):
         """The processes that have ended by themselves."""
@@ -282,9 +267,11 @@ class Site:
     def _file(self, host):
         return self._folder / f'{host}.conf'
 
-    def _command(self, name, host, *arguments):
-        return [sys.executable, '-m', f'blockattach.cmd.{name}', '--config-file',
-                str(self._file(host)), *arguments]
-
-    def _environment(self, code):
-        return {**os.environ, 'PYTHONPATH': str(code)}
+    def _process(self, host, name, log, code, *arguments):
+        arguments = ['--config-file', str(self._file(host)), *arguments]
+        if code == sources.ROOT:
+            return forks.Fork([f'blockattach-{name}', *arguments], log)
+        with log.open('ab') as said:
+            return subprocess.Popen(
+                [sys.executable, '-m', f'blockattach.cmd.{name}', *arguments], stdout=said,
+                stderr=said, cwd=code, env={**os.environ, 'PYTHONPATH': str(code)})

@@ -5,10 +5,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from concurrent import futures
 
 from blockattach.tests.fixtures import servers
-from blockattach.tests.system import forked
 from blockattach.tests.system import test_process_lives
 
 # A WSGI server, one request after another: a line of its input is a path, one of its output the
@@ -24,31 +22,15 @@ for path in sys.stdin:
     print(told[0].split()[0], environ['wsgi.errors'].getvalue().strip(), flush=True)
 """
 PROCESSES = (*test_process_lives.PROCESSES, 'allinone')
-NAMES = {'allinone': 'blockattach-all'}
 ALL = (*PROCESSES, 'manage')
 
 
 class BadInputTest(test_process_lives.ProcessTestCase):
-    """`whole` runs a command as an operator does; all else only what follows its imports."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.forks = forked.Forks()
-        cls.addClassCleanup(cls.forks.close)
-        cls.whole = False
-
-    def run_once(self, name, *arguments):
-        if self.whole:
-            return super().run_once(name, *arguments)
-        return self.forks.run(name, *self.command(name, *arguments)[3:])
-
     def refused(self, *names):
         """Each of the processes with the one line that it says."""
-        with futures.ThreadPoolExecutor(2) as many:
-            for name, done in zip(names, many.map(self.tried, names), strict=True):
-                with self.subTest(process=name):
-                    yield name, self.line(name, done)
+        for name in names:
+            with self.subTest(process=name):
+                yield name, self.line(name, self.tried(name))
 
     def tried(self, name):
         """What becomes of a process, or of a command with its arguments."""
@@ -60,13 +42,13 @@ class BadInputTest(test_process_lives.ProcessTestCase):
         return self.run_once(program, *arguments)
 
     def line(self, name, done):
-        self.assertEqual((1, ''), (done.returncode, done.stdout), done.stderr)
-        self.assertNotIn('Traceback', done.stderr)
-        self.assertNotIn('geheim', done.stderr)
-        command = NAMES.get(name, f'blockattach-{name.split()[0]}')
-        line, = [line for line in done.stderr.splitlines() if line.startswith(f'{command}: ')]
+        self.assertEqual((1, ''), (done.status, done.output), done.errors)
+        self.assertNotIn('Traceback', done.errors)
+        self.assertNotIn('geheim', done.errors)
+        command = self.command(name.split()[0])[0]
+        line, = [line for line in done.errors.splitlines() if line.startswith(f'{command}: ')]
         # What is told before it is in the log, where that goes to the terminal.
-        self.assertEqual(line, done.stderr.splitlines()[-1])
+        self.assertEqual(line, done.errors.splitlines()[-1])
         return line
 
     def check(self, names, option, words='', **places):
@@ -78,10 +60,9 @@ class BadInputTest(test_process_lives.ProcessTestCase):
 
     def migrated(self):
         done = self.run_once('manage', 'db', 'sync')
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(0, done.status, done.errors)
 
     def test_a_wrong_value(self):
-        self.whole = True
         self.check(ALL, '[rpc] threads', 'is wrong', last='[rpc]\nthreads = many')
         self.check(('scheduler',), '[oslo_messaging_rabbit] ssl', 'is wrong',
                    last='[oslo_messaging_rabbit]\nssl = perhaps')

@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 
 from blockattach import errors
 from blockattach.domain import connection
@@ -15,8 +14,10 @@ from blockattach.drivers.targets import tgt
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
 from blockattach.tests.system import processes
 
 CLUSTER = 'shared'
@@ -66,18 +67,19 @@ class ClusterTest(processes.ProcessesTestCase):
         for name in ('scheduler', 'api'):
             self.start(name)
         for name in MEMBERS:
-            self.members[name] = subprocess.Popen(self.member_command(name))
+            self.members[name] = forks.Fork(['blockattach-volume', *self.member(name)],
+                                            self.log_of(name))
         self.api = base.Api(f'http://127.0.0.1:{self.port}/v3')
         self.until_up()
         self.assertEqual(200, self.api.ask('POST', '/types', {'volume_type': {
             'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})[0])
 
-    def member_command(self, name):
+    def member(self, name):
+        """What one is started with."""
         path = pathlib.Path(self.folder, f'{name}.conf')
         path.write_text(f'[DEFAULT]\nstate_path = {self.folder}/{name}\n'
                         f'[service]\nhost = {name}\n')
-        return self.command('volume', '--config-file', str(path),
-                            '--log-file', f'{self.folder}/{name}.log')
+        return self.arguments('--config-file', str(path))
 
     def until_up(self):
         self.assertTrue(base.wait_for(lambda: self.states() == dict.fromkeys(MEMBERS, 'up'),
@@ -91,7 +93,6 @@ class ClusterTest(processes.ProcessesTestCase):
                 self.assertEqual(0, member.wait(stack.STOP_SECONDS), name)
             finally:
                 member.kill()
-                member.wait()
 
     def services(self):
         try:
@@ -104,7 +105,7 @@ class ClusterTest(processes.ProcessesTestCase):
         return {one['host'].partition('@')[0]: one['state'] for one in self.services()}
 
     def log_of(self, name):
-        return pathlib.Path(self.folder, f'{name}.log').read_text('utf-8', 'replace')
+        return pathlib.Path(self.folder, f'{name}.log')
 
     def attach(self, volume_id, host):
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
@@ -150,7 +151,8 @@ class ClusterTest(processes.ProcessesTestCase):
         self.assert_agree(HOSTS)
         os.kill(self.tgtd.client().pid(), signal.SIGKILL)
         self.assertTrue(base.wait_for(lambda: all(
-            'it is waited for' in self.log_of(name) for name in MEMBERS), AGREE_SECONDS))
+            'it is waited for' in member.text() for member in self.members.values()),
+            AGREE_SECONDS))
         self.assertFalse(self.tgtd.running())
         self.tgtd.start()
         self.assert_agree(HOSTS)
@@ -167,9 +169,8 @@ class ClusterTest(processes.ProcessesTestCase):
             super().configure(self.places | {
                 key: value for key, value in self.more.items() if key != place})
             self.run_once('manage', 'db', 'sync')
-            done = subprocess.run(self.member_command('one'), capture_output=True, text=True,
-                                  timeout=stack.START_SECONDS, check=False)
-            self.assertEqual(1, done.returncode)
-            self.assertIn(word, done.stderr)
-            self.assertNotIn('Traceback', done.stderr)
+            done = commands.run('blockattach-volume', self.member('one'))
+            self.assertEqual(1, done.status)
+            self.assertIn(word, done.errors)
+            self.assertNotIn('Traceback', done.errors)
         shutil.rmtree(f'{self.folder}/one', ignore_errors=True)

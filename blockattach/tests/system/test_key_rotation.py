@@ -1,8 +1,6 @@
 """``blockattach-manage secrets rotate`` while separate processes attach, and killed in between."""
-import os
 import pathlib
 import signal
-import subprocess
 import threading
 
 import sqlalchemy as sa
@@ -85,11 +83,9 @@ class RotationTest(processes.ProcessesTestCase):
     def kill_halfway(self, rows):
         """Begin to rotate; the command dies when some are sealed anew and others are not."""
         [old] = rows.sealer.ring()
-        rotating = subprocess.run(
-            self.command('manage', 'secrets', 'rotate'), timeout=processes.START_SECONDS,
-            env={**os.environ, 'OS_FAILPOINTS__ARMED': 'db.sealed_grants.after_batch=kill'},
-            check=False)
-        self.assertEqual(-signal.SIGKILL, rotating.returncode)
+        status, _ = self.run_once('manage', 'secrets', 'rotate',
+                                  OS_FAILPOINTS__ARMED='db.sealed_grants.after_batch=kill')
+        self.assertEqual(-signal.SIGKILL, status)
         found = sealed_grants.counts(rows)
         self.assertGreaterEqual(sum(found.values()) - found[old.id], key_rotation.BATCH)
 

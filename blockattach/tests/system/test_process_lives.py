@@ -4,6 +4,7 @@ import ctypes
 import http.client
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -13,7 +14,9 @@ import threading
 
 from blockattach.health import report
 from blockattach.testing import stack
+from blockattach.tests.fixtures import forks
 from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
 
 SECONDS = 180
 SETTINGS = """
@@ -35,6 +38,7 @@ interval = {interval}
 {last}
 """
 PROCESSES = ('api', 'control', 'scheduler', 'volume')
+NAMES = {'allinone': 'all'}
 # What changes is told at once. A process that stood still for longer than three of these would
 # have doubts about itself.
 HEALTH_SECONDS = 10
@@ -62,33 +66,23 @@ class ProcessTestCase(base.StackTestCase):
             file.write(f'{text}\n')
 
     def command(self, name, *arguments):
-        if name == 'status':
-            return [sys.executable, '-m', f'blockattach.cmd.{name}', *arguments]
-        return [sys.executable, '-m', f'blockattach.cmd.{name}', '--config-file', self.file,
-                *arguments]
+        configuration = [] if name == 'status' else ['--config-file', self.file]
+        return [f'blockattach-{NAMES.get(name, name)}', *configuration, *arguments]
 
     def run_once(self, name, *arguments):
-        return subprocess.run(self.command(name, *arguments), text=True, capture_output=True,
-                              timeout=SECONDS, check=False)
+        program, *words = self.command(name, *arguments)
+        return commands.run(program, words)
 
     def start(self, name, *arguments):
-        """A process; what it says is in ``said`` once it has ended."""
-        begun = subprocess.Popen(self.command(name, *arguments), text=True,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, begun)
+        begun = forks.Fork(self.command(name, *arguments),
+                           pathlib.Path(self.folder, f'{name}.said'))
+        self.addCleanup(begun.kill)
         return begun
 
-    def end(self, begun):
-        begun.kill()
-        begun.wait()
-        begun.stderr.close()
-
-    def ended(self, begun, number=None):
-        """The exit status and all that was said; with a number, after that signal."""
-        if number is not None:
-            begun.send_signal(number)
-        said = begun.communicate(timeout=SECONDS)[1]
-        return begun.returncode, said
+    def ended(self, begun, number):
+        """After that signal: the exit status, and all that was said."""
+        begun.send_signal(number)
+        return begun.wait(SECONDS), begun.text()
 
     def told(self, name):
         """What the process says of itself; None as long as it says nothing."""
@@ -103,12 +97,12 @@ class ProcessTestCase(base.StackTestCase):
     def serving(self, name, *arguments):
         """A process that serves."""
         if not os.path.exists(f'{self.folder}/state'):
-            self.assertEqual(0, self.run_once('manage', 'db', 'sync').returncode)
+            self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
         begun = self.start(name, *arguments)
         self.assertTrue(base.wait_for(
             lambda: self.is_ready(name) or begun.poll() is not None, SECONDS))
         if begun.poll() is not None:
-            self.fail(begun.communicate()[1])
+            self.fail(begun.text())
         return begun
 
     def ask(self, path):
@@ -132,7 +126,7 @@ class LifeTest(ProcessTestCase):
                     'status', 'health', '--file', f'{self.folder}/blockattach-{name}.health',
                     '--max-age', str(SECONDS))
                 self.assertEqual((0, f'blockattach-{name} is ready\n'),
-                                 (asked.returncode, asked.stdout))
+                                 (asked.status, asked.output))
                 status, said = self.ended(begun, signal.SIGTERM)
                 self.assertEqual(0, status, said)
                 lines = [json.loads(line) for line in said.splitlines()]
@@ -168,6 +162,16 @@ class LifeTest(ProcessTestCase):
 
 class SignalsTest(ProcessTestCase):
 
+    def interpreter(self, name, *arguments):
+        """A process that has yet to import all that it needs."""
+        script, *words = self.command(name, *arguments)
+        begun = subprocess.Popen([pathlib.Path(sys.executable).with_name(script), *words],
+                                 text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(begun.stderr.close)
+        self.addCleanup(begun.wait)
+        self.addCleanup(begun.kill)
+        return begun
+
     def caught(self, begun, number):
         """Whether the process has made known that it handles this signal."""
         with contextlib.suppress(OSError), open(f'/proc/{begun.pid}/status',
@@ -178,7 +182,7 @@ class SignalsTest(ProcessTestCase):
         return False
 
     def test_whoever_stops_one_that_only_begins_hears_nothing(self):
-        self.assertEqual(0, self.run_once('manage', 'db', 'sync').returncode)
+        self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
         # Whoever has come so far before he is told waits for it: nobody writes to it.
         os.unlink(self.file)
         os.mkfifo(self.file)
@@ -186,12 +190,14 @@ class SignalsTest(ProcessTestCase):
                                 ('status', ('health', '--file', 'x')), ('allinone', ())):
             for number in (signal.SIGINT, signal.SIGTERM):
                 with self.subTest(process=name, signal=number):
-                    begun = self.start(name, *arguments)
+                    begun = self.interpreter(name, *arguments)
                     # From the first statement of the command on; Python itself handles SIGINT.
                     self.assertTrue(base.wait_for(
                         lambda begun=begun: self.caught(begun, signal.SIGTERM)
                         or begun.poll() is not None, SECONDS))
-                    status, said = self.ended(begun, number)
+                    begun.send_signal(number)
+                    said = begun.communicate(timeout=SECONDS)[1]
+                    status = begun.returncode
                     self.assertNotIn('Traceback', said)
                     if name == 'status':
                         # It is done as soon as it has begun.
@@ -214,40 +220,36 @@ class SignalsTest(ProcessTestCase):
                                      said)
 
     def test_periods_are_read_anew(self):
-        begun = self.serving('volume', '--log-file', f'{self.folder}/log')
+        begun = self.serving('volume')
         self.assertEqual(HEALTH_SECONDS, self.told('volume').interval)
         self.configure(volume='reconcile_interval = 7')
         self.append('[health]\ninterval = 2')
         begun.send_signal(signal.SIGHUP)
         self.assertTrue(base.wait_for(lambda: self.told('volume').interval == 2, SECONDS))
-        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in self.log(),
+        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in begun.text(),
                                       SECONDS))
-        self.assertIn('Option volume.reconcile_interval changed', self.log())
+        self.assertIn('Option volume.reconcile_interval changed', begun.text())
 
     def test_the_level_of_the_log_is_read_anew(self):
-        begun = self.serving('api', '--log-file', f'{self.folder}/log')
+        begun = self.serving('api')
         self.assertEqual(200, self.ask('/v3/p/volumes')[0])
-        self.assertNotIn(' DEBUG ', self.log())
+        self.assertNotIn(' DEBUG ', begun.text())
         self.configure(default='debug = true')
         begun.send_signal(signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in self.log(),
+        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in begun.text(),
                                       SECONDS))
         self.assertEqual(200, self.ask('/v3/q/volumes')[0])
-        self.assertIn(' DEBUG ', self.log())
+        self.assertIn(' DEBUG ', begun.text())
 
     def test_a_wrong_value_leaves_all_as_it_was(self):
-        begun = self.serving('scheduler', '--log-file', f'{self.folder}/log')
+        begun = self.serving('scheduler')
         self.append('[scheduler]\nwaiting_interval = soon')
         begun.send_signal(signal.SIGHUP)
         self.assertTrue(base.wait_for(
-            lambda: 'Cannot read the configuration anew' in self.log(), SECONDS))
-        self.assertIn(f'[scheduler] waiting_interval in {self.file} is wrong', self.log())
-        self.assertEqual(0, self.ended(begun, signal.SIGTERM)[0])
-        self.assertNotIn('Traceback', self.log())
-
-    def log(self):
-        with open(f'{self.folder}/log', encoding='utf-8') as file:
-            return file.read()
+            lambda: 'Cannot read the configuration anew' in begun.text(), SECONDS))
+        self.assertIn(f'[scheduler] waiting_interval in {self.file} is wrong', begun.text())
+        status, said = self.ended(begun, signal.SIGTERM)
+        self.assertEqual((0, False), (status, 'Traceback' in said), said)
 
 
 class EndTest(base.StackTestCase):
