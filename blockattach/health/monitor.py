@@ -35,7 +35,7 @@ class _Watch:
     """One check, and what it found last."""
 
     def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
-                 changed: Callable[[], None]) -> None:
+                 changed: Callable[[], None], begin: periodic.Begin | None) -> None:
         self._name = name
         self._check = check
         self._changed = changed
@@ -43,7 +43,7 @@ class _Watch:
         self._clock = clock
         self._wrong: str | None = 'has not been looked at yet'
         self._looked_at = clock.monotonic()
-        self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock)
+        self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock, begin)
 
     def look(self) -> None:
         """Check now."""
@@ -76,19 +76,23 @@ class Monitor:
     """May be asked from any thread."""
 
     def __init__(self, process: str, settings: health_conf.HealthSettings,
-                 clock: clocks.Clock) -> None:
+                 clock: clocks.Clock, begin: periodic.Begin | None = None) -> None:
+        """
+        :param begin: makes the threads; None: those of the standard library
+        """
         self._process = process
         self._clock = clock
+        self._begin = begin
         self._path = settings.file
         self._interval: float = settings.interval
         self._stopping = False
         self._watches: list[_Watch] = []
-        self._writing = periodic.Periodic('health', self._write, settings.interval, clock)
+        self._writing = periodic.Periodic('health', self._write, settings.interval, clock, begin)
 
     def add(self, name: str, check: Check) -> None:
         """Look at this too; before the start."""
         self._watches.append(_Watch(name, check, self._interval, self._clock,
-                                    self._writing.poke))
+                                    self._writing.poke, self._begin))
 
     def start(self) -> None:
         """Look from now on.

@@ -267,9 +267,10 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     """
     service = service or service_conf.settings(conf)
     notifier = notifier or notifications.build(conf, f'volume.{service.host}')
+    threads = threads or waiting.Threads()
     reloads = reloading.Reloads(conf)
     reloads.add(database.sealer.reload)
-    watching = _build_monitor(conf, process, database, broker, clock, reloads)
+    watching = _build_monitor(conf, process, database, broker, clock, threads, reloads)
     observed.watch(database, broker, watching)
     return Foundation(
         conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
@@ -279,14 +280,14 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
         attachment_notifications=notifications.AttachmentNotifications(
             notifier, functools.partial(volume_queries.get_even_gone, database),
             functools.partial(attachment_queries.of_volume, database)),
-        clock=clock, threads=threads or waiting.Threads())
+        clock=clock, threads=threads)
 
 
 def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,
-                   broker: probe.BrokerProbe, time: clock.Clock,
+                   broker: probe.BrokerProbe, time: clock.Clock, threads: waiting.Threads,
                    reloads: reloading.Reloads) -> monitor.Monitor:
     """What every process depends on; what else one does, its services add."""
-    watching = monitor.Monitor(process, health_conf.settings(conf, process), time)
+    watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)
     watching.add('database', lambda: None if database.answers() else 'cannot reach the database')
     watching.add('bus', broker.wrong)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))

@@ -12,7 +12,6 @@ from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import quotas
-from blockattach.policy import enforcer
 from blockattach.policy import options as policy_options
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
@@ -35,6 +34,8 @@ from blockattach.wiring import volume
 BACKEND_SECONDS = 20
 """How long an act on a backend may take: short, so that less time must pass until all is over."""
 RECONCILE_SECONDS = 5
+REPORT_SECONDS = 10
+DOWN_SECONDS = 30
 _SETTINGS: dict[str | None, dict[str, Any]] = {
     None: {'state_path': '/nonexistent'},
     'volume': {'enabled_backends': [storage.NAME], 'reconcile_interval': RECONCILE_SECONDS,
@@ -43,7 +44,7 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
                 'delete_seconds': 40},
     'rpc': {'call_timeout': 15, 'short_call_timeout': 5, 'long_call_timeout': 30,
             'repeat_interval': 2, 'silence_timeout': 6},
-    'service': {'report_interval': 10, 'service_down_time': 30},
+    'service': {'report_interval': REPORT_SECONDS, 'service_down_time': DOWN_SECONDS},
     'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
 }
 # One thread runs at a time: nobody waits for a place to work.
@@ -72,11 +73,6 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
 
 
 @functools.cache
-def rules() -> enforcer.Enforcer:
-    """Read once."""
-    return enforcer.Enforcer(configuration())
-
-
 class Probe:
     """There is a broker."""
 
@@ -238,7 +234,7 @@ class Deployment:
         self.address = f'{cluster or "storage-1"}@{storage.NAME}'
         self.storages = {self.address: world.storage}
         numbers = range(1, wanted.control + 1)
-        self.apis = [Part(world, f'api-{number}', _build_api, f'control-{number}',
+        self.apis = [Part(world, f'api-{number}', api.build_serving, f'control-{number}',
                           wrong_by=wrong()) for number in numbers]
         self.schedulers = [Part(world, f'scheduler-{number}', _build_scheduler,
                                 f'control-{number}', wrong_by=wrong()) for number in numbers]
@@ -280,10 +276,6 @@ class _Together:
         """In the other."""
         for service in reversed(self._services):
             service.stop()
-
-
-def _build_api(base: foundation.Foundation) -> Any:
-    return api.build_api(base, rules())
 
 
 def _build_scheduler(base: foundation.Foundation) -> _Together:

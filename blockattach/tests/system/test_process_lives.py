@@ -140,25 +140,6 @@ class LifeTest(ProcessTestCase):
                 status, said = self.ended(self.serving(name), signal.SIGINT)
                 self.assertEqual((0, False), (status, 'Traceback' in said), said)
 
-    def test_the_api_tells_its_health(self):
-        first = self.serving('api')
-        self.assertEqual((200, {'detailed': False, 'reasons': ['database: OK', 'bus: OK',
-                                                               'backends: OK']}),
-                         self.ask('/healthcheck'))
-        # A backend that is known, and has been silent for long.
-        self.ended(self.serving('volume'), signal.SIGTERM)
-        # It tells of itself in the same file.
-        self.ended(first, signal.SIGTERM)
-        self.append('[service]\nservice_down_time = 1')
-        second = self.start('api')
-        self.assertTrue(base.wait_for(
-            lambda: (told := self.told('api')).pid == second.pid
-            and told.wrong.keys() == {'backends'}
-            and told.wrong['backends'].startswith('no backend is up'), SECONDS))
-        status, body = self.ask('/healthcheck')
-        self.assertEqual((503, ['database: OK', 'bus: OK']), (status, body['reasons'][:2]))
-        self.assertRegex(body['reasons'][2], 'backends: no backend is up: .+@disks')
-
 
 class SignalsTest(ProcessTestCase):
 
