@@ -24,6 +24,8 @@ import explore_units
 from blockattach import clock as clocks
 
 PLACE = explore_units.ROOT / '.explore'
+LIMIT_SECONDS = 5400
+"""What a unit has: more than `patience.LIMIT`, at which a test says what it has waited for."""
 GRACE_SECONDS = 20.0
 """What a process has to end by itself before it is killed."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -34,19 +36,25 @@ class Interrupted(BaseException):
     """Someone wants it to end now."""
 
 
+class TookTooLong(Exception):
+    """A unit has not ended within its limit."""
+
+
 class Explorer:
     """Plays units, and remembers what was played when.
 
     :param place: the folder it keeps its files in
+    :param limit: how many seconds a unit has
     """
 
-    def __init__(self, place: pathlib.Path, clock: clocks.Clock) -> None:
+    def __init__(self, place: pathlib.Path, clock: clocks.Clock, limit: int) -> None:
         self._clock = clock
+        self._limit = limit
         self._found_in = place / 'found'
         self._found_in.mkdir(parents=True, exist_ok=True)
         self._memory = place / 'played.json'
         self.known: list[explore_units.Unit] = []
-        self.played: list[explore_units.Unit] = []
+        self.played: dict[explore_units.Unit, float] = {}
         self.finds: list[explore_units.Find] = []
 
     def play(self, units: Sequence[explore_units.Unit], minutes: float | None) -> None:
@@ -65,17 +73,16 @@ class Explorer:
         name = re.sub(r'\W+', '-', f'{unit.layer.name} {unit.name}')[:100]
         output = self._found_in / f'{name}-{unit.seed}.txt'
         try:
-            status = _run(unit.command, output)
+            status = _run(unit.command, output, self._limit)
         except Interrupted:
             output.unlink()
             raise
         said = output.read_text('utf-8', 'replace')
         found = explore_units.finds(unit, status, said)
         last = said.strip().rpartition('\n')[2]
-        self.played.append(unit)
+        self.played[unit] = seconds = self._clock.monotonic() - begun
         self.finds += found
         self._remember(unit)
-        seconds = self._clock.monotonic() - begun
         if found:
             print(f'    {len(found)} found, {seconds:.0f} s: {output}', flush=True)
         else:
@@ -95,20 +102,30 @@ class Explorer:
         written.replace(self._memory)
 
 
-def _run(command: str, output: pathlib.Path) -> int:
-    """Run a command line, perhaps with ``NAME=VALUE`` before it; nothing it began is left."""
+def _run(command: str, output: pathlib.Path, limit: int) -> int | None:
+    """Run a command line, perhaps with ``NAME=VALUE`` before it; nothing it began is left.
+
+    :returns: its exit status; None if it was ended after ``limit`` seconds
+    """
     with output.open('wb') as file:
         process = subprocess.Popen(
             ['env', *shlex.split(command)], cwd=explore_units.ROOT, stdin=subprocess.DEVNULL,
             stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
     ended = 0
-    while ended != process.pid:
-        # What outlives its parent is a child of this process: a test that waits for its end would
-        # wait for ever if it were not reaped.
-        ended, status = os.waitpid(-1, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    try:
+        signal.alarm(limit)
+        while ended != process.pid:
+            # What outlives its parent is a child of this process: a test that waits for its end
+            # would wait for ever if it were not reaped.
+            ended, status = os.waitpid(-1, 0)
+        result = os.waitstatus_to_exitcode(status)
+    except TookTooLong:
+        result = None
+    finally:
+        signal.alarm(0)
+    process.returncode = result
     _end_descendants()
-    return process.returncode
+    return result
 
 
 def _end_descendants() -> None:
@@ -161,9 +178,13 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise Interrupted
 
 
+def _take_too_long(_number: int, _frame: object) -> NoReturn:
+    raise TookTooLong
+
+
 def main(arguments: Sequence[str] | None = None,
          layers: Sequence[explore_units.Layer] = explore_units.LAYERS,
-         place: pathlib.Path = PLACE) -> int:
+         place: pathlib.Path = PLACE, limit: int = LIMIT_SECONDS) -> int:
     """Play; 1 if anything was found."""
     by_name = {layer.name: layer for layer in layers}
     parser = argparse.ArgumentParser(prog='tools/explore', description=__doc__,
@@ -180,7 +201,8 @@ def main(arguments: Sequence[str] | None = None,
     print(f'tools/explore --seed {seed}', flush=True)
     chosen = [layer for layer in layers if layer.name in (asked.layers or by_name)]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    explorer = Explorer(place, clocks.Clock())
+    explorer = Explorer(place, clocks.Clock(), limit)
+    signal.signal(signal.SIGALRM, _take_too_long)
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:

@@ -127,30 +127,40 @@ def in_order(found: Iterable[Unit], played: Mapping[str, str]) -> list[Unit]:
     return sorted(found, key=lambda unit: played.get(unit.key, ''))
 
 
-def finds(unit: Unit, status: int, output: str) -> list[Find]:
-    """What the end and the output of a unit mean."""
+def finds(unit: Unit, status: int | None, output: str) -> list[Find]:
+    """What the end and the output of a unit mean.
+
+    :param status: None if the unit did not end
+    """
     found: dict[str, Find] = {}
     for match in re.finditer(unit.layer.found, output, re.M):
         again = unit.layer.again.format(**match.groupdict(), command=unit.command, unit=unit.name)
         # A simulation says much about what went wrong once: the first line is enough.
         key = match.groupdict().get('shows', match['what'])
         found.setdefault(key, Find(unit.layer.name, match['what'], again))
-    if status and not found:
+    if status is None:
+        found[''] = Find(unit.layer.name, f'{unit.name} did not end', unit.command)
+    elif status and not found:
         return [Find(unit.layer.name, f'{unit.name} ended with {status}', unit.command)]
     return list(found.values())
 
 
-def table(known: Iterable[Unit], played: Iterable[Unit], found: Iterable[Find]) -> list[str]:
-    """The lines at the end: each layer, then each find with what shows it again."""
-    known, played, found = list(known), list(played), list(found)
+def table(known: Iterable[Unit], played: Mapping[Unit, float],
+          found: Iterable[Find]) -> list[str]:
+    """The lines at the end: each layer, then each find with what shows it again.
+
+    :param played: how many seconds each took
+    """
+    known, found = list(known), list(found)
     names = list(dict.fromkeys(unit.layer.name for unit in known))
     width = max(map(len, (*names, 'layer')))
-    lines = [f'{"layer":{width}}  units  played  found']
+    lines = [f'{"layer":{width}}  units  played  found  seconds']
     for name in names:
         counts = (sum(unit.layer.name == name for unit in known),
                   sum(unit.layer.name == name for unit in played),
-                  sum(find.layer == name for find in found))
-        lines.append('{:{}}  {:5}  {:6}  {:5}'.format(name, width, *counts))
+                  sum(find.layer == name for find in found),
+                  sum(took for unit, took in played.items() if unit.layer.name == name))
+        lines.append('{:{}}  {:5}  {:6}  {:5}  {:7.0f}'.format(name, width, *counts))
     for find in found:
         lines += [f'{find.layer}: {find.what}', f'    {find.again}']
     return lines

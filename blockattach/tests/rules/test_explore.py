@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import unittest
 
+from blockattach.tests.fixtures import patience
 from blockattach.tests.rules import sources
 
 explore = sources.load_tool('explore_units')
@@ -123,18 +124,26 @@ class FindsTest(unittest.TestCase):
             [explore.Find('bugs', '--only a ended with 2', 'tools/plant-bugs --only a')],
             explore.finds(unit('bugs', '--only a'), 2, 'Traceback\n'))
 
+    def test_a_unit_that_did_not_end(self):
+        module = 'blockattach.tests.lab.test_guest'
+        command = f'tools/run-lab {module}'
+        self.assertEqual([explore.Find('lab', 'a', command),
+                          explore.Find('lab', f'{module} did not end', command)],
+                         explore.finds(unit('lab', module), None, 'Failed: a\n'))
+
     def test_nothing(self):
         self.assertEqual([], explore.finds(unit('lab', 'a'), 0, '3 passed, 0 failed\n'))
 
     def test_the_table(self):
-        known = [unit('simulation', '1'), unit('simulation', '2'), unit('lab', 'a')]
+        known = [unit('simulation', '1'), unit('simulation', '2'), unit('simulation', '3'),
+                 unit('lab', 'a')]
         find = explore.Find('simulation', 'seed 3 step 4: P1', 'tools/simulate --seed 3 --steps 9')
-        self.assertEqual(['layer       units  played  found',
-                          'simulation      2       1      1',
-                          'lab             1       0      0',
+        self.assertEqual(['layer       units  played  found  seconds',
+                          'simulation      3       2      1      107',
+                          'lab             1       0      0        0',
                           'simulation: seed 3 step 4: P1',
                           '    tools/simulate --seed 3 --steps 9'],
-                         explore.table(known, known[:1], [find]))
+                         explore.table(known, {known[0]: 60.7, known[1]: 46.4}, [find]))
 
 
 class CommandTest(unittest.TestCase):
@@ -155,7 +164,8 @@ class CommandTest(unittest.TestCase):
             layer('broken', 'WORD=Failed sh -c "echo $WORD: {{unit}}; exit 1"', ('one', 'two')),
             layer('endless', 'sh -c "setsid sleep 1000 & echo $! >{place}/left; wait"'),
         )
-        sys.exit(explore_run.main(sys.argv[1:], LAYERS, pathlib.Path({place!r}, 'kept')))
+        sys.exit(explore_run.main(sys.argv[1:], LAYERS, pathlib.Path({place!r}, 'kept'),
+                                  {limit}))
     """
 
     def setUp(self):
@@ -163,8 +173,9 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.place = pathlib.Path(folder.name)
 
-    def begin(self, *arguments):
-        text = textwrap.dedent(self.LAYERS.format(failing=FAILING, place=str(self.place)))
+    def begin(self, *arguments, limit=patience.LIMIT):
+        text = textwrap.dedent(self.LAYERS.format(failing=FAILING, place=str(self.place),
+                                                  limit=limit))
         process = subprocess.Popen(
             [sys.executable, '-c', text, *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, text=True,
@@ -174,20 +185,20 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(process.terminate)
         return process
 
-    def explore(self, *arguments):
-        process = self.begin(*arguments)
+    def explore(self, *arguments, **options):
+        process = self.begin(*arguments, **options)
         output = process.communicate()[0]
         return process.returncode, output.splitlines()
 
     def test_nothing_is_found(self):
         status, lines = self.explore('--seed', '5', 'simulation')
-        self.assertEqual((0, 'tools/explore --seed 5', 'simulation      1       1      0'),
-                         (status, lines[0], lines[-1]))
+        self.assertEqual((0, 'tools/explore --seed 5', ['simulation', '1', '1', '0']),
+                         (status, lines[0], lines[-1].split()[:4]))
         self.assertEqual([], list((self.place / 'kept' / 'found').iterdir()))
 
     def test_what_is_found_is_printed_and_kept(self):
         status, lines = self.explore('broken')
-        self.assertEqual((1, 'broken      2       2      2'), (status, lines[-5]))
+        self.assertEqual((1, ['broken', '2', '2', '2']), (status, lines[-5].split()[:4]))
         self.assertEqual(['broken: one', 'broken: two'], lines[-4::2])
         kept = sorted((self.place / 'kept' / 'found').iterdir())
         self.assertEqual(['Failed: one\n', 'Failed: two\n'], [path.read_text() for path in kept])
@@ -197,6 +208,12 @@ class CommandTest(unittest.TestCase):
     def test_no_unit_is_begun_after_its_time(self):
         status, lines = self.explore('--minutes', '0')
         self.assertEqual((0, ['0', '0', '0']), (status, [line.split()[2] for line in lines[-3:]]))
+
+    def test_what_does_not_end_is_ended_and_found(self):
+        status, lines = self.explore('endless', limit=1)
+        self.assertEqual((1, 'endless: 1 did not end'), (status, lines[-2]))
+        left = int((self.place / 'left').read_text())
+        self.assertRaises(ProcessLookupError, os.kill, left, 0)
 
     def test_what_was_interrupted_is_ended_and_not_played(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -211,7 +228,7 @@ class CommandTest(unittest.TestCase):
                 lines = process.communicate()[0].splitlines()
                 self.assertEqual(0, process.returncode)
                 self.assertIn('Interrupted', lines)
-                self.assertEqual(['endless', '1', '0', '0'], lines[-1].split())
+                self.assertEqual(['endless', '1', '0', '0'], lines[-1].split()[:4])
                 self.assertRaises(ProcessLookupError, os.kill, left, 0)
                 (self.place / 'left').unlink()
                 self.assertEqual(['simulation 1'], list(json.loads(
