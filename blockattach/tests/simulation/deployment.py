@@ -72,7 +72,6 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
     return conf
 
 
-@functools.cache
 class Probe:
     """There is a broker."""
 
