@@ -1,7 +1,6 @@
-"""What an operator meets: signals, a key that is lost, a database of tomorrow, a wrong file."""
+"""What an operator meets: signals, a key that is lost, a wrong file."""
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -73,16 +72,6 @@ class RefusedStartTest(base.StackTestCase):
         os.replace(f'{key}.safe', key)
         self.service.start()
         self.assertEqual(1, len(api.list('attachments')))
-
-    def test_a_database_of_a_newer_release(self):
-        self.service.stop()
-        path = os.path.join(self.state_dir, 'blockattach.sqlite')
-        with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE alembic_version SET version_num = '9999' "
-                               "WHERE version_num < 'c'")
-        connection.close()
-        self.assertIn('the database is of a newer release: it is at revision 9999',
-                      self.refused())
 
     def test_a_file_that_is_no_database(self):
         self.service.stop()

@@ -177,7 +177,3 @@ class WsgiServersTest(base.StackTestCase):
         status, answer = base.Api(f'http://{own}:{self.port}/v3').ask('GET', '/volumes')
         self.assertEqual(403, status)
         self.assertIn('same machine', answer['forbidden']['message'])
-
-    def test_granian(self):
-        self.check_serves(self.serve(str(ETC / 'granian' / 'blockattach-api.sh'),
-                                     PORT=str(self.port)))

@@ -1,0 +1,56 @@
+"""What of a volume manager's work is counted, and as what."""
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.drivers import faults
+from blockattach.telemetry import counting
+from blockattach.tests.functional import lives
+
+
+class BackendFaultTest(lives.WorldTestCase):
+
+    def test_faults_of_a_backend_are_counted_by_their_kind(self):
+        telemetry = self.world.telemetry
+        telemetry.counts = counting.Counts(telemetry.readings)
+        volume = self.world.volume(multiattach=True)
+        for fault, outcome in ((faults.Fault.REFUSED, 'refused'),
+                               (faults.Fault.UNCERTAIN_AFTER, 'uncertain')):
+            self.world.target.faults.plan('grant', fault)
+            with self.assertRaises(errors.BackendError):
+                self.world.create(volume, 'one')
+            for name, labels in (
+                    ('backend_call', {'backend': 'fake', 'part': 'target', 'verb': 'grant'}),
+                    ('attachment_step', {'way': 'attach', 'step': 'grant'})):
+                with self.subTest(name, fault=fault):
+                    self.assertEqual(1, telemetry.counts.registry.get_sample_value(
+                        f'blockattach_{name}_seconds_count', {**labels, 'outcome': outcome}))
+
+
+class DriftTest(lives.WorldTestCase):
+
+    def test_what_somebody_is_at_work_on_is_no_drift(self):
+        """However long he takes: what was found and never mended would be an alert for ever."""
+        telemetry = self.world.telemetry
+        telemetry.counts = counting.Counts(telemetry.readings)
+        row = self.world.attached(self.world.volume(), 'one')
+        free = self.world.target.faults.hold('revoke')
+        leaving = self.begin(self.world.delete, row)
+        self.until_held(self.world.target, 'revoke')
+        for _ in range(2):
+            self.world.look()
+        self.assertEqual((0, 0), self.counted(telemetry))
+        free.set()
+        leaving.result(lives.WAIT_SECONDS)
+        left = self.world.attached(self.world.volume(), 'one')
+        self.arm('volume.attachments.before_revoke')
+        with self.assertRaises(lives.Death):
+            self.world.delete(left)
+        failpoints.disarm('volume.attachments.before_revoke')
+        self.world.begin_life()
+        self.world.look()
+        self.assertEqual((1, 1), self.counted(telemetry))
+
+    def counted(self, telemetry):
+        """Interrupted attachments that were found, and mended."""
+        return tuple(telemetry.counts.registry.get_sample_value(
+            f'blockattach_drift_{which}_total', {'drift': 'attachment'})
+            for which in ('found', 'mended'))

@@ -1,0 +1,37 @@
+"""An error that nobody has foreseen, at each point of an attach."""
+from blockattach.tests.simulation import base
+from blockattach.tests.simulation import consumer
+from blockattach.tests.simulation import deployment
+
+# Before the connection is recorded, and after it: then the row tells, whatever has become of the
+# answer.
+FAILING = (('api-1', 'control.attachments.after_reserve'),
+           ('api-1', 'rpc.volume.let_in.before_send'),
+           ('volume-1', 'backend.target.grant.before'), ('volume-1', 'backend.target.grant.after'))
+TOLD_BY_THE_ROW = (('volume-1', 'db.attachments.move.after'),
+                   ('volume-1', 'rpc.volume.let_in.before_reply'))
+
+
+class UnforeseenTest(base.ScenarioTestCase):
+
+    CLOUD = {'control': 1}
+
+    def attach(self, process, place):
+        """The status of an attach that fails there once."""
+        volume = self.api.volume()
+        self.cloud.fail(process, place, RuntimeError(place))
+        return volume, self.api.ask('POST', '/attachments', consumer.wish(volume, 'a')).status
+
+    def test_it_is_told_and_ended_and_who_comes_again_is_let_in(self):
+        for process, place in FAILING:
+            with self.subTest(place):
+                volume, status = self.attach(process, place)
+                self.assertLessEqual(500, status)
+                self.cloud.pass_time(2 * deployment.BACKEND_SECONDS)
+                self.assertEqual({}, self.api.statuses())
+                self.api.detach(self.api.attach(volume))
+
+    def test_who_is_let_in_by_the_row_is_told_so(self):
+        for process, place in TOLD_BY_THE_ROW:
+            with self.subTest(place):
+                self.assertEqual(200, self.attach(process, place)[1])

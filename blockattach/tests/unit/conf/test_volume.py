@@ -1,0 +1,18 @@
+"""What the group [volume] says where nobody has written anything."""
+import unittest
+
+from oslo_config import cfg
+
+from blockattach.conf import volume
+
+PROMISED_SECONDS = 10
+
+
+class DefaultsTest(unittest.TestCase):
+
+    def test_a_difference_is_looked_for_often_enough(self):
+        conf = cfg.ConfigOpts()
+        volume.register(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        # What is offered to nobody is seen twice before it is believed.
+        self.assertLessEqual(2 * volume.settings(conf).reconcile_seconds, PROMISED_SECONDS)
