@@ -28,7 +28,7 @@ class BackendFaultTest(lives.WorldTestCase):
 class DriftTest(lives.WorldTestCase):
 
     def test_what_somebody_is_at_work_on_is_no_drift(self):
-        """However long he takes: what was found and never mended would be an alert for ever."""
+        """However long that takes: what was found and never corrected would alert for ever."""
         telemetry = self.world.telemetry
         telemetry.counts = counting.Counts(telemetry.readings)
         row = self.world.attached(self.world.volume(), 'one')
@@ -50,7 +50,7 @@ class DriftTest(lives.WorldTestCase):
         self.assertEqual((1, 1), self.counted(telemetry))
 
     def counted(self, telemetry):
-        """Interrupted attachments that were found, and mended."""
+        """Interrupted attachments that were found, and corrected."""
         return tuple(telemetry.counts.registry.get_sample_value(
             f'blockattach_drift_{which}_total', {'drift': 'attachment'})
             for which in ('found', 'mended'))
