@@ -121,13 +121,18 @@ class BackendCalls:
         """The caller never learns this row's id: what may have been done for it is undone."""
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return
-        try:
-            self._moves.move(caller, made, _Event.DISCONNECT, attachments.Facts(
-                lease=attachments.Lease(made.owner, 0), error=str(failure)))
-        except errors.AttachmentNotFound:
+        facts = attachments.Facts(lease=attachments.Lease(made.owner, 0), error=str(failure))
+        # As it was made, or as the volume service has left it: who has moved it on knows its id.
+        for generation in (made.generation, made.generation + 1):
+            try:
+                self._moves.move(caller, made, _Event.DISCONNECT, facts, generation)
+            except errors.StaleGeneration:
+                continue
+            except errors.AttachmentNotFound:
+                return
+            LOG.warning('Attachment is withdrawn after an uncertain failure%s',
+                        log.fields(attachment_id=made.id, volume_id=made.volume_id))
             return
-        LOG.warning('Attachment is withdrawn after an uncertain failure%s',
-                    log.fields(attachment_id=made.id, volume_id=made.volume_id))
 
     def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         with self._telemetry.detaching('call'):

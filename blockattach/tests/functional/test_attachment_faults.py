@@ -78,6 +78,22 @@ class CreateTest(FaultCase):
         self.world.look()
         self.assertEqual({}, self.world.let_in(volume))
 
+    def test_one_that_somebody_has_found_and_uses_is_not_withdrawn(self):
+        """Its host is another one when the call ends without an answer (simulation seed
+        1273074104).
+        """
+        volume = self.world.volume()
+
+        def use():
+            self.world.managers.add(lives.HOST, self.world.life.endpoint)
+            [row] = self.world.rows(volume)
+            self.world.update(row, 'b')
+        self.world.managers.add(lives.HOST, Unanswered(self.world.life.endpoint, use))
+        self.assertFalse(lives.outcome(self.world.create, volume, 'a').final)
+        [row] = self.world.rows(volume)
+        self.assertEqual((S.CONNECTED, 'b'), (row.state, row.host))
+        self.assert_agree()
+
     def test_nobody_keeps_what_was_not_even_asked(self):
         """A manager too old for the message: final, and known only to the caller's side."""
         volume = self.world.volume()
@@ -388,6 +404,19 @@ class LosesAnswers:
             getattr(self._endpoint, name)(*arguments)
             raise self._error
         return ask
+
+
+class Unanswered:
+    """Stands before a manager: a host is let in, something happens, and no answer comes."""
+
+    def __init__(self, endpoint, meanwhile):
+        self._endpoint = endpoint
+        self._meanwhile = meanwhile
+
+    def let_in(self, *arguments):
+        self._endpoint.let_in(*arguments)
+        self._meanwhile()
+        raise errors.ServiceUnreachable(topic='volume', seconds=15)
 
 
 class TooOld:
