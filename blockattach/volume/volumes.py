@@ -70,12 +70,12 @@ class VolumeKeeper:
                 self._remove_if_elsewhere(volume)
                 return
             refused = isinstance(exc, errors.BackendRefused)
-            if not refused and not self._remove(volume):
-                # Half of it may be here: it is made again when its deadline has passed.
-                return
-            if refused:
-                # This try made nothing; an earlier one, whose end nobody knows, may have.
+            if refused or not self._remove(volume):
+                # Of this try or of an earlier one, whose end nobody knows, something may be here.
                 self._rests[volume.id, volume.pool] = volume
+                if not refused:
+                    # It is made again when its deadline has passed, unless it is taken away.
+                    return
             self._outcome.not_created(caller, volume, f'Pool {volume.pool}: {exc}')
             if refused:
                 # Not before it waits for another pool: until then others may go on with it here.
@@ -108,8 +108,12 @@ class VolumeKeeper:
             now = None
         place = volume.id, volume.pool
         self._rests.pop(place, None)
-        elsewhere = now is None or now.pool != volume.pool or now.own_status == _Own.DELETING
+        own_status = None if now is None or now.pool != volume.pool else now.own_status
+        elsewhere = own_status in (None, _Own.DELETING)
         if elsewhere and not self._remove(volume):
+            self._rests[place] = volume
+        elif own_status == _Own.CREATING:
+            # As long as it is being made here, it may still be taken away.
             self._rests[place] = volume
 
     def _remove(self, volume: records.Volume) -> bool:

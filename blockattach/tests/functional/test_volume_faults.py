@@ -173,6 +173,20 @@ class CreateTest(VolumeCase):
         self.world.look()
         self.assert_only()
 
+    def test_it_is_made_without_an_answer_and_taken_away_afterwards(self):
+        """Looks come by before that, and forget nothing (simulation seed 1272074101)."""
+        made = self.world.ask_volume()
+        self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
+        self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
+        self.world.settle()
+        self.world.life.look()
+        self.assertEqual('creating', self.world.shown(made).status)
+        self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
+        self.take_away(made)
+        self.world.life.look()
+        self.assertEqual({}, self.world.store.sizes())
+        self.assert_only('error')
+
     def test_it_is_refused_and_nobody_hears_of_it(self):
         """What was left over is removed all the same."""
         made = self.world.ask_volume()
