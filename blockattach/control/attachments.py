@@ -62,8 +62,10 @@ class AttachmentControl:
         try:
             return self._backend.connect(caller, made, 'Unable to create attachment for volume')
         except Exception as exc:
-            self._backend.withdraw(caller, made, exc)
-            raise
+            now = self._backend.withdraw(caller, made, exc)
+            if now is None:
+                raise
+            return now
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:

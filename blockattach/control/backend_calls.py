@@ -117,22 +117,25 @@ class BackendCalls:
             self._end(caller, row)
 
     def withdraw(self, caller: context.RequestContext, made: records.Attachment,
-                 failure: Exception) -> None:
-        """The caller never learns this row's id: what may have been done for it is undone."""
+                 failure: Exception) -> records.Attachment | None:
+        """The caller never learns this row's id: what may have been done for it is undone.
+
+        :returns: the row, if its host is let in after all
+        """
         if isinstance(failure, errors.BlockattachError) and failure.final:
-            return
-        facts = attachments.Facts(lease=attachments.Lease(made.owner, 0), error=str(failure))
-        # As it was made, or as the volume service has left it: who has moved it on knows its id.
-        for generation in (made.generation, made.generation + 1):
-            try:
-                self._moves.move(caller, made, _Event.DISCONNECT, facts, generation)
-            except errors.StaleGeneration:
-                continue
-            except errors.AttachmentNotFound:
-                return
-            LOG.warning('Attachment is withdrawn after an uncertain failure%s',
-                        log.fields(attachment_id=made.id, volume_id=made.volume_id))
-            return
+            return None
+        try:
+            self._moves.move(caller, made, _Event.DISCONNECT, attachments.Facts(
+                lease=attachments.Lease(made.owner, 0), error=str(failure)), made.generation)
+        except errors.AttachmentNotFound:
+            return None
+        except errors.StaleGeneration:
+            # A copy of the call has let the host in, or who has moved the row on knows its id.
+            now = self._now(made)
+            return now if self._lets_in(made, now) else None
+        LOG.warning('Attachment is withdrawn after an uncertain failure%s',
+                    log.fields(attachment_id=made.id, volume_id=made.volume_id))
+        return None
 
     def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         with self._telemetry.detaching('call'):

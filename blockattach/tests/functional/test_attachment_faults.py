@@ -84,14 +84,29 @@ class CreateTest(FaultCase):
         """
         volume = self.world.volume()
 
-        def use():
+        def use(*arguments):
+            self.world.life.endpoint.let_in(*arguments)
             self.world.managers.add(lives.HOST, self.world.life.endpoint)
             [row] = self.world.rows(volume)
             self.world.update(row, 'b')
-        self.world.managers.add(lives.HOST, Unanswered(self.world.life.endpoint, use))
+        self.world.managers.add(lives.HOST, Unanswered(use))
         self.assertFalse(lives.outcome(self.world.create, volume, 'a').final)
         [row] = self.world.rows(volume)
         self.assertEqual((S.CONNECTED, 'b'), (row.state, row.host))
+        self.assert_agree()
+
+    def test_one_that_a_copy_of_the_call_connects_is_not_withdrawn(self):
+        """Right before it would be, and so it is made (simulation seed 1423838723)."""
+        volume = self.world.volume()
+
+        def come_later(*arguments):
+            def come():
+                failpoints.disarm('db.attachments.move.before')
+                self.world.life.endpoint.let_in(*arguments)
+            self.arm('db.attachments.move.before', come)
+        self.world.managers.add(lives.HOST, Unanswered(come_later))
+        made = self.world.create(volume, 'a')
+        self.assertEqual((S.CONNECTED, self.world.again(made)), (made.state, made))
         self.assert_agree()
 
     def test_nobody_keeps_what_was_not_even_asked(self):
@@ -407,15 +422,13 @@ class LosesAnswers:
 
 
 class Unanswered:
-    """Stands before a manager: a host is let in, something happens, and no answer comes."""
+    """Stands before a manager: something comes of what is asked, but no answer."""
 
-    def __init__(self, endpoint, meanwhile):
-        self._endpoint = endpoint
-        self._meanwhile = meanwhile
+    def __init__(self, asked):
+        self._asked = asked
 
     def let_in(self, *arguments):
-        self._endpoint.let_in(*arguments)
-        self._meanwhile()
+        self._asked(*arguments)
         raise errors.ServiceUnreachable(topic='volume', seconds=15)
 
 
