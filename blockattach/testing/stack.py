@@ -61,7 +61,7 @@ class Stack:
             self.target_port = free_port()
             settings += f'\n[file]\ntarget_port = {self.target_port}\n'
         self._settings = settings
-        self._environment = dict(environment or {})
+        self.environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
         self.state_dir = state_dir or os.path.join(self._own.name, 'state')
         self.log_path = log_path or os.path.join(self._own.name, 'log')
@@ -108,10 +108,7 @@ class Stack:
         """
         begin = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log:
-            # A session of its own: Ctrl-C reaches whoever started us, and they stop it in order.
-            self._process = subprocess.Popen(
-                self._command(), env=self._full_environment(), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+            self._process = self.begin(self._arguments(), log)
         ready = self._first_line()
         if ready is None:
             status = self._end(None)
@@ -119,6 +116,14 @@ class Stack:
             self._process = None
             raise StackRefused(status, self._last_words(begin))
         self.url, self.state_dir = ready['url'], ready['state']
+
+    def begin(self, arguments: list[str], log: IO[bytes]) -> 'subprocess.Popen[str]':
+        """The process of `blockattach-all` with these arguments; its standard output is a pipe."""
+        # A session of its own: Ctrl-C reaches who started us, and they stop it in order.
+        return subprocess.Popen(
+            [sys.executable, '-m', 'blockattach.cmd.allinone', *arguments],
+            env=self._full_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=log, text=True, start_new_session=True)
 
     def stop(self) -> None:
         """Stop it in order, and its tgtd with it; one that has ended already is fine.
@@ -154,22 +159,21 @@ class Stack:
             told = log.read()
         return told[:told.rfind('\n') + 1]
 
-    def _command(self) -> list[str]:
-        command = [sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', self.state_dir,
-                   '--listen', f'{_ADDRESS}:{self._port}', '--backend', self._backend,
-                   '--log-file', os.path.abspath(self.log_path)]
+    def _arguments(self) -> list[str]:
+        arguments = ['--state-dir', self.state_dir, '--listen', f'{_ADDRESS}:{self._port}',
+                     '--backend', self._backend, '--log-file', os.path.abspath(self.log_path)]
         if self._settings:
             path = os.path.join(self._own.name, 'blockattach.conf')
             with open(path, 'w', encoding='utf-8') as file:
                 file.write(self._settings)
-            command += ['--config-file', path]
-        return command
+            arguments += ['--config-file', path]
+        return arguments
 
     def _full_environment(self) -> dict[str, str]:
         """Ours, with the package that we are part of found first."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(blockattach.__file__)))
         paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-        return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), **self._environment}
+        return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), **self.environment}
 
     def _first_line(self) -> re.Match[str] | None:
         """The line that says where it serves; None if it ends, or is silent for too long."""

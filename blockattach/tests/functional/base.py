@@ -12,6 +12,7 @@ import uuid
 
 from blockattach import clock
 from blockattach.testing import stack
+from blockattach.tests.fixtures import forks
 
 SECONDS = 60
 _TICK = 0.02
@@ -100,12 +101,26 @@ def settled(read_status):
     return wait_for(lambda: (status := read_status()) != 'creating' and status)
 
 
+class ForkedStack(stack.Stack):
+    """One whose process need not import anything."""
+
+    def begin(self, arguments, log):
+        pipe = pathlib.Path(f'{self.log_path}.stdout')
+        if not pipe.exists():
+            os.mkfifo(pipe)
+        process = forks.Fork(['blockattach-all', *arguments], pipe,
+                             errors=pathlib.Path(self.log_path), environment=self.environment,
+                             prepare=os.setsid)
+        process.stdout = pipe.open(encoding='utf-8')
+        return process
+
+
 class StackTestCase(unittest.TestCase):
     """A test that starts the service."""
 
     def a_stack(self, backend='fake', **options):
         """A service that serves, until the end of the test."""
-        made = stack.Stack(backend, **options)
+        made = ForkedStack(backend, **options)
         self.addCleanup(made.remove)
         self.addCleanup(made.stop)
         made.start()

@@ -4,7 +4,6 @@ import unittest
 
 import requests
 
-from blockattach.testing import stack
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import memcached
 from blockattach.tests.fixtures import nova
@@ -59,7 +58,7 @@ class CloudTestCase(base.StackTestCase):
             'blockattach': cls.keystone.person('blockattach', 'service', 'service')}
         cls.shop = cls.keystone.project('shop')
         cls.nova = cls.enterClassContext(nova.NovaStandIn())
-        cls.stack = cls.enterClassContext(stack.Stack('fake', settings=cls.settings()))
+        cls.stack = cls.enterClassContext(base.ForkedStack('fake', settings=cls.settings()))
         cls.keystone.service('cinderv3', 'volumev3', cls.stack.endpoint + '/%(project_id)s')
         cls.keystone.service('cinder', 'block-storage', cls.stack.endpoint, ELSEWHERE)
 

@@ -72,7 +72,7 @@ class AbandonedTest(base.StackTestCase):
         self.assertEqual([], self.nova.requests)
 
     def test_a_nova_that_nobody_may_ask(self):
-        refused = stack.Stack(settings=WAITING + f'[nova]\nauth_url = {self.nova.url}\n')
+        refused = base.ForkedStack(settings=WAITING + f'[nova]\nauth_url = {self.nova.url}\n')
         self.addCleanup(refused.remove)
         with self.assertRaises(stack.StackRefused) as caught:
             refused.start()

@@ -5,7 +5,6 @@ import uuid
 
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import scsi
-from blockattach.testing import stack
 from blockattach.tests.conformance import settings
 from blockattach.tests.functional import base
 
@@ -24,7 +23,7 @@ class ConnectionFactsTest(base.StackTestCase):
         """A service on files."""
         settings.outside_program(self, tgtd.program() is not None, 'tgtd')
         settings.outside_program(self, scsi.available(), 'libiscsi')
-        made = stack.Stack('file', settings=told)
+        made = base.ForkedStack('file', settings=told)
         self.addCleanup(made.remove)
         self.addCleanup(made.stop)
         made.start()

@@ -4,7 +4,6 @@ from keystoneauth1 import service_token
 from keystoneauth1 import session
 from openstack import exceptions
 
-from blockattach.testing import stack
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds
@@ -198,7 +197,7 @@ class TokensTest(clouds.CloudTestCase):
     def test_what_keystone_said_is_remembered_for_all(self):
         token = self.token('ann', 'shop')
         self.addCleanup(self.memcached.start)
-        with stack.Stack('fake', settings=self.settings()) as other:
+        with base.ForkedStack('fake', settings=self.settings()) as other:
             self.assertEqual(200, self.ask('GET', '/v3/volumes', token).status_code)
             self.keystone.stop()
             for service in (self.stack, other):

@@ -49,7 +49,7 @@ class RefusedStartTest(base.StackTestCase):
         self.state_dir = self.service.state_dir
 
     def refused(self, settings=''):
-        made = stack.Stack(state_dir=self.state_dir, settings=settings)
+        made = base.ForkedStack(state_dir=self.state_dir, settings=settings)
         self.addCleanup(made.remove)
         with self.assertRaises(stack.StackRefused) as caught:
             made.start()

@@ -23,7 +23,7 @@ class StartTest(base.StackTestCase):
 
     def refused(self, **options):
         """The one line of a service that does not start."""
-        made = stack.Stack(**options)
+        made = base.ForkedStack(**options)
         self.addCleanup(made.remove)
         with self.assertRaises(stack.StackRefused) as caught:
             made.start()

@@ -77,8 +77,8 @@ class MemcachedTest(clouds.CloudTestCase):
             'memcached_servers', 'memcache_tls_enabled = true\n'
             f'memcache_tls_cafile = {authority.cert}\nmemcached_servers')
         token = self.token('ann', 'shop')
-        with (stack.Stack('fake', settings=settings) as one,
-              stack.Stack('fake', settings=settings) as two):
+        with (base.ForkedStack('fake', settings=settings) as one,
+              base.ForkedStack('fake', settings=settings) as two):
             self.assertEqual(200, self.ask('GET', '/v3/volumes', token, service=one).status_code)
             self.keystone.stop()
             self.assertEqual(200, self.ask('GET', '/v3/volumes', token, service=two).status_code)
