@@ -27,6 +27,7 @@ from blockattach.tests.functional import base
 from blockattach.tests.system import clouds
 
 SECONDS = 180
+LAST_WORDS = 4000
 APIS = ('api-1', 'api-2')
 SCHEDULERS = ('scheduler-1', 'scheduler-2')
 # The one place that says who keeps what: the processes, and the backends of each.
@@ -174,7 +175,9 @@ class Cloud:
         def slow():
             return [name for name in names if not self.is_ready(name)]
         ready = base.wait_for(lambda: ended() or not slow(), SECONDS)
-        assert not ended(), f'{ended()} ended by themselves'
+        assert not ended(), '\n'.join(
+            f'{name} ended by itself: {self.processes[name].text()[-LAST_WORDS:]}'
+            for name in ended())
         # Not looked at again: whoever stood still for a moment may have doubts about itself.
         assert ready, f'{slow()} are not ready'
 
