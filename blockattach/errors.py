@@ -50,6 +50,7 @@
     ├── RequestAbandoned             the client has hung up: nothing was begun
     ├── IdentityUnavailable          Keystone does not tell who asks: nothing was begun
     ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
+    │   └── DatabaseNotWritable      its disk is full, or it is read-only
     ├── OutcomeUnknown               lost the database while it committed (uncertain)
     ├── NovaUnavailable              who uses an attachment cannot be found out: it stays
     ├── ServerHostUnknown            nobody can say where a server runs that a hint names
@@ -61,6 +62,15 @@ whether a failure proves that nothing happened; only then may it be answered as 
 ``retry_after`` says that it passes: whoever repeats the request will be served.
 """
 from typing import Any
+
+_LONGEST_VALUE = 200
+_COMPOSED = ('reason', 'summary')
+"""Fields that are texts of ours."""
+
+
+def shortened(value: Any, most: int = _LONGEST_VALUE) -> Any:
+    """As much of what a client sent as an error repeats."""
+    return f'{value[:most]}...' if isinstance(value, str) and len(value) > most else value
 
 
 class BlockattachError(Exception):
@@ -75,7 +85,9 @@ class BlockattachError(Exception):
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.
         self.kwargs = fields
-        self.message = message if message is not None else self.text % fields
+        self.message = message if message is not None else self.text % {
+            name: value if name in _COMPOSED else shortened(value)
+            for name, value in fields.items()}
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -427,6 +439,14 @@ class DatabaseUnavailable(BlockattachError):
     text = 'cannot reach the database. Repeat the request later.'
     final = False
     retry_after = '1'
+
+
+class DatabaseNotWritable(DatabaseUnavailable):
+    """Read it can be: its disk is full, it is read-only, or its file was taken away."""
+
+    code = 'database.not_writable'
+    text = 'cannot write into the database: it is full or read-only. Repeat the request later.'
+    retry_after = '10'
 
 
 class OutcomeUnknown(BlockattachError):

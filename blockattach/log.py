@@ -80,6 +80,7 @@ FIELDS: Mapping[str, str] = {
     'topic': 'topic of the bus',
     'url': 'address that is served',
     'user': 'name of an account',
+    'verb': 'what is asked of an attachment',
     'volume_group': 'name of a volume group',
     'volume_id': 'id of a volume',
     'volume_status': 'status of a volume, after its attachment has moved',
@@ -218,7 +219,9 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as configured."""
+    """Start logging as configured: to standard error, or to the files that are named."""
+    if conf.log_file or conf.log_dir:
+        conf.set_default('use_stderr', False)
     oslo_log.setup(conf, 'blockattach')
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, formatters.JSONFormatter):

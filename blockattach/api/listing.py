@@ -151,7 +151,8 @@ def _sort(call: operation.Call, keys: Collection[str]) -> tuple[tuple[str, str],
         name = (key or '').strip()
         way = (direction or paging.DESCENDING).strip().lower()
         if name not in keys:
-            raise errors.InvalidInput(f'Invalid input received: Invalid sort key: {name}')
+            raise errors.InvalidInput(f'Invalid input received: Invalid sort key: '
+                                      f'{errors.shortened(name)}')
         if way not in _DIRECTIONS:
             raise errors.InvalidInput('Invalid input received: Unknown sort direction, must be '
                                       "'desc' or 'asc'.")
@@ -203,7 +204,8 @@ def structure(key: str, text: str) -> dict[str, str]:
         if isinstance(value, dict) and all(isinstance(part, str)
                                            for pair in value.items() for part in pair):
             return value
-    raise errors.InvalidInput(f"Invalid input received: '{key} = {text}' is not a mapping.")
+    raise errors.InvalidInput(
+        f"Invalid input received: '{key} = {errors.shortened(text)}' is not a mapping.")
 
 
 def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]:
@@ -215,7 +217,7 @@ def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]
     for part in text.split(','):
         operator, _, time = part.strip().partition(':')
         if operator not in OPERATORS:
-            raise errors.InvalidInput(f'Invalid {operator} operator')
+            raise errors.InvalidInput(f'Invalid {errors.shortened(operator)} operator')
         try:
             value = datetime.datetime.fromisoformat(time.strip())
             if value.tzinfo is not None:

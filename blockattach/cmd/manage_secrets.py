@@ -4,17 +4,21 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.cmd import manage_db
+from blockattach.conf import core
 from blockattach.conf import service
 from blockattach.db import engine
 from blockattach.db import key_rotation
 from blockattach.db import sealed_grants
 from blockattach.db import services
+from blockattach.wiring import sealing
 
 SOME_LOST = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
     """Print how many credentials each key has sealed, and those that cannot be opened."""
+    if conf.noun.forget:
+        sealing.make_key(core.settings(conf))
     database = manage_db.open_database(conf, check_sealed=False)
     lost = list(sealed_grants.lost(database))
     _print_keys(database)
@@ -68,5 +72,5 @@ def _print_keys(database: engine.Database) -> None:
     named = {key_id or 'not noted': number for key_id, number in counts.items()}
     manage_db.print_table(
         ('KEY', 'USE', 'CREDENTIALS'),
-        [(key_id, 'seals' if key_id == ours[0] else 'opens' if key_id in ours else '',
+        [(key_id, 'seals' if [key_id] == ours[:1] else 'opens' if key_id in ours else '',
           named.get(key_id, 0)) for key_id in (*ours, *others)])

@@ -6,13 +6,18 @@ from oslo_config import cfg
 GROUP = 'attachments'
 
 ATTACHMENTS_OPTS = (
-    cfg.IntOpt('reserve_timeout', default=0, min=0,
+    cfg.IntOpt('reserve_timeout', default=86400, min=0,
                help='Seconds after which an attachment is released that never got a connector, '
-                    'unless Nova says that its server needs it. 0: never.'),
-    cfg.IntOpt('complete_timeout', default=0, min=0,
+                    'unless its server may need it: Nova is asked, and where it cannot be asked, '
+                    'what names a server stays. 0: never.'),
+    cfg.IntOpt('complete_timeout', default=86400, min=0,
                help='Seconds after which an attachment is ended that was connected and whose '
-                    'consumer never said that it is complete, unless Nova says that its server '
-                    'needs it. 0: never.'),
+                    'consumer never said that it is complete, unless its server may need it (as '
+                    'reserve_timeout), or it names no server and its host is logged in. 0: '
+                    'never.'),
+    cfg.IntOpt('detach_timeout', default=3600, min=0,
+               help='Seconds after which a detach that was announced (os-begin_detaching) and has '
+                    'not begun lapses: the volume is in-use again. 0: never.'),
 )
 
 
@@ -20,8 +25,9 @@ ATTACHMENTS_OPTS = (
 class AttachmentSettings:
     """Seconds of database time; 0: without end."""
 
-    reserve_timeout: int = 0
-    complete_timeout: int = 0
+    reserve_timeout: int = 86400
+    complete_timeout: int = 86400
+    detach_timeout: int = 3600
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -33,7 +39,8 @@ def settings(conf: cfg.ConfigOpts) -> AttachmentSettings:
     """Read the group."""
     group = conf[GROUP]
     return AttachmentSettings(reserve_timeout=group.reserve_timeout,
-                              complete_timeout=group.complete_timeout)
+                              complete_timeout=group.complete_timeout,
+                              detach_timeout=group.detach_timeout)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -33,7 +33,8 @@ NOVA_OPTS = (
     cfg.StrOpt('project_name', default='service', help='Project in which username has its role.'),
     cfg.StrOpt('project_domain_name', default='Default', help='Domain of project_name.'),
     cfg.FloatOpt('timeout', default=15, min=0.01,
-                 help='Seconds to wait for an answer of Nova or Keystone.'),
+                 help='Seconds to wait for a whole answer of Nova, with what Keystone is asked '
+                      'for it.'),
     cfg.StrOpt('cafile', help='Certificates of those who may vouch for Nova and Keystone. Empty: '
                               "the system's."),
     cfg.BoolOpt('insecure', default=False,

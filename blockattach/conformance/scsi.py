@@ -3,6 +3,8 @@
 Each is tried on every target: one that can and does not say so fails like one that says so and
 cannot.
 """
+from collections.abc import Iterator
+
 from blockattach import units
 from blockattach.conformance import target_base
 from blockattach.domain import connection
@@ -14,6 +16,10 @@ _USUAL_BLOCK = 512
 _PIECE = units.MIB
 _PIECES = 16
 _KEY = 0xa
+_ROUNDS = 12
+_LEAK = 64 * units.KIB
+"""Bytes that a host writes, and another one hopes for."""
+_MARKER = b'written by another host!'
 
 
 class ScsiContract(target_base.TargetBase):
@@ -85,6 +91,19 @@ class ScsiContract(target_base.TargetBase):
         refused = two.write(0, bytes(block)).status != _GOOD
         self.assertEqual('host_reservations' in self.report.declared, refused)
 
+    def test_no_command_brings_what_another_host_has_written(self) -> None:
+        writing, reading = self.an_export(), self.an_export()
+        writer = self.logged_in(writing, self.a_grant(writing))
+        grant = self.a_grant(reading, 1)
+        lun = self.target.grant(reading, grant).lun
+        reader = self.logged_in(reading, grant)
+        block = max(writer.capacity().block_size, reader.capacity().block_size)
+        for number in range(_ROUNDS):
+            for name, cdb, unit in _curious(lun):
+                self.assertEqual(_GOOD, writer.write(
+                    number * _LEAK // block, (_MARKER * _LEAK)[:_LEAK]).status)
+                self.assertEqual(-1, reader.received(cdb, _LEAK, unit).find(_MARKER), name)
+
     def _filled(self) -> tuple[connection.Export, target_base.Commands]:
         """A volume that takes room, and the host that has written to it."""
         export = self.an_export()
@@ -95,3 +114,32 @@ class ScsiContract(target_base.TargetBase):
                 number * _PIECE // block, b'\x5a' * _PIECE).status)
         self.assertEqual(_GOOD, session.flush().status)
         return export, session
+
+
+def _curious(lun: int) -> Iterator[tuple[str, bytes, int]]:
+    """Commands to which a target has less to say than a host makes room for."""
+    absent = lun + 1
+    yield 'READ of a unit that is not there', _read_10(0, _LEAK // _USUAL_BLOCK), absent
+    yield 'READ of one block into room for many', _read_10(0, 1), lun
+    yield 'READ beyond the end', _read_10(0xfffffff0, 128), lun
+    yield 'READ (6) of nothing', bytes((0x08, 0, 0, 0, 0, 0)), lun
+    yield 'INQUIRY', _inquiry(None), lun
+    yield 'INQUIRY of a unit that is not there', _inquiry(None), absent
+    for page in (0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2, 0xff):
+        yield f'INQUIRY page {page:#x}', _inquiry(page), lun
+    yield 'MODE SENSE (6)', bytes((0x1a, 0, 0x3f, 0, 0xff, 0)), lun
+    yield 'MODE SENSE (10)', bytes((0x5a, 0, 0x3f, 0, 0, 0, 0, 0xff, 0xff, 0)), lun
+    yield 'REPORT LUNS', bytes((0xa0,)) + bytes(5) + _LEAK.to_bytes(4) + bytes(2), lun
+    yield 'READ CAPACITY (10)', bytes((0x25,)) + bytes(9), lun
+    yield 'READ CAPACITY (16)', bytes((0x9e, 0x10)) + bytes(8) + _LEAK.to_bytes(4) + bytes(2), lun
+    yield 'REQUEST SENSE', bytes((0x03, 0, 0, 0, 0xff, 0)), lun
+    yield 'PERSISTENT RESERVE IN', bytes((0x5e, 0)) + bytes(5) + b'\xff\xff\0', lun
+    yield 'a command that there is not', bytes((0xff,)) + bytes(9), lun
+
+
+def _read_10(block: int, count: int) -> bytes:
+    return bytes((0x28, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2) + b'\0'
+
+
+def _inquiry(page: int | None) -> bytes:
+    return bytes((0x12, page is not None, page or 0, 0xff, 0xff, 0))

@@ -4,6 +4,8 @@
         def make(self):
             return lvm.LvmStore(settings)
 """
+from concurrent import futures
+
 from blockattach import errors
 from blockattach import units
 from blockattach.conformance import discarding
@@ -12,6 +14,7 @@ from blockattach.conformance import store_base
 from blockattach.conformance import wiping
 from blockattach.drivers import capabilities
 
+_AT_ONCE = 4
 _NUMBER = (int, float)
 _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
     'pool_name': str, 'total_capacity_gb': _NUMBER, 'free_capacity_gb': _NUMBER,
@@ -27,6 +30,8 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
     """What `base.VolumeStore` promises, sentence by sentence, and what a store may do beyond."""
 
     provable = frozenset({'clone'})
+    rounds_at_once = 5
+    """How often each of some threads makes and deletes a volume while the others do."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, self.report.provable)
@@ -162,6 +167,19 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
         before = self._measured()
         self._created(2)
         self._assert_changed(before, 1, 2)
+
+    def test_volumes_come_and_go_beside_others_and_beside_reports(self) -> None:
+        # What is wiped first would take the room meanwhile.
+        rounds = 1 if 'wipe' in self.report.declared else self.rounds_at_once
+
+        def come_and_go(_number: int) -> None:
+            for _ in range(rounds):
+                volume = self._created()
+                self.assertGreaterEqual(self._measured()[0], 1)
+                self.store.delete(volume)
+        with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(come_and_go, range(_AT_ONCE)))
+        self.assertEqual(0, self._measured()[0])
 
     def test_clone_has_the_bytes_of_its_source_and_zeros_beyond(self) -> None:
         cloner = self._cloner()

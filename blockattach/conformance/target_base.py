@@ -83,6 +83,9 @@ class Commands(Protocol):
     def reserve(self, key: int) -> Answer:
         """Let nobody else write."""
 
+    def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
+        """The bytes that come back for a command, whatever its status is."""
+
     def close(self) -> None:
         """Log out."""
 

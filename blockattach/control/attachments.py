@@ -15,9 +15,12 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.domain import detach_rule
 from blockattach.domain import records
 
 _Event = attachment_lifecycle.Event
+_Verb = detach_rule.Verb
 _State = attachment_lifecycle.State
 
 
@@ -74,6 +77,7 @@ class AttachmentControl:
         :raises VolumeInError: the volume itself is in error
         :raises DuplicateConnectors: a plain volume that another host is connected to
         :raises ConnectorUnusable: nothing was changed
+        :raises AttachmentInUseByServer: the access of a server would move; nothing was changed
         :raises BackendError: back to where it came from, or (uncertain) still connecting
         """
         with self._telemetry.verb('attachments.update'):
@@ -92,15 +96,34 @@ class AttachmentControl:
             raise errors.ConnectorUnusable(missing='host')
         if volume.others_connected:
             raise errors.DuplicateConnectors(volume_id=volume.id)
-        return self.let_in(caller, attachment, connector)
+        return self.let_in(caller, attachment, connector, _Verb.UPDATE)
 
     def let_in(self, caller: context.RequestContext, attachment: records.Attachment,
-               connector: Mapping[str, Any]) -> records.Attachment:
-        """Connect a row, whatever it was before; raises as `update`."""
+               connector: Mapping[str, Any],
+               ruled: detach_rule.Verb | None = None) -> records.Attachment:
+        """Connect a row, whatever it was before; raises as `update`.
+
+        :param ruled: the verb by which its access may move to another initiator: it is judged as
+            it was read, and again if it has moved since. None: it cannot
+        """
+        if ruled is None:
+            return self._connect(caller, attachment, connector)
+        initiator = connection.initiator_of(connector)
+        while True:
+            self.rule.check(caller, attachment, ruled, initiator)
+            failpoints.point('control.attachments.after_judgement')
+            try:
+                return self._connect(caller, attachment, connector, attachment.generation)
+            except errors.StaleGeneration:
+                attachment = attachment_queries.get(self._database, attachment.id)
+
+    def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
+                 connector: Mapping[str, Any],
+                 generation: int | None = None) -> records.Attachment:
         with self._backend.place(self._host(attachment)):
             with self._telemetry.attaching('intent'):
                 row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
-                    connector=connector, lease=self._backend.lease))
+                    connector=connector, lease=self._backend.lease), generation)
             failpoints.point('control.attachments.after_connect_intent')
             return self._backend.connect(caller, row, 'Unable to update attachment')
 
@@ -117,23 +140,24 @@ class AttachmentControl:
                force: bool = False) -> list[records.Attachment]:
         """Shut the attachment out and remove it, unless Nova uses it.
 
-        :param force: as `remove`, and Nova is not asked
+        :param force: as `remove`, and a Nova that does not answer is not waited for
         :returns: what is left on the volume
         :raises AttachmentInUseByServer: nothing was changed
         :raises BackendError: it is as it was, or (uncertain) on its way out
         """
         with self._telemetry.verb('attachments.delete'):
-            if not force:
-                self.rule.check(caller, attachment)
-            self.remove(caller, attachment, force, ruled=not force)
+            verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
+            self.rule.check(caller, attachment, verb)
+            self.remove(caller, attachment, force, verb)
             return attachment_queries.of_volume(self._database, attachment.volume_id)
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
-               force: bool = False, ruled: bool = False) -> None:
+               force: bool = False, ruled: detach_rule.Verb | None = None) -> None:
         """Shut a row out and end it; whether the caller may is judged already.
 
         :param force: the row ends whatever the backend says
-        :param ruled: the judgement was on the row as it was read: another follows if it has moved
+        :param ruled: the verb by which the row was judged as it was read: it is judged again if it
+            has moved
         :raises AttachmentInUseByServer: nothing was changed
         """
         failpoints.point('control.attachments.after_judgement')
@@ -147,8 +171,8 @@ class AttachmentControl:
                 now = attachment_queries.get(self._database, row.id)
                 if now.generation == row.generation:
                     raise
-                if ruled:
-                    self.rule.check(caller, now)
+                if ruled is not None:
+                    self.rule.check(caller, now, ruled)
                 row = now
         if force:
             self.moves.forced(caller, attachment)

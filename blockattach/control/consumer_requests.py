@@ -18,13 +18,10 @@ from blockattach.db import idempotency
 from blockattach.db import paging
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
+from blockattach.domain import connectors
 
-LONGEST_NAME = 255
-LARGEST_CONNECTOR = 100_000
-"""Characters of JSON."""
 FILTERS = frozenset(('volume_id', 'instance_uuid', 'host', 'attach_status'))
 
-_NAMES = ('host', 'initiator', 'mountpoint')
 _UUID = re.compile(r'[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}')
 _OPERATION = ('RPC', 'attachments.create')
 
@@ -47,21 +44,13 @@ def wish(seen: admissions.Seen, instance_uuid: Any, connector: Any,
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:
-    """What a host says of itself, which is its own business but for what is stored by itself.
+    """What a host says of itself.
 
-    :raises InvalidInput: it is none
+    :raises InvalidInput: it is none, or beyond what `connectors.check` takes
     """
     if not isinstance(value, Mapping) or not value:
         raise _invalid('connector', 'a mapping that is not empty')
-    for name in _NAMES:
-        text = value.get(name)
-        if text is not None and (not isinstance(text, str) or len(text) > LONGEST_NAME):
-            raise _invalid(f'{name} of the connector',
-                           f'a text of at most {LONGEST_NAME} characters')
-    written = jsonutils.dumps(value)
-    # No column takes a zero character.
-    if len(written) > LARGEST_CONNECTOR or '\\u0000' in written:
-        raise _invalid('connector', f'at most {LARGEST_CONNECTOR} characters, none of them zero')
+    connectors.check(value)
     return value
 
 

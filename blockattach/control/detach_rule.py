@@ -1,4 +1,4 @@
-"""The rule of CVE-2023-2088 before every verb that ends an attachment; `domain.detach_rule` is it.
+"""The rule of CVE-2023-2088 before every verb that `domain.detach_rule` holds to it.
 
 What the domain decides on is gathered here: the roles of the service token, the attachment that is
 meant, and, only where it matters, Nova's answer. Nothing is changed.
@@ -46,17 +46,21 @@ class DetachRule:
         self._settings = settings
         self._find = find
 
-    def check(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Return if the caller may end this attachment.
+    def check(self, caller: context.RequestContext, attachment: records.Attachment,
+              verb: detach_rule.Verb, initiator: str | None = None) -> None:
+        """Return if the caller may end this attachment, or move its access.
 
+        :param initiator: that gets the access then
         :raises AttachmentInUseByServer: the server must be told first
         :raises NovaUnavailable: nobody knows whether the server uses it
         """
         self._judge(caller, detach_rule.Facts(
-            self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment))
+            self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
+            verb=verb, initiator=initiator))
 
     def check_volume(self, caller: context.RequestContext, volume_id: str,
-                     rows: Sequence[records.Attachment], attachment_id: str | None) -> None:
+                     rows: Sequence[records.Attachment], attachment_id: str | None,
+                     verb: detach_rule.Verb) -> None:
         """Return if the caller may act on a volume's attachment (os-detach and its kin).
 
         :param rows: the volume's live attachments
@@ -71,7 +75,7 @@ class DetachRule:
         if record is None and attachment_id is not None and not by_service:
             record = self._elsewhere(caller, attachment_id)
         self._judge(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
-                                              record))
+                                              record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
         """Where the rule does not hold, everybody is taken for a service."""
@@ -90,14 +94,21 @@ class DetachRule:
     def _judge(self, caller: context.RequestContext, facts: detach_rule.Facts) -> None:
         row = detach_rule.decide(facts)
         if row.outcome is _Outcome.ASK_NOVA:
-            facts = dataclasses.replace(facts, answer=self._ask(caller, facts))
+            try:
+                facts = dataclasses.replace(facts, answer=self._ask(caller, facts))
+            except errors.NovaUnavailable:
+                if detach_rule.ASKED[facts.verb] is not detach_rule.Asked.WHERE_KNOWN:
+                    raise
+                LOG.warning('Attachment is ended by force: Nova does not tell who uses it%s',
+                            fields(attachment_id=_id(facts), volume_id=facts.volume_id,
+                                   project_id=caller.project_id))
+                return
             row = detach_rule.decide(facts)
         if row.outcome is _Outcome.ALLOWED:
             return
         LOG.warning('Detach is refused: only a service may do that%s', fields(
-            row=row.number, volume_id=facts.volume_id,
-            attachment_id=facts.record.id if facts.record else facts.given_id,
-            project_id=caller.project_id))
+            row=row.number, verb=facts.verb, volume_id=facts.volume_id,
+            attachment_id=_id(facts), project_id=caller.project_id))
         if row.outcome is _Outcome.MISMATCHED:
             raise errors.InvalidInput(reason='Invalid input received: Mismatched volume and '
                                              'attachment.')
@@ -114,3 +125,7 @@ class DetachRule:
                                          reason='this service is not told where Nova is')
         return detach_rule.Answer(
             self._nova.attachment_in_use(caller, server_id, facts.volume_id))
+
+
+def _id(facts: detach_rule.Facts) -> str | None:
+    return facts.record.id if facts.record else facts.given_id

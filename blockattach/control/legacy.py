@@ -17,11 +17,13 @@ from blockattach.db import detaches
 from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
+from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
+_Verb = detach_rule.Verb
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,10 +126,11 @@ class LegacyControl:
             found = self._given_up(volume, _behind(rows, connector))
         else:
             found = [row for row in rows if row.hidden] or rows
-        self._control.rule.check_volume(caller, volume.id, found or rows, None)
+        self._control.rule.check_volume(caller, volume.id, found or rows, None,
+                                        _Verb.TERMINATE)
         if len(found) == 1 and (found[0].hidden or found[0].initiator is not None):
             try:
-                self._control.remove(caller, found[0], ruled=True)
+                self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
                 raise _told('Unable to terminate volume connection from backend.',
                             exc) from exc
@@ -181,9 +184,9 @@ class LegacyControl:
         """
         _refuse_in_maintenance(volume, 'detach')
         rows = [row for row in self._rows(volume) if not row.hidden]
-        self._control.rule.check_volume(caller, volume.id, rows, attachment_id)
+        self._control.rule.check_volume(caller, volume.id, rows, attachment_id, _Verb.DETACH)
         for row in _named(rows, attachment_id):
-            self._control.remove(caller, row, ruled=True)
+            self._control.remove(caller, row, ruled=_Verb.DETACH)
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
@@ -192,9 +195,10 @@ class LegacyControl:
         :raises InvalidInput: there are several, and none was named
         """
         rows = self._rows(volume)
-        self._control.rule.check_volume(caller, volume.id, rows, attachment_id)
+        verb = _Verb.FORCE_DETACH
+        self._control.rule.check_volume(caller, volume.id, rows, attachment_id, verb)
         for row in _named(rows, attachment_id):
-            self._control.remove(caller, row, force=True, ruled=True)
+            self._control.remove(caller, row, force=True, ruled=verb)
 
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
         return attachment_queries.of_volume(self._database, volume.id, hidden=True)

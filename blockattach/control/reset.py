@@ -5,6 +5,7 @@ from blockattach.control import attachments as attachment_control
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import volume_settings
+from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import reset_rule
 
@@ -38,6 +39,8 @@ class ResetControl:
 
         :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
         :raises VolumeAtWork: it is being made or removed
+        :raises AttachmentInUseByServer: an attachment would go that Nova uses; nothing was changed
+        :raises NovaUnavailable: nobody knows whether it does; nothing was changed
         :raises BackendError: an attachment could not be ended
         """
         said = reset_rule.Said(status, attach_status)
@@ -51,8 +54,12 @@ class ResetControl:
 
     def _detach_all(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Each attachment goes as it always goes, its grant at the target included."""
-        for row in attachment_queries.of_volume(self._database, volume.id, hidden=True):
-            self._control.remove(caller, row, force=True)
+        rows = attachment_queries.of_volume(self._database, volume.id, hidden=True)
+        verb = detach_rule.Verb.RESET
+        for row in rows:
+            self._control.rule.check(caller, row, verb)
+        for row in rows:
+            self._control.remove(caller, row, force=True, ruled=verb)
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:

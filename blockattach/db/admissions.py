@@ -89,7 +89,7 @@ def _told(**values: str | None) -> dict[str, str]:
 @functools.cache
 def _query(for_instance: bool, for_initiator: bool) -> prepared.Statement:
     return prepared.Statement(lambda dialect: _with_grant(sa.select(
-        _volumes, _types.c.name.label('volume_type_name'), pairs.ATTACHED,
+        _volumes, _types.c.name.label('volume_type_name'),
         _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
         _rows.c.slot.label('held_slot'), _another_writes(for_instance).label('another_writes'),
     ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(

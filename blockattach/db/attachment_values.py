@@ -156,9 +156,10 @@ def _of_volume(seen: records.VolumeFacts, before: int | None, after: int | None,
     sinks = before is None or (after is not None and after <= before)
     others = seen.lowest_rank if above or sinks else seen.others_lowest
     lowest = min(filter(None, (others, after)), default=None)
-    attached = (seen.attached - (before == volume_lifecycle.ATTACHED_RANK)
-                + (after == volume_lifecycle.ATTACHED_RANK))
-    derived = volume_lifecycle.derive_status(seen.own_status, lowest, 0 < announced >= attached)
+    if lowest is None:
+        # What was announced of attachments that went another way says nothing of the next ones.
+        announced = 0
+    derived = volume_lifecycle.derive_status(seen.own_status, lowest, announced > 0)
     values = {'lowest_rank': lowest, 'detach_announced': announced, 'status': derived.status,
               'attach_status': derived.attach_status}
     written: dict[str, Any] = {name: value for name, value in values.items()
@@ -166,7 +167,7 @@ def _of_volume(seen: records.VolumeFacts, before: int | None, after: int | None,
     written |= metadata
     if written:
         written['updated_at'] = now
-    return written, derived, not (above or sinks) or seen.detach_announced > 0
+    return written, derived, not (above or sinks)
 
 
 def _birth_state(wish: Wish) -> _State:

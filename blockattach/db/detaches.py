@@ -5,6 +5,7 @@ A detach that begins takes one off again (`blockattach.db.attachments.move`).
 import sqlalchemy as sa
 
 from blockattach import errors
+from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import rows
 from blockattach.db import volume_rows
@@ -35,7 +36,7 @@ def announce(database: engine.Database, volume_id: str) -> None:
                        f"attach_status must be 'attached' to detach. Currently: status: "
                        f"'{row.status}', attach_status: '{row.attach_status}'.")
         volume_rows.store_rank(connection, database, row, row.lowest_rank,
-                               row.detach_announced + 1)
+                               row.detach_announced + 1, detach_announced_at=clock.Later(0))
 
 
 @engine.retried
@@ -46,6 +47,37 @@ def withdraw(database: engine.Database, volume_id: str) -> None:
         row = volume_rows.lock(connection, volume_id)
         volume_rows.store_rank(connection, database, row, row.lowest_rank,
                                row.detach_announced - 1)
+
+
+def lapse(database: engine.Database, host: str, seconds: float) -> list[str]:
+    """Take all announcements back on volumes of one ``host@backend`` of which the last is so old.
+
+    :returns: the ids of the volumes
+    """
+    with database.reader() as connection:
+        found = list(connection.execute(sa.select(_volumes.c.id).where(
+            volume_rows.LIVE, volume_rows.on_host(host), _is_old(seconds))).scalars())
+    return [volume_id for volume_id in found if _lapse(database, volume_id, seconds)]
+
+
+@engine.retried
+def _lapse(database: engine.Database, volume_id: str, seconds: float) -> bool:
+    """False: there is no old announcement any more."""
+    with database.writer() as connection:
+        try:
+            row = volume_rows.lock(connection, volume_id)
+        except errors.VolumeNotFound:
+            return False
+        if connection.execute(sa.select(_volumes.c.id).where(
+                _volumes.c.id == volume_id, _is_old(seconds))).first() is None:
+            return False
+        volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+        return True
+
+
+def _is_old(seconds: float) -> sa.ColumnElement[bool]:
+    return sa.and_(_volumes.c.detach_announced > 0,
+                   _volumes.c.detach_announced_at <= clock.now(-seconds))
 
 
 def _announced(connection: sa.Connection, volume_id: str, number: int) -> bool:

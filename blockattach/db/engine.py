@@ -10,7 +10,6 @@ import contextlib
 import functools
 import random
 import select
-import sqlite3
 import threading
 import uuid
 from collections.abc import Callable
@@ -35,13 +34,16 @@ from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import quotas
 from blockattach.db import session_statements
+from blockattach.db import sqlite
+from blockattach.db import write_refusals
+from blockattach.db.models import lease
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
-_SQLITE_BUSY_SECONDS = 20
-_SQLITE_WAL_TRIES = 10
 _NOT_SERIALISED = '40001'
+_GONE = ('cannot write into the database: its file was removed or replaced while it was served. '
+         'Restart the service')
 WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
 
@@ -89,6 +91,8 @@ class Database:
         self.clock = clock
         self.attachment_quota = attachment_quota or quotas.AttachmentQuota()
         self._writers = engine.execution_options(**{WRITER: True})
+        self._file = sqlite.File(engine)
+        self._refuses = False
         # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
@@ -107,7 +111,22 @@ class Database:
         :param happened: asked when the connection was lost while the database committed; None: the
             verb may be done twice
         :raises OutcomeUnknown: that could not be found out
+        :raises DatabaseNotWritable: it takes nothing more now; nothing was written
         """
+        if self._file.is_gone():
+            raise errors.DatabaseNotWritable(_GONE)
+        try:
+            with self._writing(happened) as connection:
+                yield connection
+        except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
+            if not write_refusals.is_refusal(exc):
+                raise
+            self._refuses = True
+            raise errors.DatabaseNotWritable() from exc
+        self._refuses = False
+
+    @contextlib.contextmanager
+    def _writing(self, happened: Happened | None) -> Iterator[sa.Connection]:
         with (self.telemetry.transaction('write'), self._write_lock,
               _connect(self._writers) as connection):
             begin(connection)
@@ -142,14 +161,28 @@ class Database:
         """A UUID for a new row."""
         return str(uuid.uuid4())
 
-    def answers(self) -> bool:
-        """Whether the database can be asked now."""
+    def wrong(self) -> str | None:
+        """Why it cannot be used now, in a line; None: it can."""
+        if self._file.is_gone():
+            return _GONE
         try:
             with self.reader() as connection:
                 connection.execute(sa.select(1))
+            if self._refuses:
+                self._write_nothing()
+        except errors.DatabaseNotWritable as exc:
+            return str(exc)
         except (errors.DatabaseUnavailable, oslo_db_exception.DBError):
-            return False
-        return True
+            return 'cannot reach the database'
+        return None
+
+    def _write_nothing(self) -> None:
+        """A transaction that writes, and leaves nothing, to see whether that is possible again."""
+        mine = self.new_id()
+        with self.writer() as connection:
+            connection.execute(lease.leases.insert().values(
+                volume_id=mine, initiator='', owner='', deadline=self.clock.utcnow()))
+            connection.execute(lease.leases.delete().where(lease.leases.c.volume_id == mine))
 
     def connections(self) -> tuple[int, int]:
         """How many connections are in use, and how many are open and idle."""
@@ -201,7 +234,9 @@ def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
     """Connect as configured; an SQLite file is made where it is missing."""
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
-        return _open_sqlite(url, settings)
+        made = sqlite.open_engine(url, settings)
+        _name_errors(made)
+        return made
     made = _open_server(_prepare_url(url), settings)
     if url.get_backend_name() == 'postgresql':
         event.listen(made, 'connect', functools.partial(_prepare_postgresql, made.dialect))
@@ -339,49 +374,6 @@ def _prepare_url(url: sa.URL) -> sa.URL:
     if url.get_backend_name() == 'mysql' and 'charset' not in url.query:
         url = url.update_query_dict({'charset': 'utf8mb4'})
     return url
-
-
-def _open_sqlite(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """SQLite in WAL: readers never wait, and a write transaction begins as one.
-
-    oslo.db would open a connection per transaction and begin each as a reader, which fails with
-    "database is locked" as soon as a second one turns writer.
-    """
-    # Not autobegun by the driver: the transaction begins as `begin` says.
-    options: dict[str, Any] = {
-        'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
-        'pool_timeout': settings.pool_timeout}
-    if not url.database:
-        # In memory: it lives as long as its only connection, of which threads take turns.
-        options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
-    engine = sa.create_engine(url, hide_parameters=True, **options)
-    event.listen(engine, 'connect', _prepare_sqlite)
-    _name_errors(engine)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f'PRAGMA busy_timeout={_SQLITE_BUSY_SECONDS * 1000}')
-    _use_wal(cursor)
-    cursor.execute('PRAGMA synchronous=FULL')
-    cursor.execute('PRAGMA foreign_keys=ON')
-    cursor.close()
-
-
-def _use_wal(cursor: Any) -> None:
-    """Kept in the file itself. Of several that change a new file at once, all but one are refused
-    without a wait; those wait for the file as writers do, and look again.
-    """
-    for _ in range(_SQLITE_WAL_TRIES):
-        try:
-            cursor.execute('PRAGMA journal_mode=WAL')
-            return
-        except sqlite3.OperationalError:
-            cursor.execute('BEGIN IMMEDIATE')
-            cursor.execute('COMMIT')
-    cursor.execute('PRAGMA journal_mode=WAL')
 
 
 def begin(connection: sa.Connection) -> sa.RootTransaction:

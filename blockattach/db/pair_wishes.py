@@ -73,7 +73,7 @@ def get(database: engine.Database, volume_id: str, initiator: str,
 
 def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
     return volume_rows.with_limits(sa.select(
-        _volumes, _types.c.name.label('volume_type_name'), pairs.ATTACHED, *pairs.OTHERS,
+        _volumes, _types.c.name.label('volume_type_name'), *pairs.OTHERS,
         *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
         _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
         leases.holder(_INITIATOR).label('leased_by'),

@@ -17,7 +17,6 @@ from blockattach.db import rows
 from blockattach.db.models import attachment
 from blockattach.db.models import base
 from blockattach.db.models import volume
-from blockattach.domain import attachment_lifecycle
 from blockattach.domain import multiattach
 from blockattach.domain import records
 
@@ -29,21 +28,12 @@ _others = sa.alias(_rows, 'others')
 LIVE = base.live(_rows)
 """Attachments that are not gone."""
 PREFIX = 'of_volume_'
-_ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _NAMES = ('id', 'project_id', 'pool', 'own_status', 'status', 'attach_status', 'lowest_rank',
           'multiattach', 'bootable', 'single_writer', 'readonly', 'attached_mode',
           'detach_announced', 'attachment_moves')
 
-# Where nothing is announced nobody counts: it would cost more on a crowded volume.
-_ATTACHED_COUNT = sa.case(
-    (_volumes.c.detach_announced > 0,
-     sa.select(sa.func.count()).select_from(_others).where(
-         _others.c.volume_id == _volumes.c.id, _others.c.rank == _ATTACHED)
-     .correlate(_volumes).scalar_subquery()),
-    else_=0)
-ATTACHED = _ATTACHED_COUNT.label('of_volume_attached')
-FACTS: tuple[sa.ColumnElement[Any], ...] = (
-    *(_volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES), ATTACHED)
+FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
+    _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
 """What `facts` reads of a volume."""
 
 # Where a join found none, every other row is another one: nobody goes through all of them.
@@ -111,13 +101,13 @@ def _record(row: sa.Row[Any]) -> records.Attachment:
 
 def facts(row: Any, others_lowest: int | None = None, others_connected: bool = False,
           prefix: str = PREFIX) -> records.VolumeFacts:
-    """A row with the columns `FACTS`, or with the volume's own and `ATTACHED`.
+    """A row with the columns `FACTS`, or with the volume's own.
 
     :param prefix: of the names of the volume's columns
     """
     return records.VolumeFacts(
         **{name: getattr(row, f'{prefix}{name}') for name in _NAMES},
-        attached=row.of_volume_attached, others_lowest=others_lowest,
+        others_lowest=others_lowest,
         others_connected=others_connected)
 
 

@@ -54,6 +54,12 @@ def check(database: engine.Database) -> None:
                    f'({", ".join(sorted(map(str, missing)))})')
 
 
+def are_there(connections: sa.Engine) -> bool:
+    """Whether any credential is stored; for who has no keys yet."""
+    with connections.connect() as connection:
+        return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
+
+
 def counts(database: engine.Database) -> dict[str | None, int]:
     """How many credentials each key has sealed, by its id; None: nobody has noted it yet."""
     query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)

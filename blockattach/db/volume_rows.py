@@ -97,7 +97,7 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
     """
     announced = row.detach_announced if announced is None else max(announced, 0)
     derived = volume_lifecycle.derive_status(
-        row.own_status, lowest_rank, _all_announced(connection, row.id, announced))
+        row.own_status, lowest_rank, announced > 0)
     now = (lowest_rank, announced, *derived)
     if metadata or \
             (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
@@ -111,7 +111,7 @@ def store_own_status(connection: sa.Connection, database: engine.Database, row: 
                      own_status: volume_lifecycle.OwnStatus, **values: Any) -> None:
     """Write the volume's own status, raise its generation, and derive its words."""
     derived = volume_lifecycle.derive_status(
-        own_status, row.lowest_rank, _all_announced(connection, row.id, row.detach_announced))
+        own_status, row.lowest_rank, row.detach_announced > 0)
     _store(connection, row.id, own_status=own_status.value, status=derived.status,
            attach_status=derived.attach_status, generation=row.generation + 1,
            updated_at=database.clock.utcnow(), **values)
@@ -147,10 +147,6 @@ def attached_count(connection: sa.Connection, volume_id: str) -> int:
         sa.select(sa.func.count()).where(
             _attachments.c.volume_id == volume_id,
             _attachments.c.rank == volume_lifecycle.ATTACHED_RANK)).scalar_one()
-
-
-def _all_announced(connection: sa.Connection, volume_id: str, announced: int) -> bool:
-    return announced > 0 and announced >= attached_count(connection, volume_id)
 
 
 def _store(connection: sa.Connection, volume_id: str, **values: Any) -> None:

@@ -3,7 +3,8 @@
 Two states wait for a consumer, not for the service: reserved (for a connector) and connected (for
 word that he is done). One that has waited for longer than the operator allows is judged here. A
 server of Nova's may take its time for good reasons: it is being built or moved, or it is shelved
-and holds its volumes by reservations for months. So Nova is asked first, where there is one.
+and holds its volumes by reservations for months. So Nova is asked first, and where it cannot be
+asked, what names a server stays. What names none stays as long as a host is logged in by it.
 """
 import dataclasses
 import enum
@@ -40,6 +41,15 @@ class Outcome(enum.StrEnum):
     ABANDONED = 'abandoned'
 
 
+class Nova(enum.Enum):
+    """Who could say whether a server needs an attachment."""
+
+    ASKED = 'asked'
+    UNKNOWN = 'unknown'
+    """One may use the volumes, and nobody is told how to ask it."""
+    NONE = 'none'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
     """What Nova says of a server and a volume.
@@ -57,14 +67,15 @@ class Server:
 class Facts:
     """All that the rule looks at.
 
-    :ivar has_nova: there is a Nova that knows servers
-    :ivar server: what it said, if it was asked
+    :ivar server: what Nova said, if it was asked
+    :ivar has_session: its host is logged in at the target
     """
 
     attachment_id: str
     server_id: str | None
-    has_nova: bool
+    nova: Nova
     server: Server | None = None
+    has_session: bool = False
 
 
 class Row(NamedTuple):
@@ -81,13 +92,15 @@ def _seen(facts: Facts) -> Server:
 
 
 TABLE = (
-    Row(1, lambda facts: not facts.server_id, Outcome.ABANDONED),
-    Row(2, lambda facts: not facts.has_nova, Outcome.ABANDONED),
-    Row(3, lambda facts: facts.server is None, Outcome.ASK_NOVA),
-    Row(4, lambda facts: not _seen(facts).exists, Outcome.ABANDONED),
-    Row(5, lambda facts: _seen(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
-    Row(6, lambda facts: _seen(facts).busy, Outcome.STAYS),
-    Row(7, lambda facts: True, Outcome.ABANDONED),
+    Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
+    Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
+    Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
+    Row(4, lambda facts: facts.nova is Nova.UNKNOWN, Outcome.STAYS),
+    Row(5, lambda facts: facts.server is None, Outcome.ASK_NOVA),
+    Row(6, lambda facts: not _seen(facts).exists, Outcome.ABANDONED),
+    Row(7, lambda facts: _seen(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
+    Row(8, lambda facts: _seen(facts).busy, Outcome.STAYS),
+    Row(9, lambda facts: True, Outcome.ABANDONED),
 )
 
 

@@ -162,8 +162,8 @@ def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
             and actual.account in (None, wanted.credential.username))
 
 
-# A name of an iSCSI node (RFC 3720, 3.2.6), of the characters that initiators use in fact: targets
-# take no others, and split their commands at some of them.
+# Of the characters that targets take: they split their commands at some others. What a name must
+# be besides is asked where one comes in (`connectors.check`).
 _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 
 

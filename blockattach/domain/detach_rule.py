@@ -1,4 +1,4 @@
-"""Who may end an attachment that a server may still use: the rule of CVE-2023-2088.
+"""Who may end or move the access of a server that may still use it: the rule of CVE-2023-2088.
 
 Ended behind Nova's back, an attachment leaves a device on the server's host, which one day reaches
 another project's volume. So whoever is not a service is sent to Nova while the server has the
@@ -8,10 +8,54 @@ Cinder (Launchpad 2004555).
 import dataclasses
 import enum
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from blockattach.domain import records
+
+
+class Asked(enum.StrEnum):
+    """When a verb is held to the rule."""
+
+    ALWAYS = 'always'
+    WHERE_MOVED = 'where another initiator takes the place of the connected one'
+    WHERE_KNOWN = 'always, but without a clear answer of Nova it is allowed'
+    NEVER = 'never'
+
+
+class Verb(enum.StrEnum):
+    """Each verb that ends, moves or takes over a row, as the API has it."""
+
+    DELETE = 'DELETE /attachments/{id}'
+    FORCED_DELETE = 'DELETE /attachments/{id}?force=true'
+    UPDATE = 'PUT /attachments/{id}'
+    DETACH = 'os-detach'
+    FORCE_DETACH = 'os-force_detach'
+    TERMINATE = 'os-terminate_connection'
+    RESET = 'os-reset_status'
+    INITIALIZE = 'os-initialize_connection'
+    ATTACH = 'os-attach'
+    UNRESERVE = 'os-unreserve'
+
+
+ASKED: Mapping[Verb, Asked] = {
+    Verb.DELETE: Asked.ALWAYS,
+    # The last resort of an administrator whose Nova is gone; one that answers is obeyed.
+    Verb.FORCED_DELETE: Asked.WHERE_KNOWN,
+    Verb.UPDATE: Asked.WHERE_MOVED,
+    Verb.DETACH: Asked.ALWAYS,
+    Verb.FORCE_DETACH: Asked.ALWAYS,
+    Verb.TERMINATE: Asked.ALWAYS,
+    # Of each attachment, before the first one goes.
+    Verb.RESET: Asked.ALWAYS,
+    # It connects what no initiator has, and answers again what this one has.
+    Verb.INITIALIZE: Asked.NEVER,
+    # It takes over what is held, which has no server, and lets the same host in.
+    Verb.ATTACH: Asked.NEVER,
+    # What is held has no server.
+    Verb.UNRESERVE: Asked.NEVER,
+}
 
 
 class Outcome(enum.StrEnum):
@@ -44,6 +88,8 @@ class Facts:
     :ivar count: how many live attachments the volume has
     :ivar record: the attachment that is meant (see `meant`), if there is one
     :ivar answer: what Nova said, if it was asked
+    :ivar verb: what is asked for
+    :ivar initiator: whose place the access goes to, where the verb says so
     """
 
     by_service: bool
@@ -52,12 +98,20 @@ class Facts:
     count: int
     record: records.Attachment | None
     answer: Answer | None = None
+    verb: Verb = Verb.DELETE
+    initiator: str | None = None
 
     @property
     def is_unused(self) -> bool:
         """No server is named, or none was ever told how to reach the volume."""
         return (self.record is not None
                 and not (self.record.instance_uuid and self.record.connection))
+
+    @property
+    def is_kept(self) -> bool:
+        """The initiator that has access keeps it."""
+        return (ASKED[self.verb] is Asked.WHERE_MOVED and self.record is not None
+                and self.record.initiator == self.initiator)
 
     @property
     def is_of_this_volume(self) -> bool:
@@ -79,13 +133,13 @@ class Row(NamedTuple):
 
 
 # Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
-# whoever asks Nova: without its answer nothing is allowed.
+# what asks Nova: without its answer nothing is allowed but what is asked `WHERE_KNOWN`.
 TABLE = (
     Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
     Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
     Row(5, lambda facts: not facts.is_of_this_volume, Outcome.MISMATCHED),
-    Row(6, lambda facts: facts.is_unused, Outcome.ALLOWED),
+    Row(6, lambda facts: facts.is_unused or facts.is_kept, Outcome.ALLOWED),
     Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
     Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
     Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),

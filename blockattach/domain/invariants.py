@@ -229,8 +229,7 @@ def _words(volume: VolumeFact, rows: Sequence[AttachmentFact]) -> tuple[int | No
         if which & set(states):
             rank, status, attach_status = number, word, attach_word
             break
-    attached = states.count(_State.ATTACHED)
-    if attached and volume.detach_announced >= attached:
+    if _State.ATTACHED in states and volume.detach_announced:
         status = 'detaching'
     if volume.own_status != _Own.AVAILABLE:
         status = volume.own_status

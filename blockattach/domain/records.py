@@ -129,7 +129,6 @@ class VolumeFacts:
     """What of a volume its attachments are judged by, all of it read at one moment.
 
     :ivar attachment_moves: as long as it is the same, so are the other rows
-    :ivar attached: how many of its rows are attached; counted only while detaches are announced
     :ivar others_lowest: the lowest rank of its rows but for the one that was read with it
     :ivar others_connected: whether another row of a plain volume has a connection
     """
@@ -148,7 +147,6 @@ class VolumeFacts:
     attached_mode: str | None
     detach_announced: int
     attachment_moves: int
-    attached: int
     others_lowest: int | None = None
     others_connected: bool = False
 

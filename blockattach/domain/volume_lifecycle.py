@@ -68,16 +68,16 @@ class Derived(NamedTuple):
 
 
 def derive_status(own_status: str, lowest_rank: int | None,
-                  all_announced: bool = False) -> Derived:
+                  announced: bool = False) -> Derived:
     """The volume's words from its own status and the lowest rank of its live attachments.
 
-    :param all_announced: os-begin_detaching was called for each attached row: the status says so,
-        though nothing has happened to any of them
+    :param announced: os-begin_detaching was called and no detach has begun since: the status says
+        so, for clients that wait for it, though nothing has happened to any attachment
     """
     word = _NO_ATTACHMENTS if lowest_rank is None else _WORDS[lowest_rank]
     if own_status != OwnStatus.AVAILABLE:
         return Derived(own_status, word.attach_status)
-    if all_announced and lowest_rank == ATTACHED_RANK:
+    if announced and lowest_rank == ATTACHED_RANK:
         return Derived(DETACHING, word.attach_status)
     return Derived(word.status, word.attach_status)
 

@@ -14,6 +14,9 @@ from blockattach.drivers import capabilities
 STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
 
+_EXTRAS = {'rtslib_fb': 'lio'}
+"""Of which extra a module is that a driver needs."""
+
 # What holds for every backend whose target lets initiators in one by one over iSCSI.
 _TARGET_FACTS = {'multiattach': True, 'storage_protocol': 'iSCSI'}
 
@@ -90,5 +93,7 @@ def _known(group: str) -> list[str]:
 def _not_loaded(_manager: Any, entry_point: Any, failure: BaseException) -> None:
     if isinstance(failure, errors.ConfigurationError):
         raise failure
+    extra = _EXTRAS.get(getattr(failure, 'name', None) or '')
+    hint = f': install blockattach[{extra}]' if extra else ''
     raise errors.ConfigurationError(
-        reason=f'driver {entry_point.name} cannot be loaded: {failure}') from failure
+        reason=f'driver {entry_point.name} cannot be loaded: {failure}{hint}') from failure

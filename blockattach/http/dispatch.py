@@ -130,6 +130,8 @@ class Dispatcher:
         except _TooLarge:
             return faults.response(413, TOO_LARGE)
         middleware.name_operation(request, row.name)
+        if row.writes:
+            middleware.check_writing(request)
         call = operation.Call(
             context=context, version=spoken.version, extension=spoken.extension,
             path=match.variables,
@@ -206,14 +208,15 @@ class Dispatcher:
         if kind and kind not in JSON_TYPES:
             raise errors.MediaTypeNotSupported()
         try:
-            # No column takes a zero character; refused here, it is not in each.
-            if b'\\u0000' in raw:
-                raise ValueError
             value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
         # Whoever opens few brackets is not deep, and most are looked at no further.
         if raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS and _is_deep(value):
+            raise errors.InvalidInput(MALFORMED_BODY)
+        # No column takes a zero character; refused here, it is not in each. What looks like one
+        # may be an escaped backslash before these letters.
+        if b'\\u0000' in raw and _has_zero(value):
             raise errors.InvalidInput(MALFORMED_BODY)
         return value
 
@@ -273,6 +276,15 @@ def _path(environ: Mapping[str, Any]) -> str:
     return path.encode('latin-1').decode()
 
 
+def _has_zero(value: Any) -> bool:
+    """Whether a text or a name in it has the zero character."""
+    if isinstance(value, dict):
+        return any('\0' in name or _has_zero(part) for name, part in value.items())
+    if isinstance(value, list):
+        return any(map(_has_zero, value))
+    return isinstance(value, str) and '\0' in value
+
+
 def _is_deep(value: Any) -> bool:
     """Whether it has more levels than `_MOST_LEVELS`."""
     level = [value]
@@ -299,7 +311,7 @@ def _select_action(rows: tuple[operation.Operation, ...], body: Any,
     action = next(iter(body))
     named = [row for row in rows if row.action == action]
     if not named:
-        raise errors.InvalidInput(f'There is no such action: {action}')
+        raise errors.InvalidInput(f'There is no such action: {errors.shortened(action)}')
     for row in named:
         if row.serves(spoken.version, spoken.extension):
             return row

@@ -1,15 +1,32 @@
-"""Who is on this machine: all that an API without authentication may serve."""
+"""Who is on this machine: all that an API without authentication may serve.
+
+A web page that a user of this machine looks at is not: what it lets the browser ask is refused
+(cross-site request forgery), and so is a name of its own that leads here (DNS rebinding).
+"""
 import functools
 import ipaddress
 import socket
+from collections.abc import Callable
+from collections.abc import Collection
+from typing import Any
+from urllib import parse
 
 import webob
 
+from blockattach import errors
 from blockattach.http import faults
 from blockattach.http import middleware
 
-REFUSED = ('Without authentication ([api] auth_strategy = noauth) only clients on the same '
-           'machine are served.')
+_ANY_ORIGIN = '*'
+_HOST_NAME = 'localhost'
+_OWN_SITE = ('same-origin', 'none')
+
+_Environ = dict[str, Any]
+
+_WITHOUT = 'Without authentication ([api] auth_strategy = noauth) '
+NOT_HERE = _WITHOUT + 'only clients on the same machine are served.'
+OTHER_NAME = _WITHOUT + 'the header Host must be localhost or a loopback address.'
+FROM_OTHER = _WITHOUT + 'requests of web pages are served only from [cors] allowed_origin.'
 
 
 @functools.lru_cache
@@ -32,16 +49,84 @@ def stands_for_loopback(host: str) -> bool:
     return bool(found) and all(is_loopback(str(place[4][0])) for place in found)
 
 
-def serve_locally(inner: middleware.Handler) -> middleware.Handler:
-    """Refuse whoever comes from another machine.
+@functools.lru_cache
+def is_local_name(host: str) -> bool:
+    """Whether the value of a header Host names this machine without asking for a name: who answers
+    for a name may answer anything (RFC 6761 keeps ``localhost``)."""
+    try:
+        name = parse.urlsplit(f'//{host}').hostname or ''
+    except ValueError:
+        return False
+    return name == _HOST_NAME or name.endswith(f'.{_HOST_NAME}') or is_loopback(name)
 
-    For servers whose address is not ours to check. Before any header is believed: a client may
-    write into ``X-Forwarded-For`` what he likes. Without an address the request came over a Unix
-    socket, which is on this machine.
+
+def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
+    """Refuse what comes from another machine, or from a web page of somebody else's.
+
+    For servers whose address is not ours to check. Before any header of a proxy is believed: a
+    client may write into ``X-Forwarded-For`` what it likes. Without an address the request came
+    over a Unix socket, which is on this machine.
+
+    :param allowed_origins: of pages that may ask, as browsers write them, or ``*``
     """
-    def handle(request: webob.Request) -> webob.Response:
-        address = request.environ.get('REMOTE_ADDR')
-        if address and not is_loopback(address):
-            return faults.response(403, REFUSED)
-        return inner(request)
-    return handle
+    def layer(inner: middleware.Handler) -> middleware.Handler:
+        def handle(request: webob.Request) -> webob.Response:
+            environ = request.environ
+            for holds, refusal in _REFUSALS:
+                if holds(environ, allowed_origins):
+                    return faults.response(403, refusal)
+            if _lacks_type(environ):
+                return faults.answer(errors.MediaTypeNotSupported())
+            if _is_from_page(environ, allowed_origins):
+                middleware.forbid_writing(request, FROM_OTHER)
+            return inner(request)
+        return handle
+    return layer
+
+
+def _is_elsewhere(environ: _Environ, _allowed: Collection[str]) -> bool:
+    address = environ.get('REMOTE_ADDR')
+    return bool(address) and not is_loopback(address)
+
+
+def _has_other_name(environ: _Environ, _allowed: Collection[str]) -> bool:
+    host = environ.get('HTTP_HOST')
+    return host is not None and not is_local_name(host)
+
+
+def _has_other_origin(environ: _Environ, allowed: Collection[str]) -> bool:
+    origin = environ.get('HTTP_ORIGIN')
+    return origin is not None and not _may_ask(origin, environ, allowed)
+
+
+def _lacks_type(environ: _Environ) -> bool:
+    """A body of no type is what a page may send without being asked whether it may."""
+    has_body = (environ.get('CONTENT_LENGTH') or '0') != '0' or 'HTTP_TRANSFER_ENCODING' in environ
+    return has_body and not environ.get('CONTENT_TYPE')
+
+
+def _is_from_page(environ: _Environ, allowed: Collection[str]) -> bool:
+    """What browsers say with a request for which they need not ask: where it comes from."""
+    referrer = environ.get('HTTP_REFERER')
+    if referrer is not None and not _may_ask(referrer, environ, allowed):
+        return True
+    return environ.get('HTTP_SEC_FETCH_SITE', 'none') not in _OWN_SITE and (
+        not _may_ask(environ.get('HTTP_ORIGIN') or '', environ, allowed))
+
+
+def _may_ask(page: str, environ: _Environ, allowed: Collection[str]) -> bool:
+    """Whether a page, by its address or origin, is one of this API or of those allowed."""
+    try:
+        found = parse.urlsplit(page)
+    except ValueError:
+        return False
+    origin = f'{found.scheme}://{found.netloc}'
+    return (_ANY_ORIGIN in allowed or origin in allowed
+            or origin == f'{environ.get("wsgi.url_scheme")}://{environ.get("HTTP_HOST")}')
+
+
+_REFUSALS: tuple[tuple[Callable[[_Environ, Collection[str]], bool], str], ...] = (
+    (_is_elsewhere, NOT_HERE),
+    (_has_other_name, OTHER_NAME),
+    (_has_other_origin, FROM_OTHER),
+)

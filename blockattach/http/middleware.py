@@ -15,6 +15,7 @@ from oslo_context import context as oslo_context
 
 from blockattach import clock
 from blockattach import context as request_context
+from blockattach import errors
 from blockattach.http import faults
 from blockattach.http import negotiation
 from blockattach.log import fields
@@ -30,6 +31,7 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 _REQUEST_ID = 'openstack.request_id'
 _VERSION = 'blockattach.version_header'
 _ACT = 'blockattach.act'
+_MUST_NOT_WRITE = 'blockattach.must_not_write'
 _GLOBAL_REQUEST_ID = re.compile(
     r'req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 
@@ -91,6 +93,21 @@ def name_operation(request: webob.Request, name: str) -> None:
 def set_version_header(request: webob.Request, value: str) -> None:
     """Remember what was negotiated, for `version_header`."""
     request.environ[_VERSION] = value
+
+
+def forbid_writing(request: webob.Request, reason: str) -> None:
+    """Remember why this request must not change anything, whatever its method."""
+    request.environ[_MUST_NOT_WRITE] = reason
+
+
+def check_writing(request: webob.Request) -> None:
+    """Return if the request may change something.
+
+    :raises NotAuthorized: `forbid_writing` says why not
+    """
+    reason = request.environ.get(_MUST_NOT_WRITE)
+    if reason is not None:
+        raise errors.NotAuthorized(reason)
 
 
 def name_request(inner: Handler) -> Handler:

@@ -191,6 +191,7 @@ class Operation:
     :ivar extension: version of ``blockattach`` that has it; absent for who did not ask for it
     :ivar public: needs no token
     :ivar root: ``path`` is the whole path, without version and project
+    :ivar writes: a GET that changes something all the same
     """
 
     method: str
@@ -212,6 +213,7 @@ class Operation:
     extension: V | None = None
     public: bool = False
     root: bool = False
+    writes: bool = False
     summary: str = ''
 
     def serves(self, version: V, extension: V | None) -> bool:

@@ -138,7 +138,9 @@ class Validator:
         failure = jsonschema_exceptions.best_match(validator.iter_errors(value))
         if failure is None:
             return None
+        value = repr(failure.instance)
+        message = errors.shortened(failure.message.replace(value, errors.shortened(value, 100)))
         if not failure.path:
-            return failure.message
+            return message
         return (f'Invalid input for {self._what} {failure.path[-1]}. '
-                f'Value: {failure.instance}. {failure.message}')
+                f'Value: {errors.shortened(str(failure.instance))}. {message}')

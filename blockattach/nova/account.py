@@ -10,6 +10,7 @@ from keystoneauth1.identity import v3
 
 from blockattach.conf import nova as nova_conf
 from blockattach.nova import client
+from blockattach.nova import whole
 
 
 class Account:
@@ -29,6 +30,9 @@ class Account:
 
         :raises ClientException: nothing was learnt
         """
+        return whole.within(self._settings.timeout, self._get, path, microversion)
+
+    def _get(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
         wanted = {} if microversion is None else {
             'microversion': microversion, 'microversion_service_type': client.SERVICE_TYPE}
         reply = self._session.get(

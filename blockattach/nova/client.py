@@ -1,5 +1,6 @@
 """Nova's HTTP API, asked in the name of whoever asks us."""
 import logging
+import uuid
 from typing import Any
 from urllib import parse
 
@@ -13,6 +14,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.log import fields
+from blockattach.nova import whole
 
 LOG = logging.getLogger(__name__)
 
@@ -42,8 +44,9 @@ class NovaClient:
         """
         what = fields(server_id=server_id, volume_id=volume_id)
         try:
-            status, body = self._ask(caller, f'/servers/{parse.quote(server_id, safe="")}'
-                                             f'/os-volume_attachments/{volume_id}')
+            status, body = whole.within(
+                self._settings.timeout, self._ask, caller,
+                f'/servers/{parse.quote(server_id, safe="")}/os-volume_attachments/{volume_id}')
         except exceptions.ClientException as error:
             # Its text tells addresses of the inside, which the client need not know.
             LOG.warning('Cannot reach Nova: %s%s', error, what)
@@ -52,9 +55,8 @@ class NovaClient:
         # Any other 404 comes from something that is not Nova: a proxy, or a wrong address.
         if status == 404 and 'itemNotFound' in body:
             return None
-        attachment = body.get('volumeAttachment')
-        used_by = attachment.get('attachment_id') if isinstance(attachment, dict) else None
-        if status != 200 or not isinstance(used_by, str):
+        used_by = attachment_of(body)
+        if status != 200 or used_by is None:
             LOG.warning('Cannot use what Nova answers: status %d%s', status, what)
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
                                          reason=f'it answers with status {status}')
@@ -94,6 +96,16 @@ def open_session(settings: nova_conf.NovaSettings) -> session.Session:
     return session.Session(
         timeout=settings.timeout, redirect=False,
         verify=False if settings.insecure else settings.cafile or True)
+
+
+def attachment_of(body: dict[str, Any]) -> str | None:
+    """The id of the attachment that Nova tells of, in the form of ours; None: it tells of none."""
+    attachment = body.get('volumeAttachment')
+    told = attachment.get('attachment_id') if isinstance(attachment, dict) else None
+    try:
+        return str(uuid.UUID(told)) if isinstance(told, str) else None
+    except ValueError:
+        return None
 
 
 def body_of(reply: requests.Response) -> dict[str, Any]:

@@ -64,9 +64,8 @@ class Servers:
                                          client.MICROVERSION)
         if _is_absent(status, body):
             return abandonment.Server(True, busy)
-        attachment = body.get('volumeAttachment')
-        used_by = attachment.get('attachment_id') if isinstance(attachment, dict) else None
-        if status != 200 or not isinstance(used_by, str):
+        used_by = client.attachment_of(body)
+        if status != 200 or used_by is None:
             raise _Unclear(status)
         return abandonment.Server(True, busy, used_by)
 

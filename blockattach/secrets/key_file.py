@@ -11,6 +11,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import changing
+from blockattach.conf import permissions
 
 
 class KeyFile(secrets.Sealer):
@@ -21,12 +22,14 @@ class KeyFile(secrets.Sealer):
     def __init__(self, path: str) -> None:
         """Read it; the first start makes it, readable by its owner only.
 
-        :raises ConfigurationError: it cannot be made or read, or holds no valid key
+        :raises ConfigurationError: it cannot be made or read, is open to others, or holds no
+            valid key
         """
         super().__init__(())
         self.path = path
         try:
             _make(path)
+            permissions.check_private(path)
         except OSError as exc:
             raise _unusable(path, exc) from exc
         self._file = changing.ChangingFile(path, _parse)

@@ -129,6 +129,19 @@ class Session:
         return self._run(self._task(cdb, direction, to_host or len(data)),
                          _Data(len(data), data) if direction == _TO_TARGET else None)
 
+    def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
+        """The bytes that come back for a command, whatever its status is; zeros where none come.
+
+        :param length: how many are expected, whatever the command says
+        :param lun: another logical unit than that of the session, there or not
+        :raises Lost: the session is cut
+        """
+        found = ctypes.create_string_buffer(length)
+        task = self._task(cdb, _TO_HOST, length)
+        self._library.scsi_task_add_data_in_buffer(task, length, found)
+        self._run(task, None, lun)
+        return found.raw
+
     def read(self, block: int, count: int) -> bytes:
         """READ (10) of whole blocks, of the size that `capacity` was told, or usual ones.
 
@@ -217,9 +230,10 @@ class Session:
         return self._library.scsi_create_task(
             len(cdb), (ctypes.c_ubyte * len(cdb)).from_buffer_copy(cdb), direction, length)
 
-    def _run(self, task: Any, sent: _Data | None) -> Answer:
+    def _run(self, task: Any, sent: _Data | None, lun: int | None = None) -> Answer:
         done = self._library.iscsi_scsi_command_sync(
-            self._context, self._lun, task, ctypes.byref(sent) if sent else None)
+            self._context, self._lun if lun is None else lun, task,
+            ctypes.byref(sent) if sent else None)
         if not done:
             raise Lost(self._said())
         answer = Answer(done.contents.status, done.contents.sense.key)

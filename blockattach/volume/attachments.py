@@ -134,6 +134,12 @@ class AttachmentKeeper:
         """Whether a thread of this process works on the row's initiator: it ends what it does."""
         return self._turns.locks.held((row.volume_id, row.initiator))
 
+    def has_session(self, row: records.Attachment) -> bool:
+        """Whether the row's initiator is logged in; raises BackendError: nobody knows."""
+        return any(grant.initiator == row.initiator and grant.sessions
+                   for export in self._keeper.backend.target.exports()
+                   if export.volume_id == row.volume_id for grant in export.grants)
+
     def align(self, volume_id: str, initiator: str) -> bool:
         """Bring one (volume, initiator) to what all live rows of that pair want.
 

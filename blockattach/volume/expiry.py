@@ -12,6 +12,7 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
+from blockattach.db import detaches
 from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import waits
@@ -42,10 +43,15 @@ class Expirer:
     def __init__(self, database: engine.Database, host: str,
                  attachment_keeper: volume_attachments.AttachmentKeeper, limits: waits.Limits,
                  lease_seconds: float, ask: Ask | None,
-                 telemetry: acts.Telemetry | None = None) -> None:
+                 telemetry: acts.Telemetry | None = None, *,
+                 nova: abandonment.Nova = abandonment.Nova.NONE,
+                 detach_seconds: float = 0) -> None:
         """
-        :param lease_seconds: how long a backend may take to shut a host out
-        :param ask: asks Nova; None: there is none
+        :param limits: none: attachments may wait without end
+        :param lease_seconds: how long a backend may take to disconnect a host
+        :param ask: asks Nova
+        :param nova: what there is where nobody can be asked
+        :param detach_seconds: how long an announced detach may take to begin; 0: without end
         """
         self._telemetry = telemetry or acts.Telemetry()
         self._database = database
@@ -54,9 +60,18 @@ class Expirer:
         self._limits = limits
         self._lease_seconds = lease_seconds
         self._ask = ask
+        self._nova = abandonment.Nova.ASKED if ask is not None else nova
+        self._detach_seconds = detach_seconds
 
     def look(self) -> int:
         """One pass; returns how many attachments were ended."""
+        if self._detach_seconds:
+            for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
+                LOG.warning('Announced detach has not begun in time and lapses%s',
+                            log.fields(volume_id=volume_id))
+        return self._end_abandoned() if self._limits else 0
+
+    def _end_abandoned(self) -> int:
         waits.note(self._database, self._host, self._limits, _NOTED)
         abandoned, failures = [], 0
         for waiting in waits.overdue(self._database, self._host, self._limits, _JUDGED):
@@ -66,7 +81,7 @@ class Expirer:
                 if self._is_abandoned(waiting.row):
                     abandoned.append(waiting.row)
                 failures = 0
-            except errors.NovaUnavailable as exc:
+            except (errors.NovaUnavailable, errors.BackendError) as exc:
                 LOG.warning('Cannot find out whether an attachment waits in vain, so it stays: '
                             '%s%s', exc, _fields(waiting.row))
                 waits.put_off(self._database, waiting, _AGAIN_SECONDS)
@@ -83,8 +98,12 @@ class Expirer:
         """As the rule says.
 
         :raises NovaUnavailable: Nova would have to be asked, and does not tell
+        :raises BackendError: the target does not tell who is logged in
         """
-        facts = abandonment.Facts(row.id, row.instance_uuid, self._ask is not None)
+        facts = abandonment.Facts(
+            row.id, row.instance_uuid, self._nova,
+            has_session=not row.instance_uuid and row.initiator is not None
+            and self._attachments.has_session(row))
         decided = abandonment.decide(facts)
         if decided.outcome is _Outcome.ASK_NOVA:
             assert self._ask is not None and row.instance_uuid is not None

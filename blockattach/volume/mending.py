@@ -54,13 +54,22 @@ class Menders:
         self._last: tuple[str, datetime.datetime] | None = None
 
     def each(self, cases: Sequence[Case]) -> list[str]:
-        """Act on each case; how each ended, in a few words: `MENDED` is one of them."""
-        begun = [(case, (self._volumes if case.drift == 'volume' else self._pool).submit(case.act))
-                 for case in cases]
+        """Act on each case; how each ended, in a few words: `MENDED` is one of them.
+
+        What concerns one pair is done one after the other, in one thread.
+        """
+        pairs: dict[object, list[Case]] = {}
+        for case in cases:
+            pairs.setdefault((case.volume_id, case.initiator) if case.initiator else id(case),
+                             []).append(case)
+        begun = [(self._volumes if pair[0].drift == 'volume' else self._pool).submit(
+            self._in_order, pair) for pair in pairs.values()]
         for drift in metrics.DRIFTS:
             # A series that began at one would show no increase.
             self._telemetry.drift(drift)
-        return [self._counted(case, self._ended(running)) for case, running in begun]
+        outcomes = {id(case): outcome for pair, running in zip(pairs.values(), begun, strict=True)
+                    for case, outcome in zip(pair, running.result(), strict=True)}
+        return [self._counted(case, outcomes[id(case)]) for case in cases]
 
     def mend(self, cases: Sequence[Case]) -> int:
         """The same; returns how many were put right."""
@@ -77,9 +86,12 @@ class Menders:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._volumes.shutdown(wait=True, cancel_futures=True)
 
-    def _ended(self, running: futures.Future[bool | None]) -> str:
+    def _in_order(self, cases: Sequence[Case]) -> list[str]:
+        return [self._ended(case) for case in cases]
+
+    def _ended(self, case: Case) -> str:
         try:
-            return OVERTAKEN if running.result() is False else MENDED
+            return OVERTAKEN if case.act() is False else MENDED
         except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
             LOG.info('Somebody else went on with it first')
             return OVERTAKEN

@@ -79,14 +79,16 @@ class Reconciler:
             self._remembered = True
         self._keeper.remove_rests()
         found, rows = self._orphans
-        if rows and self._monotonic() < self._settled_at:
-            self._orphans, rows = ([], rows), []
-        else:
-            self._orphans, rows = ([], []), self._untouched(rows)
+        settled = self._monotonic() >= self._settled_at
+        if settled:
+            rows = self._untouched(rows)
+        # One whose pair a thread is at work on is left to the next pass.
+        self._orphans = [], rows
         left, self._left = self._left, []
         found = found or volume_queries.interrupted(self._database, self._keeper.host)
-        rows = rows or attachment_queries.interrupted(self._database, self._keeper.host)
-        return self._menders.mend(self._cases(found, rows, left))
+        overdue = attachment_queries.interrupted(self._database, self._keeper.host)
+        due = {row.id: row for row in [*overdue, *(rows if settled else [])]}
+        return self._menders.mend(self._cases(found, list(due.values()), left))
 
     def cases(self) -> list[mending.Case]:
         """Every row whose turn has passed, and what is left of volumes that are gone.

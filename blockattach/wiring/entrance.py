@@ -79,7 +79,7 @@ def build_front(conf: cfg.ConfigOpts,
     layers = front.layers(conf)
     if settings.auth_strategy is Strategy.NOAUTH:
         # Before a proxy's headers are believed, which anybody may send.
-        return (loopback.serve_locally, *layers)
+        return (loopback.serve_locally(conf[front.CORS_GROUP].allowed_origin or ()), *layers)
     return layers
 
 

@@ -1,11 +1,12 @@
 """What ends attachments that wait in vain, where the operator has said how long they may."""
 from typing import TYPE_CHECKING
 
-from blockattach import errors
+from oslo_log import log as oslo_log
+
 from blockattach import periodic
 from blockattach.conf import attachments as attachments_conf
-from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
+from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle
 from blockattach.volume import attachments
 from blockattach.volume import expiry
@@ -13,6 +14,8 @@ from blockattach.wiring import foundation
 
 if TYPE_CHECKING:
     from blockattach.nova import servers
+
+LOG = oslo_log.getLogger(__name__)
 
 # One that has waited for long enough waits for at most a tenth more, and for at most a minute.
 _PART = 10
@@ -22,23 +25,23 @@ _State = attachment_lifecycle.State
 
 def build_expiry(base: foundation.Foundation, host: str,
                  attachment_keeper: attachments.AttachmentKeeper) -> list[periodic.Periodic]:
-    """One backend's; nothing where attachments may wait without end.
-
-    :raises ConfigurationError: there is a Nova, and nobody in whose name to ask it
-    """
+    """One backend's; nothing where all may wait without end."""
     settings = attachments_conf.settings(base.conf)
     limits = {state: float(seconds) for state, seconds in (
         (_State.RESERVED, settings.reserve_timeout),
         (_State.CONNECTED, settings.complete_timeout)) if seconds}
-    if not limits:
+    seconds = [*limits.values(), *filter(None, [settings.detach_timeout])]
+    if not seconds:
         return []
     nova = _nova(base)
     expirer = expiry.Expirer(
         base.database, host, attachment_keeper, limits, base.control.backend_seconds,
-        None if nova is None else nova.look, base.telemetry)
+        None if nova is None else nova.look, base.telemetry,
+        nova=abandonment.Nova.NONE if nova_conf.settings(base.conf).detach_rule == 'off'
+        else abandonment.Nova.UNKNOWN, detach_seconds=settings.detach_timeout)
     return [periodic.Periodic(
         f'expire-{host}', expirer.look,
-        min(max(min(limits.values()) / _PART, _SHORTEST), _LONGEST),
+        min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
         base.clock, base.threads.begin)]
 
 
@@ -48,10 +51,9 @@ def _nova(base: foundation.Foundation) -> 'servers.Servers | None':
     if not settings.configured:
         return None
     if not settings.knows_hosts:
-        with locations.named(base.conf, nova_conf.GROUP, 'username'):
-            raise errors.ConfigurationError(
-                reason='cannot end attachments that wait in vain ([attachments]): nobody is named '
-                       'by whose account Nova is asked')
+        LOG.warning('Cannot find out which servers need their attachments: [nova] has no '
+                    'username, so what waits in vain and names a server stays')
+        return None
     from blockattach.nova import servers
 
     return servers.Servers(settings)

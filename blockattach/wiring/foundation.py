@@ -24,6 +24,7 @@ from blockattach.conf import failpoints as failpoints_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import options
+from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import attachment_queries
@@ -105,7 +106,7 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
 def make_state_path(core: core_conf.CoreSettings) -> None:
     """Make the state folder, for its owner only.
 
-    :raises ConfigurationError: it cannot be made or written to
+    :raises ConfigurationError: it cannot be made or written to, or is open to others
     """
     try:
         os.makedirs(core.state_path, mode=0o700, exist_ok=True)
@@ -115,6 +116,7 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
     if not os.access(core.state_path, os.W_OK | os.X_OK):
         raise errors.ConfigurationError(
             reason=f'cannot write to the state directory {core.state_path}')
+    permissions.check_private(core.state_path)
 
 
 def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine:
@@ -165,8 +167,9 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
         else:
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
-        database = engine.Database(db_engine, sealing.open_sealer(conf, core), time, limit,
-                                   telemetry, mixed, engine.open_readers(_settings(conf, core)))
+        sealer = sealing.open_sealer(conf, core, db_engine, check_sealed)
+        database = engine.Database(db_engine, sealer, time, limit, telemetry, mixed,
+                                   engine.open_readers(_settings(conf, core)))
         with database.writer() as connection:
             limit.forget(connection)
         if check_sealed:
@@ -288,7 +291,7 @@ def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database
                    reloads: reloading.Reloads) -> monitor.Monitor:
     """What every process depends on; what else one does, its services add."""
     watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)
-    watching.add('database', lambda: None if database.answers() else 'cannot reach the database')
+    watching.add('database', database.wrong)
     watching.add('bus', broker.wrong)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
     return watching

@@ -1,4 +1,7 @@
 """What seals credentials: the keys that are configured, and whether they open what is stored."""
+import os
+
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from blockattach import errors
@@ -10,14 +13,23 @@ from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
 
 
-def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> secrets.Sealer:
-    """By the key manager where keys of it are named, else by a file.
+def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa.Engine,
+                needed: bool = True) -> secrets.Sealer:
+    """By the key manager where keys of it are named, else by a file, made where nothing is sealed.
 
-    :raises ConfigurationError: there are no keys, or Castellan is not installed
+    :param needed: False: a lost key file is none, which opens nothing
+    :raises ConfigurationError: the keys are not there, or Castellan is not installed
     """
     with locations.named(conf, 'DEFAULT', _option(core)):
+        path = core.seal_key_file
         if not core.seal_key_ids:
-            return key_file.KeyFile(core.seal_key_file)
+            if os.path.exists(path) or not sealed_grants.are_there(database):
+                return key_file.KeyFile(path)
+            if not needed:
+                return secrets.Sealer(())
+            raise errors.ConfigurationError(
+                reason=f'cannot open sealed credentials: the key file is gone: restore {path}, or '
+                       f'see blockattach-manage secrets check')
         try:
             # An extra that few need, and long to load.
             from blockattach.secrets import key_manager
@@ -40,6 +52,15 @@ def check(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: engine.D
             raise errors.ConfigurationError(
                 reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'
             ) from exc
+
+
+def make_key(core: core_conf.CoreSettings) -> None:
+    """A fresh key in place of one that is given up; nothing where there is one.
+
+    :raises ConfigurationError: it cannot be made
+    """
+    if not core.seal_key_ids:
+        key_file.KeyFile(core.seal_key_file)
 
 
 def _option(core: core_conf.CoreSettings) -> str:

@@ -28,8 +28,9 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
     backend = _backend(call)
     if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
         services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
-    raise errors.InvalidInput(reason=f'Invalid input received: {backend} is not replicated '
-                                     '(its replication_status is disabled).')
+    raise errors.InvalidInput(
+        reason=f'Invalid input received: {errors.shortened(backend)} is not replicated '
+               '(its replication_status is disabled).')
 
 
 def _backend(call: operation.Call) -> str:

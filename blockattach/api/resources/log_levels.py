@@ -27,7 +27,7 @@ def update(handed: api_services.ApiServices, call: operation.Call) -> operation.
     level = call.body['level']
     if level.upper() not in log.LEVELS:
         raise errors.InvalidInput(
-            reason=f'Invalid input received: {level} is not a valid log level.')
+            reason=f'Invalid input received: {errors.shortened(level)} is not a valid log level.')
     handed.logs.set(call.context, _choice(call.body), level.upper())
     return operation.Answer(None)
 

@@ -62,6 +62,8 @@ volumes = sa.Table(
     sa.Column('attached_mode', sa.String(2)),
     # How many detaches os-begin_detaching has announced that have not begun yet.
     sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
+    # When the last of them was announced, by the database's clock.
+    sa.Column('detach_announced_at', base.Timestamp),
     # Raised with each change of an attachment by which others are judged: whether a look holds.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(base.NAME_LENGTH), nullable=False),

@@ -173,10 +173,15 @@ class FileStore(base.VolumeStore):
             os.close(file)
 
     def _sizes(self) -> dict[str, int]:
-        """Each volume and snapshot with its size in bytes."""
+        """Each volume and snapshot with its size in bytes; others make and delete some meanwhile.
+        """
+        sizes = {}
         with os.scandir(self._folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries
-                    if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False)}
+            for entry in entries:
+                if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return sizes
 
     def _make_copy(self, source: str, name: str, size: int | None = None) -> bool:
         """A file with the bytes of another, by default of its size; False: it is there already."""

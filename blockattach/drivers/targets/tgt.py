@@ -87,6 +87,7 @@ class TgtTarget(base.ExportTarget):
                 reason=f'the tgtd on tgt_socket {self._settings.tgt_socket} does not listen on '
                        f'{", ".join(missing)} (target_ip_address, target_port), but on '
                        f'{", ".join(portals) or "nothing"}')
+        tgtd.warn_of_memory(self._client().pid())
 
     def running(self) -> bool:
         try:

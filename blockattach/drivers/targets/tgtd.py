@@ -43,6 +43,9 @@ _TICK = 0.02
 # Debian keeps daemons where the search path of ordinary users does not look.
 _SEARCH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
 _FOLDER_MODE = 0o700
+_CLEARING = {'MALLOC_PERTURB_': '170'}
+"""In tgtd's environment: it answers some commands with buffers that it never filled, and glibc
+then overwrites each when it is freed and when it is taken (mallopt(3), M_PERTURB)."""
 
 
 def program() -> str | None:
@@ -84,6 +87,7 @@ class Tgtd:
             if pid is not None:
                 self._wait_for_answer(pid)
                 LOG.info('tgtd is found running%s', log.fields(pid=pid, portals=self.portals()))
+                warn_of_memory(pid)
             else:
                 self._refuse_mute()
                 pid = self._launch()
@@ -124,7 +128,8 @@ class Tgtd:
             raise errors.ConfigurationError(
                 reason='tgtd is not installed: install the Debian package tgt, or set tgt_socket '
                        'to a running one')
-        environment = {**os.environ, 'TGT_IPC_SOCKET': self._control_socket().rpartition('.')[0]}
+        environment = {**os.environ, **_CLEARING,
+                       'TGT_IPC_SOCKET': self._control_socket().rpartition('.')[0]}
         log_path = os.path.join(self._folder, 'log')
         # setsid --fork leaves it to init: no zombie here, and no Ctrl-C there.
         command = ['setsid', '--fork', found, '-f', '-C', _CONTROL_PORT, '-t', _IO_THREADS,
@@ -273,6 +278,22 @@ class Tgtd:
                 return False
             self._clock.wait(never, _TICK)
         return True
+
+
+def warn_of_memory(pid: int) -> None:
+    """Say in the log that a tgtd was begun in a way that lets hosts read what others have written.
+    """
+    try:
+        with open(f'/proc/{pid}/environ', 'rb') as file:
+            clears = {f'{name}={value}'.encode() for name, value in _CLEARING.items()} <= set(
+                file.read().split(b'\0'))
+    except OSError:
+        clears = False
+    if not clears:
+        LOG.warning('tgtd may send to a host what another one has written: it does not clear its '
+                    'memory. Restart it with %s in its environment%s',
+                    ' '.join(f'{name}={value}' for name, value in _CLEARING.items()),
+                    log.fields(pid=pid))
 
 
 def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:

@@ -4,8 +4,11 @@ from concurrent import futures
 
 from blockattach.conf import nova as nova_conf
 from blockattach.db import clock
+from blockattach.db.models import volume as volume_models
 from blockattach.db.models import wait as wait_models
+from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import connection
 from blockattach.drivers import faults
 from blockattach.nova import servers
 from blockattach.telemetry import acts
@@ -44,11 +47,11 @@ class Case(actions.ActionsTestCase):
         self.ask = None
         self.telemetry = Counted()
 
-    def look(self, limits=LIMITS):
+    def look(self, limits=LIMITS, **more):
         """One pass of the volume manager; how many attachments it has ended."""
         manager = self.http.manager
         return expiry.Expirer(self.http.database, manager.host, manager.attachments, limits, 60,
-                              self.ask, self.telemetry).look()
+                              self.ask, self.telemetry, **more).look()
 
     def pass_by(self, seconds):
         self.look()
@@ -107,6 +110,47 @@ class WithoutNovaTest(Case):
                           'detach.end'], self.heard.of(attachment_id))
         [message] = self.messages()
         self.assertEqual(CONNECTED_EVENT, message['event_id'])
+
+    def held(self, volume_id):
+        """An attachment of no server."""
+        return self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': volume_id}}).body['attachment']['id']
+
+    def test_where_a_nova_cannot_be_asked_what_names_a_server_stays(self):
+        rows = [self.reserve(self.volume()), self.connected(self.volume())]
+        ended = self.held(self.volume())
+        self.pass_by(LONG)
+        self.assertEqual(1, self.look(nova=abandonment.Nova.UNKNOWN))
+        self.assertEqual([True, True, False], [self.there(one) for one in (*rows, ended)])
+
+    def test_one_of_no_server_stays_while_its_host_is_logged_in(self):
+        volume_id, connector = self.volume(), make.connector()
+        attachment_id = self.held(volume_id)
+        info = self.connect(attachment_id, connector)['connection_info']
+        credential = connection.Credential(info['auth_username'], info['auth_password'])
+        target = self.http.manager.backend.fake_target
+        self.assertIsNotNone(target.log_in(volume_id, connector['initiator'], credential))
+        self.pass_by(LONG)
+        self.assertEqual(0, self.look())
+        self.assertTrue(self.there(attachment_id))
+        target.log_out(volume_id, connector['initiator'])
+        self.pass_by(LONG)
+        self.assertEqual(1, self.look())
+        self.assertFalse(self.there(attachment_id))
+
+    def test_an_announced_detach_lapses(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.done(volume_id, 'os-begin_detaching')
+        self.assertEqual(0, self.look({}, detach_seconds=LONG))
+        self.assertEqual('detaching', self.status(volume_id))
+        with self.http.database.writer() as writer:
+            writer.execute(volume_models.volumes.update().values(
+                detach_announced_at=clock.now(-LONG - 1)))
+        with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
+            self.assertEqual(0, self.look({}, detach_seconds=LONG))
+        self.assertIn(volume_id, logged.output[0])
+        self.assertEqual('in-use', self.status(volume_id))
 
     def test_one_that_is_used_stays(self):
         attachment_id = self.attached(self.volume())

@@ -342,7 +342,8 @@ class UpdateRefusedTest(base.ApiTestCase):
     def test_connectors_that_cannot_be_used(self):
         attachment_id = self.reserve(self.volume())
         for connector, missing in (
-                ({'initiator': 'iqn.x'}, 'host'), ({'host': None, 'initiator': 'iqn.x'}, 'host'),
+                ({'initiator': make.connector()['initiator']}, 'host'),
+                ({**make.connector(), 'host': None}, 'host'),
                 ({'host': 'h'}, 'initiator'), ({'host': 'h', 'initiator': ''}, 'initiator')):
             with self.subTest(connector=connector):
                 self.assert_fault(

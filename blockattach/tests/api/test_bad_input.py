@@ -9,7 +9,8 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
 LATEST = f'volume {http.LATEST}'
-BAD_INITIATORS = ('', ' ', 'two words', 'a,b', 'iqn.\u00e9', 'x' * 224, None)
+BAD_INITIATORS = ('', ' ', 'two words', 'a,b', 'iqn.\u00e9', 'x' * 224, None, 'ALL', '127.0.0.1',
+                  '1e5', base.ABSENT)
 ACTIONS = {
     'os-reserve': None, 'os-unreserve': None, 'os-begin_detaching': None,
     'os-roll_detaching': None, 'os-detach': {}, 'os-force_detach': {},
@@ -39,7 +40,7 @@ class BadInputTest(base.ApiTestCase):
                     for table in self.tables}
 
     def refused(self, status, method, path, body=None, persona=None, **headers):
-        """Send it as it is; it is refused so, and changes nothing."""
+        """Send it as it is; it is refused so (None: with any 4xx), and changes nothing."""
         before = self.everything()
         persona = persona or self.http.as_admin
         request = webob.Request.blank(
@@ -50,6 +51,9 @@ class BadInputTest(base.ApiTestCase):
         if body is not None:
             request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
         reply = self.http.answer(request)
+        if status is None:
+            status = reply.status
+            self.assertIn(status, range(400, 500))
         self.assert_status(status, reply)
         self.assertEqual([status], [inner['code'] for inner in reply.body.values()])
         self.assertEqual(before, self.everything())
@@ -101,15 +105,45 @@ class BadInputTest(base.ApiTestCase):
         bad = ['text', [good], 5, True, {'host': 'h'}, {**good, 'host': 5},
                {**good, 'host': 'h' * 256}, {**good, 'mountpoint': []},
                *({**good, 'initiator': name} for name in BAD_INITIATORS),
+               {**good, 'host': ''}, {**good, 'host': ' '}, {**good, 'host': 'a\r\nb'},
+               {**good, 'a': 'x' * 5000}, {**good, 'a': ['x' * 4000] * 5},
+               {**good, **{f'k{number}': 1 for number in range(64)}}, {**good, 'nqn': 'nqn.5'},
                {**good, 'initiator': ['iqn.x']}, {**good, 'mode': 'no'}, {**good, 'mode': ['rw']}]
         for connector in bad:
             for method, path, body in (
                     ('POST', '/attachments', {'attachment': {
                         'volume_uuid': self.free_id, 'connector': connector}}),
                     ('PUT', f'/attachments/{self.reserved_id}', {
-                        'attachment': {'connector': connector}})):
+                        'attachment': {'connector': connector}}),
+                    ('POST', f'/volumes/{self.free_id}/action', {
+                        'os-initialize_connection': {'connector': connector}})):
                 with self.subTest(path=path, connector=connector):
                     self.refused(400, method, path, body)
+
+    def test_an_error_repeats_little_of_what_was_sent(self):
+        long = 'x' * 50_000
+        for method, path, body in (
+                ('POST', '/attachments', {'attachment': {'volume_uuid': long}}),
+                ('POST', '/attachments', {'attachment': {'volume_uuid': [long] * 2}}),
+                ('POST', '/attachments', {'attachment': {'volume_uuid': self.free_id, long: 1}}),
+                ('POST', '/attachments', {'attachment': {
+                    'volume_uuid': self.free_id, 'connector': {'host': long}}}),
+                ('POST', f'/volumes/{self.volume_id}/action', {long: None}),
+                ('POST', '/volumes', {'volume': {'size': long}}),
+                ('POST', '/volumes', {'volume': {'size': 1, 'availability_zone': long[:255]}}),
+                ('POST', '/volumes', {'volume': {'size': 1, 'volume_type': long[:255]}})):
+            with self.subTest(path=path, body=str(body)[:40]):
+                reply = self.refused(None, method, path, body)
+                self.assertLess(len(reply.text), 1000)
+                self.assertNotIn('x' * 201, reply.text)
+
+    def test_a_backslash_before_what_looks_like_a_zero_character(self):
+        for body, status in ((b'{"volume": {"size": 1, "name": "a\\\\u0000b"}}', 202),
+                             (b'{"volume": {"size": 1, "name": "a\\\\\\u0000b"}}', 400)):
+            reply = self.http.as_member.post('/volumes', body)
+            self.assert_status(status, reply)
+            if status == 202:
+                self.assertEqual('a\\u0000b', reply.body['volume']['name'])
 
     def test_ids_that_lead_nowhere(self):
         for asked in (base.ABSENT, 'x', 'a' * 300, '%E2%98%83', f'{self.attachment_id}%20',

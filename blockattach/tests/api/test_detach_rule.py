@@ -1,10 +1,11 @@
-"""The rule of CVE-2023-2088 at the API: every way to end an attachment asks Nova first."""
+"""The rule of CVE-2023-2088 at the API: what ends or moves an attachment asks Nova first."""
 from blockattach import failpoints
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import patience
 
+FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 POINT = 'control.attachments.after_judgement'
 
 
@@ -18,7 +19,9 @@ class DetachRuleTest(base.ApiTestCase):
                                               'timeout': patience.LIMIT}}}
         super().setUp()
         self.volume_id = self.volume()
-        self.attachment_id = self.attached(self.volume_id)
+        connector = make.connector()
+        self.host = connector['initiator']
+        self.attachment_id = self.attached(self.volume_id, connector=connector)
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
 
     def delete(self, persona, attachment_id=None):
@@ -27,16 +30,26 @@ class DetachRuleTest(base.ApiTestCase):
     def act(self, persona, action, body=None, volume_id=None):
         return persona.post(f'/volumes/{volume_id or self.volume_id}/action', {action: body})
 
+    def move(self, persona, attachment_id=None, connector=None):
+        return persona.put(f'/attachments/{attachment_id or self.attachment_id}', {
+            'attachment': {'connector': connector or make.connector()}})
+
     def ways(self):
-        """Every way in which the attachment may be ended, as a member or an administrator."""
+        """Every way to end the attachment or to give its access to another host, as a member or
+        an administrator.
+        """
         named = {'attachment_id': self.attachment_id}
         for persona in (self.http.as_member, self.http.as_admin):
             yield 'delete', self.delete(persona)
+            yield 'update', self.move(persona)
             yield 'os-detach', self.act(persona, 'os-detach', {})
             yield 'os-detach named', self.act(persona, 'os-detach', named)
             yield 'os-terminate_connection', self.act(persona, 'os-terminate_connection',
                                                       {'connector': None})
         yield 'os-force_detach', self.act(self.http.as_admin, 'os-force_detach', named)
+        for status in ({}, {'status': 'available'}, {'status': 'error'}):
+            yield 'os-reset_status', self.act(self.http.as_admin, 'os-reset_status', {
+                'attach_status': 'detached', **status})
 
     def assert_still_attached(self):
         shown = self.shown(self.volume_id)
@@ -61,6 +74,52 @@ class DetachRuleTest(base.ApiTestCase):
                 self.assert_status(503, reply)
                 self.assertEqual('serviceUnavailable', reply.fault[0])
                 self.assert_still_attached()
+
+    def test_by_force_a_silent_nova_is_not_in_the_way_and_one_that_answers_is(self):
+        path = f'/attachments/{self.attachment_id}?force=true'
+        self.assert_fault(409, 'ConflictNovaUsingAttachment',
+                          self.http.as_admin.delete(path, None, **FORCED))
+        self.assert_still_attached()
+        self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
+        self.assert_status(200, self.http.as_admin.delete(path, None, **FORCED))
+
+    def test_the_same_host_may_connect_once_more(self):
+        connector = make.connector()
+        volume_id = self.volume()
+        made = self.attached(volume_id, connector=connector)
+        self.nova.use(base.SERVER, volume_id, made)
+        self.assert_status(200, self.move(self.http.as_member, made, connector))
+        self.assertEqual([], self.nova.requests)
+
+    def test_where_the_server_is_gone_another_host_takes_its_place(self):
+        self.nova.answer = nova.Reply(404, {'itemNotFound': {'code': 404}})
+        self.assert_status(200, self.move(self.http.as_member))
+
+    def test_one_attachment_of_many_that_nova_uses_keeps_all(self):
+        volume_id = self.volume(multiattach=True)
+        made = [self.attached(volume_id, server)
+                for server in (base.OTHER_SERVER, base.SERVER)]
+        self.nova.use(base.SERVER, volume_id, made[1])
+        self.assert_status(409, self.act(self.http.as_admin, 'os-reset_status',
+                                         {'attach_status': 'detached'}, volume_id))
+        self.assertEqual(2, len(self.shown(volume_id)['attachments']))
+
+    def test_no_action_gives_the_access_of_a_server_to_another_host(self):
+        """What `domain.detach_rule.ASKED` never asks for touches no connected server."""
+        for action, body in (
+                ('os-initialize_connection', {'connector': make.connector()}),
+                ('os-attach', {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdc'}),
+                ('os-unreserve', None)):
+            with self.subTest(action):
+                self.act(self.http.as_admin, action, body)
+                self.assertEqual(
+                    [(self.attachment_id, base.SERVER)],
+                    [(one['attachment_id'], one['server_id'])
+                     for one in self.shown(self.volume_id)['attachments']])
+                self.assertEqual([self.host], [
+                    grant.initiator
+                    for export in self.http.manager.backend.fake_target.exports()
+                    for grant in export.grants])
 
     def test_nova_is_asked_as_the_user(self):
         self.delete(self.http.as_member)

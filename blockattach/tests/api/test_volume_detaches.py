@@ -51,7 +51,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         for _ in ids:
             self.announce(volume_id)
             steps.append(self.status(volume_id))
-        self.assertEqual(['in-use', 'in-use', 'detaching'], steps)
+        self.assertEqual(['detaching'] * 3, steps)
         self.assert_fault(400, 'Unable to detach volume',
                           self.act(volume_id, 'os-begin_detaching'))
         steps = []
@@ -60,14 +60,25 @@ class AnnouncedTest(actions.ActionsTestCase):
             steps.append(self.status(volume_id))
         self.assertEqual(['detaching', 'detaching', 'available'], steps)
 
+    def test_servers_leave_in_turn(self):
+        """Clients wait for the change of the word, after each."""
+        volume_id = self.volume(multiattach=True)
+        words = []
+        for attachment_id in [self.attached(volume_id, base.new_id()) for _ in range(2)]:
+            self.announce(volume_id)
+            words.append(self.status(volume_id))
+            self.assert_status(200, self.http.as_member.delete(f'/attachments/{attachment_id}'))
+            words.append(self.status(volume_id))
+        self.assertEqual(['detaching', 'in-use', 'detaching', 'available'], words)
+
     def test_a_new_server_comes_while_another_leaves(self):
         volume_id = self.volume(multiattach=True)
-        self.attached(volume_id)
+        first = self.attached(volume_id)
         self.announce(volume_id)
         self.attached(volume_id, base.OTHER_SERVER)
-        self.assertEqual('in-use', self.status(volume_id))
-        self.announce(volume_id)
         self.assertEqual('detaching', self.status(volume_id))
+        self.assert_status(200, self.http.as_member.delete(f'/attachments/{first}'))
+        self.assertEqual('in-use', self.status(volume_id))
 
     def test_it_is_taken_back(self):
         volume_id = self.volume()

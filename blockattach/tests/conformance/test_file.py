@@ -10,6 +10,8 @@ from blockattach.tests.conformance import settings
 
 
 class FileStoreTest(store.StoreContract):
+    rounds_at_once = 100
+
     def make(self) -> file.FileStore:
         self.settings = settings.settings(settings.folder(self))
         return file.FileStore(self.settings)

@@ -2,10 +2,12 @@
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
+from blockattach.db import clock
 from blockattach.db import detaches
 from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volume_settings
+from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base
@@ -13,6 +15,7 @@ from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event
+_volumes = volume_models.volumes
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 
 
@@ -64,13 +67,12 @@ class LegacyTest(base.DatabaseTestCase):
     def test_detaches_are_announced_one_by_one(self):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 2)
-        detaches.announce(self.database, volume.id)
-        self.assertEqual(('in-use', 'attached'), self.words(volume))
-        detaches.announce(self.database, volume.id)
-        self.assertEqual(('detaching', 'attached'), self.words(volume))
+        for _ in range(2):
+            detaches.announce(self.database, volume.id)
+            self.assertEqual(('detaching', 'attached'), self.words(volume))
         self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
         detaches.withdraw(self.database, volume.id)
-        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        self.assertEqual(('detaching', 'attached'), self.words(volume))
         detaches.withdraw(self.database, volume.id)
         detaches.withdraw(self.database, volume.id)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
@@ -89,13 +91,32 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertEqual(('available', 'detached'), self.words(volume))
         self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
 
-    def test_a_new_server_ends_the_word_detaching(self):
+    def test_an_announcement_lapses(self):
+        old, young, elsewhere = (make.volume(self.database, multiattach=True) for _ in range(3))
+        for volume in (old, young, elsewhere):
+            self.attached(volume, 2)
+            detaches.announce(self.database, volume.id)
+            detaches.announce(self.database, volume.id)
+        with self.database.writer() as connection:
+            connection.execute(_volumes.update().where(_volumes.c.id.in_(
+                [old.id, elsewhere.id])).values(detach_announced_at=clock.now(-61)))
+            connection.execute(_volumes.update().where(_volumes.c.id == elsewhere.id).values(
+                pool='another@backend#pool'))
+        self.assertEqual([old.id], detaches.lapse(self.database, old.host, 60))
+        self.assertEqual([], detaches.lapse(self.database, old.host, 60))
+        self.assertEqual(('in-use', 'attached'), self.words(old))
+        for volume in (young, elsewhere):
+            self.assertEqual(('detaching', 'attached'), self.words(volume))
+        detaches.announce(self.database, old.id)
+        self.assertEqual([], detaches.lapse(self.database, old.host, 60))
+
+    def test_a_new_server_leaves_the_word_detaching(self):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 1)
         detaches.announce(self.database, volume.id)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
         self.attached(volume, 1)
-        self.assertEqual(('in-use', 'attached'), self.words(volume))
+        self.assertEqual(('detaching', 'attached'), self.words(volume))
 
     def test_a_read_only_volume_overrules_everybody(self):
         volume = make.volume(self.database)

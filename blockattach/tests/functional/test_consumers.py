@@ -6,7 +6,6 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.control import consumer_requests
 from blockattach.control import consumers
 from blockattach.control import endpoint
 from blockattach.control import service
@@ -276,8 +275,9 @@ class BadInputTest(ConsumersTestCase):
                 ({'connector': {**one, 'host': 5}}, errors.InvalidInput),
                 ({'connector': {**one, 'host': 'x' * 256}}, errors.InvalidInput),
                 ({'connector': {**one, 'more': 'a\0b'}}, errors.InvalidInput),
-                ({'connector': {**one, 'more': 'x' * consumer_requests.LARGEST_CONNECTOR}},
-                 errors.InvalidInput),
+                ({'connector': {**one, 'more': ['x' * 4000] * 5}}, errors.InvalidInput),
+                ({'connector': {**one, 'initiator': 'ALL'}}, errors.ConnectorUnusable),
+                ({'connector': {**one, 'host': ' '}}, errors.ConnectorUnusable),
                 ({'connector': {'host': 'one'}}, errors.ConnectorUnusable),
                 ({'idempotency_key': ''}, errors.InvalidInput),
                 ({'idempotency_key': 'x' * 256}, errors.InvalidInput),

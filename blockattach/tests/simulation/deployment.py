@@ -45,6 +45,7 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
     'rpc': {'call_timeout': 15, 'short_call_timeout': 5, 'long_call_timeout': 30,
             'repeat_interval': 2, 'silence_timeout': 6},
     'service': {'report_interval': REPORT_SECONDS, 'service_down_time': DOWN_SECONDS},
+    'attachments': {'reserve_timeout': 0, 'complete_timeout': 0, 'detach_timeout': 0},
     'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
 }
 # One thread runs at a time: nobody waits for a place to work.

@@ -29,7 +29,7 @@ PASSED = ('control.', 'volume.', 'scheduler.', 'db.attachments.', 'db.leases.', 
           'backend.target.revoke.', 'backend.target.unexport.', 'backend.target.exports.')
 # Passed only where nobody has an earlier life's lease, once a day, by nobody who attaches, or at
 # an end in order.
-RARE = ('db.leases.forget.', 'db.leases.leave.')
+RARE = ('db.detaches._lapse.', 'db.leases.forget.', 'db.leases.leave.')
 
 
 @functools.cache

@@ -69,6 +69,7 @@ class RefusedStartTest(base.StackTestCase):
         os.rename(key, f'{key}.safe')
         for _ in range(2):
             self.assertIn(f'restore {key}', self.refused())
+            self.assertFalse(os.path.exists(key))
         os.replace(f'{key}.safe', key)
         self.service.start()
         self.assertEqual(1, len(api.list('attachments')))

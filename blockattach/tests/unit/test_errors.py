@@ -69,6 +69,6 @@ class FieldsTest(unittest.TestCase):
         self.assertRaises(KeyError, errors.VolumeNotFound)
 
     def test_what_is_uncertain(self):
-        self.assertEqual({'BackendUncertain', 'DatabaseUnavailable', 'OutcomeUnknown',
-                          'ServiceUnreachable'},
+        self.assertEqual({'BackendUncertain', 'DatabaseNotWritable', 'DatabaseUnavailable',
+                          'OutcomeUnknown', 'ServiceUnreachable'},
                          {name for name, kind in CLASSES.items() if not kind.final})

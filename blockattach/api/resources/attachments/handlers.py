@@ -49,7 +49,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Let the host behind a connector in."""
-    connector = call.body['attachment']['connector']
+    connector = requests.connector(call.body['attachment'])
+    assert connector is not None
     return _detail(services, call,
                    services.attachments.update(call.context, call.target, connector))
 

@@ -5,12 +5,26 @@ from typing import Any
 from blockattach.db import admissions
 from blockattach.db import attachments
 from blockattach.domain import connection
+from blockattach.domain import connectors
 
 
 def read(asked: Mapping[str, Any], seen: admissions.Seen,
          forbidden_by: str | None) -> attachments.Wish:
-    """The attachment that is asked for; an empty connector is none."""
+    """The attachment that is asked for; an empty connector is none.
+
+    :raises InvalidInput: the connector is beyond `connectors.check`
+    """
     mode = connection.AccessMode(asked['mode']) if 'mode' in asked else None
     return attachments.Wish(
         seen.volume.id, seen.volume.project_id, asked.get('instance_uuid'), mode,
-        asked.get('connector') or None, forbidden_by=forbidden_by, seen=seen)
+        connector(asked), forbidden_by=forbidden_by, seen=seen)
+
+
+def connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a host says of itself; None: nothing.
+
+    :raises InvalidInput: it is beyond `connectors.check`
+    """
+    found = asked.get('connector') or {}
+    connectors.check(found)
+    return found or None

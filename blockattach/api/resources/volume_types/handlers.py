@@ -106,7 +106,7 @@ def _public(call: operation.Call) -> bool | None:
         return None
     value = listing.boolean(text)
     if value is None:
-        raise errors.InvalidInput(f'Invalid is_public filter [{text}]')
+        raise errors.InvalidInput(f'Invalid is_public filter [{errors.shortened(text)}]')
     return value
 
 

@@ -85,7 +85,7 @@ def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
     """Volumes begin empty: there is nothing yet that one could be made from."""
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
-            raise errors.NotFound(absent % asked[key])
+            raise errors.NotFound(absent % errors.shortened(asked[key]))
     if any(asked.get(key) for key in _IMAGES):
         raise errors.InvalidInput(
             'Invalid image identifier or unable to access requested image.')
@@ -94,9 +94,9 @@ def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
 def _size(size: int | str | None) -> int:
     if size is None or int(size) < 1:
         raise errors.InvalidInput(
-            f'Invalid input received: Invalid volume size provided for create request: {size} '
-            f'(size argument must be an integer (or string representation of an integer) and '
-            f'greater than zero).')
+            f'Invalid input received: Invalid volume size provided for create request: '
+            f'{errors.shortened(size)} (size argument must be an integer (or string '
+            f'representation of an integer) and greater than zero).')
     return int(size)
 
 
@@ -105,5 +105,5 @@ def _zone(services: api_services.ApiServices, zone: str | None) -> str | None:
         return zone
     known = service_queries.list_all(services.database, services.service_down_time)
     if all(zone != service.availability_zone for service in known):
-        raise errors.InvalidInput(f"Availability zone '{zone}' is invalid.")
+        raise errors.InvalidInput(f"Availability zone '{errors.shortened(zone)}' is invalid.")
     return zone

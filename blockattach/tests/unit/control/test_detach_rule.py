@@ -8,11 +8,13 @@ from blockattach import context
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.control import detach_rule
+from blockattach.domain import detach_rule as domain_rule
 from blockattach.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
-OTHER = 'another-attachment'
+OTHER = '44444444-4444-4444-8444-444444444444'
+_Verb = domain_rule.Verb
 SENTENCE = (f'ConflictNovaUsingAttachment: Detach volume from instance {samples.SERVER} using '
             'the Compute API')
 
@@ -59,33 +61,35 @@ class CheckTest(RuleTestCase):
                     caller(service_roles=('member',))):
             with (self.subTest(roles=who.roles),
                   self.assertRaises(errors.AttachmentInUseByServer) as caught):
-                self.rule().check(who, samples.attachment())
+                self.rule().check(who, samples.attachment(), _Verb.DELETE)
             self.assertTrue(str(caught.exception).startswith(SENTENCE))
             self.assertIn('X-Service-Token', str(caught.exception))
 
     def test_a_service_is_let_through_unasked(self):
-        self.rule().check(caller(service_roles=('reader', 'service')), samples.attachment())
-        self.rule(service_roles=('nova', 'glance')).check(caller(service_roles=('glance',)),
-                                                          samples.attachment())
+        self.rule().check(caller(service_roles=('reader', 'service')), samples.attachment(),
+                          _Verb.DELETE)
+        self.rule(service_roles=('nova', 'glance')).check(
+            caller(service_roles=('glance',)), samples.attachment(), _Verb.DELETE)
         self.assert_asked(0)
 
     def test_a_service_of_another_role_is_a_user(self):
         with self.assertRaises(errors.AttachmentInUseByServer):
-            self.rule(service_roles=('nova',)).check(caller(service_roles=('service',)),
-                                                     samples.attachment())
+            self.rule(service_roles=('nova',)).check(
+                caller(service_roles=('service',)), samples.attachment(), _Verb.DELETE)
 
     def test_what_no_server_was_told_of_goes_unasked(self):
         for unused in (samples.attachment(instance_uuid=None), samples.attachment(connection=None),
                        samples.attachment(connection={})):
-            self.rule().check(caller(), unused)
+            self.rule().check(caller(), unused, _Verb.DELETE)
         self.assert_asked(0)
 
     def test_what_nova_does_not_know_goes(self):
-        self.rule().check(caller(), samples.attachment(instance_uuid='another-server'))
+        self.rule().check(caller(), samples.attachment(instance_uuid='another-server'),
+                          _Verb.DELETE)
         self.assert_asked(1)
 
     def test_what_the_server_uses_by_another_attachment_goes(self):
-        self.rule().check(caller(), samples.attachment(id=OTHER))
+        self.rule().check(caller(), samples.attachment(id=OTHER), _Verb.DELETE)
         self.assert_asked(1)
 
     def test_without_an_answer_it_stays(self):
@@ -100,20 +104,37 @@ class CheckTest(RuleTestCase):
                             (away, self.rule())):
             event()
             with self.subTest(event=event), self.assertRaises(errors.NovaUnavailable):
-                rule.check(caller(is_admin=True), samples.attachment())
+                rule.check(caller(is_admin=True), samples.attachment(), _Verb.DELETE)
 
     def test_where_the_rule_does_not_hold_nobody_is_asked(self):
-        self.rule(holds=False).check(caller(), samples.attachment())
+        self.rule(holds=False).check(caller(), samples.attachment(), _Verb.DELETE)
         self.rule(holds=False).check_volume(
-            caller(), samples.VOLUME, [samples.attachment(), samples.attachment(id=OTHER)], None)
+            caller(), samples.VOLUME, [samples.attachment(), samples.attachment(id=OTHER)], None,
+            _Verb.DETACH)
         self.assert_asked(0)
+
+    def test_by_force_only_a_clear_answer_is_in_the_way(self):
+        admin = caller(is_admin=True)
+        with self.assertRaises(errors.AttachmentInUseByServer):
+            self.rule().check(admin, samples.attachment(), _Verb.FORCED_DELETE)
+        self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
+        self.rule().check(admin, samples.attachment(), _Verb.FORCED_DELETE)
+        self.rule(configured=False).check(admin, samples.attachment(), _Verb.FORCED_DELETE)
+
+    def test_the_same_host_may_connect_once_more(self):
+        row = samples.attachment()
+        self.rule().check(caller(), row, _Verb.UPDATE, row.initiator)
+        self.assert_asked(0)
+        with self.assertRaises(errors.AttachmentInUseByServer):
+            self.rule().check(caller(), row, _Verb.UPDATE, 'iqn.2016-04.com.example:another')
 
 
 class CheckVolumeTest(RuleTestCase):
     """The actions of a volume, which may name an attachment."""
 
     def check(self, rows, attachment_id, who=None):
-        self.rule().check_volume(who or caller(), samples.VOLUME, rows, attachment_id)
+        self.rule().check_volume(who or caller(), samples.VOLUME, rows, attachment_id,
+                                 _Verb.DETACH)
 
     def test_a_volume_without_attachments(self):
         self.check([], None)

@@ -7,6 +7,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.unit import samples
 
 _Outcome = abandonment.Outcome
+_Nova = abandonment.Nova
 ANOTHER = 'another attachment'
 GONE = abandonment.Server(exists=False)
 
@@ -14,7 +15,8 @@ GONE = abandonment.Server(exists=False)
 def facts(**changes):
     """A server that has nothing to do with the attachment any more."""
     return abandonment.Facts(**{
-        'attachment_id': samples.ATTACHMENT, 'server_id': samples.SERVER, 'has_nova': True,
+        'attachment_id': samples.ATTACHMENT, 'server_id': samples.SERVER,
+        'nova': _Nova.ASKED,
         'server': abandonment.Server(exists=True), **changes})
 
 
@@ -24,17 +26,19 @@ class TableTest(unittest.TestCase):
         mine, others = (abandonment.Server(True, False, name)
                         for name in (samples.ATTACHMENT, ANOTHER))
         for number, outcome, changes in (
-                (1, _Outcome.ABANDONED, {'server_id': None}),
-                (1, _Outcome.ABANDONED, {'server_id': ''}),
-                (2, _Outcome.ABANDONED, {'has_nova': False, 'server': None}),
-                (3, _Outcome.ASK_NOVA, {'server': None}),
-                (4, _Outcome.ABANDONED, {'server': GONE}),
-                (5, _Outcome.STAYS, {'server': mine}),
-                (5, _Outcome.STAYS, {'server': mine.__class__(True, True, samples.ATTACHMENT)}),
-                (6, _Outcome.STAYS, {'server': abandonment.Server(True, True)}),
-                (6, _Outcome.STAYS, {'server': abandonment.Server(True, True, ANOTHER)}),
-                (7, _Outcome.ABANDONED, {}),
-                (7, _Outcome.ABANDONED, {'server': others})):
+                (1, _Outcome.STAYS, {'server_id': None, 'has_session': True}),
+                (2, _Outcome.ABANDONED, {'server_id': None}),
+                (2, _Outcome.ABANDONED, {'server_id': ''}),
+                (3, _Outcome.ABANDONED, {'nova': _Nova.NONE, 'server': None}),
+                (4, _Outcome.STAYS, {'nova': _Nova.UNKNOWN, 'server': None}),
+                (5, _Outcome.ASK_NOVA, {'server': None}),
+                (6, _Outcome.ABANDONED, {'server': GONE}),
+                (7, _Outcome.STAYS, {'server': mine}),
+                (7, _Outcome.STAYS, {'server': mine.__class__(True, True, samples.ATTACHMENT)}),
+                (8, _Outcome.STAYS, {'server': abandonment.Server(True, True)}),
+                (8, _Outcome.STAYS, {'server': abandonment.Server(True, True, ANOTHER)}),
+                (9, _Outcome.ABANDONED, {}),
+                (9, _Outcome.ABANDONED, {'server': others})):
             with self.subTest(row=number, **changes):
                 row = abandonment.decide(facts(**changes))
                 self.assertEqual((number, outcome), (row.number, row.outcome))
@@ -43,12 +47,12 @@ class TableTest(unittest.TestCase):
         servers = (None, GONE, *(abandonment.Server(True, busy, name) for busy, name in
                                  itertools.product((False, True),
                                                    (None, ANOTHER, samples.ATTACHMENT))))
-        for server_id, has_nova, server in itertools.product(
-                (None, samples.SERVER), (False, True), servers):
-            case = facts(server_id=server_id, has_nova=has_nova, server=server)
+        for server_id, nova, server, session in itertools.product(
+                (None, samples.SERVER), _Nova, servers, (False, True)):
+            case = facts(server_id=server_id, nova=nova, server=server, has_session=session)
             with self.subTest(case):
                 row = abandonment.decide(case)
-                if server_id and has_nova and server is not None and server.exists and (
+                if server_id and nova is _Nova.ASKED and server is not None and server.exists and (
                         server.busy or server.attachment_id == samples.ATTACHMENT):
                     self.assertIs(_Outcome.STAYS, row.outcome)
 

@@ -6,7 +6,9 @@ from blockattach.domain import detach_rule
 from blockattach.tests.unit import samples
 
 _Outcome = detach_rule.Outcome
+_Verb = detach_rule.Verb
 OTHER = 'another attachment'
+ELSEWHERE = 'iqn.2016-04.com.example:elsewhere'
 
 
 def facts(**changes):
@@ -30,6 +32,12 @@ class TableTest(unittest.TestCase):
                 (6, _Outcome.ALLOWED, {'record': samples.attachment(instance_uuid=None)}),
                 (6, _Outcome.ALLOWED, {'record': samples.attachment(connection=None)}),
                 (6, _Outcome.ALLOWED, {'record': samples.attachment(connection={})}),
+                (6, _Outcome.ALLOWED, {'verb': _Verb.UPDATE,
+                                       'initiator': samples.attachment().initiator}),
+                (7, _Outcome.ASK_NOVA, {'verb': _Verb.UPDATE, 'initiator': ELSEWHERE,
+                                        'answer': None}),
+                (9, _Outcome.IN_USE, {'verb': _Verb.UPDATE, 'initiator': ELSEWHERE}),
+                (9, _Outcome.IN_USE, {'verb': _Verb.FORCED_DELETE}),
                 (7, _Outcome.ASK_NOVA, {'answer': None}),
                 (7, _Outcome.ALLOWED, {'answer': detach_rule.Answer(None)}),
                 (8, _Outcome.ALLOWED, {'answer': detach_rule.Answer(OTHER)}),
@@ -56,6 +64,9 @@ class TableTest(unittest.TestCase):
                         and of_case.answer == detach_rule.Answer(samples.ATTACHMENT)
                         and (of_case.given_id or of_case.count)):
                     self.assertIn(row.outcome, (_Outcome.IN_USE, _Outcome.MISMATCHED))
+
+    def test_each_verb_says_when_it_is_asked(self):
+        self.assertEqual(set(_Verb), set(detach_rule.ASKED))
 
     def test_rows_are_in_order(self):
         numbers = [row.number for row in detach_rule.TABLE]

@@ -3,7 +3,9 @@ import unittest
 
 import webob
 
+from blockattach import errors
 from blockattach.http import loopback
+from blockattach.http import middleware
 
 
 class AddressesTest(unittest.TestCase):
@@ -25,18 +27,89 @@ class AddressesTest(unittest.TestCase):
                 self.assertEqual(wanted, loopback.stands_for_loopback(host))
 
 
+class NamesTest(unittest.TestCase):
+
+    def test_names_in_a_header_host(self):
+        for host, wanted in (
+                ('localhost', True), ('localhost:8776', True), ('LocalHost', True),
+                ('api.localhost:8776', True), ('127.0.0.1:8776', True), ('127.9.9.9', True),
+                ('[::1]:8776', True), ('[::ffff:127.0.0.1]', True),
+                ('', False), ('evil.example', False), ('localhost.evil.example', False),
+                ('127.0.0.1.evil.example', False), ('192.0.2.1:8776', False), ('[::1', False),
+                ('notlocalhost', False)):
+            with self.subTest(host=host):
+                self.assertEqual(wanted, loopback.is_local_name(host))
+
+
 class LayerTest(unittest.TestCase):
 
-    def test_whoever_comes_from_elsewhere_is_refused(self):
-        handle = loopback.serve_locally(lambda request: webob.Response('served'))
-        for environ, status in (
-                ({'REMOTE_ADDR': '127.0.0.1'}, 200), ({'REMOTE_ADDR': '::1'}, 200),
-                # over a Unix socket
-                ({}, 200), ({'REMOTE_ADDR': ''}, 200),
-                ({'REMOTE_ADDR': '192.0.2.1'}, 403), ({'REMOTE_ADDR': 'unknown'}, 403),
-                ({'REMOTE_ADDR': '192.0.2.1', 'HTTP_X_FORWARDED_FOR': '127.0.0.1'}, 403)):
+    def answer(self, allowed=(), method='GET', **environ):
+        """What is answered to a request on the address of the API."""
+        handle = loopback.serve_locally(allowed)(self.serve)
+        request = webob.Request.blank('/', base_url='http://127.0.0.1:8776', method=method,
+                                      environ={'REMOTE_ADDR': '127.0.0.1', **environ})
+        return handle(request)
+
+    def serve(self, request):
+        self.request = request
+        return webob.Response('served')
+
+    def assert_refused(self, status, said, **environ):
+        answer = self.answer(**environ)
+        self.assertEqual(status, answer.status_code, environ)
+        self.assertIn(said, answer.json['badMediaType' if status == 415 else 'forbidden'][
+            'message'])
+
+    def test_a_client_elsewhere_is_refused(self):
+        for environ in ({'REMOTE_ADDR': '192.0.2.1'}, {'REMOTE_ADDR': 'unknown'},
+                        {'REMOTE_ADDR': '192.0.2.1', 'HTTP_X_FORWARDED_FOR': '127.0.0.1'}):
+            self.assert_refused(403, 'same machine', **environ)
+        # The last two came over a Unix socket.
+        for address in ('127.0.0.1', '::1', '', None):
+            self.assertEqual(200, self.answer(REMOTE_ADDR=address).status_code)
+
+    def test_a_name_that_leads_here_is_refused(self):
+        self.assert_refused(403, 'header Host', HTTP_HOST='evil.example:8776')
+        for host in ('localhost:8776', '[::1]:8776', 'volume.localhost'):
+            self.assertEqual(200, self.answer(HTTP_HOST=host).status_code)
+
+    def test_a_page_of_another_origin_is_refused_whatever_it_asks(self):
+        for origin in ('http://evil.example', 'null', '', 'https://127.0.0.1:8776',
+                       'http://127.0.0.1:3000', 'http://127.0.0.1:8776.evil.example',
+                       'http://[::1'):
+            for method in ('GET', 'POST', 'PUT', 'DELETE', 'OPTIONS'):
+                self.assert_refused(403, 'web pages', method=method, HTTP_ORIGIN=origin)
+        self.assertEqual(200, self.answer(HTTP_ORIGIN='http://127.0.0.1:8776').status_code)
+
+    def test_pages_that_are_allowed(self):
+        for allowed in (['https://dashboard.example'], ['*']):
+            self.assertEqual(200, self.answer(
+                allowed, HTTP_ORIGIN='https://dashboard.example',
+                HTTP_SEC_FETCH_SITE='cross-site').status_code)
+            middleware.check_writing(self.request)
+
+    def test_a_body_has_a_type(self):
+        for environ in ({'CONTENT_LENGTH': '2'}, {'HTTP_TRANSFER_ENCODING': 'chunked'},
+                        {'CONTENT_LENGTH': '2', 'CONTENT_TYPE': ''}):
+            self.assert_refused(415, '', method='POST', **environ)
+        for environ in ({'CONTENT_LENGTH': '2', 'CONTENT_TYPE': 'application/json'},
+                        {'CONTENT_LENGTH': '0'}, {'CONTENT_LENGTH': ''}, {}):
+            self.assertEqual(200, self.answer(method='POST', **environ).status_code)
+
+    def test_what_a_browser_says_of_where_it_comes_from(self):
+        for environ, may_write in (
+                ({}, True), ({'HTTP_SEC_FETCH_SITE': 'none'}, True),
+                ({'HTTP_SEC_FETCH_SITE': 'same-origin'}, True),
+                ({'HTTP_REFERER': 'http://127.0.0.1:8776/v3/'}, True),
+                ({'HTTP_SEC_FETCH_SITE': 'same-site'}, False),
+                ({'HTTP_SEC_FETCH_SITE': 'cross-site'}, False),
+                ({'HTTP_SEC_FETCH_SITE': 'anything'}, False),
+                ({'HTTP_REFERER': 'http://evil.example/page'}, False),
+                ({'HTTP_REFERER': 'http://127.0.0.1:3000/'}, False)):
             with self.subTest(environ=environ):
-                answer = handle(webob.Request.blank('/', environ=environ))
-                self.assertEqual(status, answer.status_code)
-                if status == 403:
-                    self.assertIn('same machine', answer.json['forbidden']['message'])
+                self.assertEqual(200, self.answer(**environ).status_code)
+                if may_write:
+                    middleware.check_writing(self.request)
+                else:
+                    with self.assertRaises(errors.NotAuthorized):
+                        middleware.check_writing(self.request)

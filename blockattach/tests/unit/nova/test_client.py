@@ -53,6 +53,17 @@ class AnswersTest(ClientTestCase):
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
         self.assertEqual(samples.ATTACHMENT, self.ask())
 
+    def test_the_id_of_an_attachment_is_a_uuid_however_it_is_written(self):
+        for written in (samples.ATTACHMENT.upper(), samples.ATTACHMENT.replace('-', ''),
+                        f'{{{samples.ATTACHMENT}}}'):
+            self.nova.use(samples.SERVER, samples.VOLUME, written)
+            self.assertEqual(samples.ATTACHMENT, self.ask())
+
+    def test_an_answer_that_drips_is_none(self):
+        self.nova.drip = 0.02
+        self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
+        self.assert_nothing_is_learnt(timeout=0.1)
+
     def test_a_server_that_does_not_or_is_none(self):
         self.assertIsNone(self.ask())
 
@@ -74,6 +85,7 @@ class AnswersTest(ClientTestCase):
         # As a Nova before 2.89 would answer.
         for body in ({'volumeAttachment': {'id': 'x', 'volumeId': samples.VOLUME}},
                      {'volumeAttachment': {'attachment_id': None}}, {'volumeAttachment': None},
+                     {'volumeAttachment': {'attachment_id': 'no uuid'}},
                      {}, [], b'', b'\xff'):
             with self.subTest(body=body):
                 self.nova.answer = nova.Reply(200, body)

@@ -42,6 +42,7 @@ class KeyFileTest(unittest.TestCase):
 
     def test_a_file_without_a_valid_key_is_an_error_and_stays(self):
         self.path.parent.mkdir()
+        self.path.touch(0o600)
         for text in ('', '\n', 'no key\n', 'c2hvcnQ=\n', f'{secrets.new_key().decode()}\nno key'):
             with self.subTest(text=text):
                 self.path.write_text(text)
@@ -49,6 +50,16 @@ class KeyFileTest(unittest.TestCase):
                     self.load()
                 self.assertIn(str(self.path), str(caught.exception))
                 self.assertEqual(text, self.path.read_text())
+
+    def test_a_file_that_is_open_to_others_is_refused_with_what_closes_it(self):
+        sealed = self.load().seal('hunter2')
+        for mode in (0o640, 0o604, 0o666):
+            self.path.chmod(mode)
+            with self.assertRaisesRegex(errors.ConfigurationError,
+                                        f'mode {mode:04o}.: chmod 600 {self.path}'):
+                self.load()
+        self.path.chmod(0o400)
+        self.assertEqual('hunter2', self.load().unseal(sealed))
 
     def test_a_place_where_no_file_can_be_is_an_error(self):
         self.path.parent.write_text('a file where the directory should be')

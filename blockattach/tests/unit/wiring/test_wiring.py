@@ -1,5 +1,6 @@
 """What an operator writes down is what is put together."""
 import logging
+import pathlib
 import queue
 import tempfile
 import unittest
@@ -14,6 +15,7 @@ from blockattach.conf import options
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import detach_rule
 from blockattach.http import keystone
 from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
@@ -23,6 +25,7 @@ from blockattach.tests.fixtures import patience
 from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
+VERB = detach_rule.Verb.DELETE
 PATIENCE = patience.LIMIT
 """Seconds after which a test gives up on what should come at once."""
 
@@ -51,6 +54,37 @@ class WiringTestCase(unittest.TestCase):
         return built
 
 
+class StateTest(WiringTestCase):
+    """What is found below state_path."""
+
+    def setUp(self):
+        super().setUp()
+        self.state = pathlib.Path(self.conf.state_path)
+
+    def refused(self, said):
+        with self.assertRaisesRegex(errors.ConfigurationError, said):
+            self.base()
+
+    def test_a_directory_that_is_open_to_others(self):
+        for mode in (0o755, 0o750, 0o707):
+            self.state.chmod(mode)
+            self.refused(f'mode {mode:04o}.: chmod 700 {self.state}')
+        self.state.chmod(0o700)
+        self.base()
+
+    def test_a_lost_key_is_not_replaced(self):
+        key = self.state / 'seal.key'
+        self.base()
+        key.unlink()
+        # Nothing is sealed yet.
+        made = self.base()
+        make.attachment(made.database, with_connector=make.connector())
+        key.rename(f'{key}.safe')
+        for _ in range(2):
+            self.refused(f'restore {key}, or see blockattach-manage secrets check')
+            self.assertFalse(key.exists())
+
+
 class DetachRuleTest(WiringTestCase):
 
     def setUp(self):
@@ -69,18 +103,20 @@ class DetachRuleTest(WiringTestCase):
 
     def test_without_a_nova_the_rule_rests(self):
         base = self.base()
-        attachments.build_detach_rule(base).check(self.caller(), self.attached(base))
+        attachments.build_detach_rule(base).check(
+            self.caller(), self.attached(base), VERB)
 
     def test_with_a_nova_it_holds(self):
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
         rule, attachment = attachments.build_detach_rule(base), self.attached(base)
-        rule.check(self.caller('service'), attachment)
+        rule.check(self.caller('service'), attachment, VERB)
         with self.assertRaises(errors.AttachmentInUseByServer):
-            rule.check(self.caller(), attachment)
+            rule.check(self.caller(), attachment, VERB)
         other = make.attachment(base.database)
         with self.assertRaisesRegex(errors.InvalidInput, 'Mismatched'):
-            rule.check_volume(self.caller(), attachment.volume_id, [attachment], other.id)
+            rule.check_volume(self.caller(), attachment.volume_id, [attachment], other.id,
+                              detach_rule.Verb.DETACH)
 
     def test_with_keystone_it_holds_and_says_what_is_missing(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
@@ -90,9 +126,9 @@ class DetachRuleTest(WiringTestCase):
         with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
             rule = attachments.build_detach_rule(base)
         attachment = self.attached(base)
-        rule.check(self.caller('services'), attachment)
+        rule.check(self.caller('services'), attachment, VERB)
         with self.assertRaises(errors.NovaUnavailable):
-            rule.check(self.caller('service'), attachment)
+            rule.check(self.caller('service'), attachment, VERB)
 
     def test_off_is_off_and_said(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
@@ -101,7 +137,7 @@ class DetachRuleTest(WiringTestCase):
         base = self.base()
         with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
             rule = attachments.build_detach_rule(base)
-        rule.check(self.caller(), self.attached(base))
+        rule.check(self.caller(), self.attached(base), VERB)
         self.assertEqual([], self.nova.requests)
 
 

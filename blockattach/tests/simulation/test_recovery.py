@@ -1,0 +1,29 @@
+"""What a process that died had begun, its next life finishes."""
+from blockattach.tests.simulation import base
+from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
+
+PLACE = 'volume.attachments.before_revoke'
+ROWS = 40
+
+
+class OnePairTest(base.ScenarioTestCase):
+    """Many attachments of one volume to one host, all of them on their way out."""
+
+    CLOUD = {'control': 1}
+
+    def test_all_are_ended_within_two_passes(self):
+        volume = self.api.volume()
+        made = [self.api.attach(volume, instance_uuid=clients.server(1000 + number))
+                for number in range(ROWS)]
+        self.cloud.kill('volume-1', at=PLACE)
+        for attachment in made:
+            self.cloud.beside(self.api.ask, 'DELETE', f'/attachments/{attachment}')
+        self.cloud.until_at('volume-1', PLACE)
+        self.cloud.until(lambda: set(self.api.statuses().values()) == {'detaching'})
+        # Its callers are gone too: none of them asks again.
+        self.cloud.kill('api-1')
+        self.cloud.start('api-1')
+        self.cloud.start('volume-1')
+        self.cloud.pass_time(2 * deployment.RECONCILE_SECONDS)
+        self.assertEqual({}, self.api.statuses())
