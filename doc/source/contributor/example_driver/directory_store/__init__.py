@@ -2,6 +2,7 @@
 
 Also a `capabilities.Discard`: it has the one method that this asks for.
 """
+import contextlib
 import errno
 import os
 import shutil
@@ -103,8 +104,13 @@ class DirectoryStore(base.VolumeStore):
         return os.path.join(self._folder, f'.{uuid.uuid4().hex}')
 
     def _sizes(self) -> list[int]:
-        return [os.stat(f'{self._folder}/{name}/bytes').st_size
-                for name in os.listdir(self._folder) if not name.startswith('.')]
+        """Of each volume; another thread may delete one meanwhile."""
+        sizes = []
+        for name in os.listdir(self._folder):
+            if not name.startswith('.'):
+                with contextlib.suppress(FileNotFoundError):
+                    sizes.append(os.stat(f'{self._folder}/{name}/bytes').st_size)
+        return sizes
 
     def _make_room(self, size_gb: float) -> None:
         pool = self.pools()[0].capabilities
