@@ -124,7 +124,8 @@ BUGS = (
     Bug('born_by_a_refusal', 'domain/attachment_lifecycle.py',
         '    return came_from if came_from is not None else State.GONE\n',
         '    return came_from if came_from is not None else State.RESERVED\n',
-        'what was refused at its birth is gone', 'P2'),
+        'what was refused at its birth is gone', 'P2',
+        'blockattach.tests.unit.domain.test_attachment_lifecycle'),
 
     # Intent, act, outcome.
     Bug('shut_out_before_a_look', 'volume/exports.py',
@@ -226,7 +227,8 @@ BUGS = (
     Bug('the_overdue_are_left', 'db/attachment_queries.py',
         '    elif not everything:\n        query = query.where(_rows.c.deadline < clock.now())\n',
         '    elif not everything:\n        query = query.where(_rows.c.deadline > clock.now())\n',
-        'what is overdue is gone on with, and nothing else', 'P9'),
+        'what is overdue is gone on with, and nothing else', 'P9',
+        'blockattach.tests.functional.test_reconcile'),
     Bug('the_known_are_removed', 'volume/reconcile.py',
         '        if row.state is _State.DISCONNECTING or row.previous_state is None:\n',
         '        if row is not None:\n',
