@@ -37,12 +37,18 @@ def build_expiry(base: foundation.Foundation, host: str,
     expirer = expiry.Expirer(
         base.database, host, attachment_keeper, limits, base.control.backend_seconds,
         None if nova is None else nova.look, base.telemetry,
-        nova=abandonment.Nova.NONE if nova_conf.settings(base.conf).detach_rule == 'off'
-        else abandonment.Nova.UNKNOWN, detach_seconds=settings.detach_timeout)
+        nova=_unasked(base), detach_seconds=settings.detach_timeout)
     return [periodic.Periodic(
         f'expire-{host}', expirer.look,
         min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
         base.clock, base.threads.begin)]
+
+
+def _unasked(base: foundation.Foundation) -> abandonment.Nova:
+    """What there is where nobody can be asked."""
+    settings = nova_conf.settings(base.conf)
+    nobody = settings.detach_rule == 'off' and not settings.configured
+    return abandonment.Nova.NONE if nobody else abandonment.Nova.UNKNOWN
 
 
 def _nova(base: foundation.Foundation) -> 'servers.Servers | None':

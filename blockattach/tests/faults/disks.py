@@ -6,6 +6,7 @@ import ctypes
 import os
 
 _NEW_MOUNTS = 0x00020000
+_OWN_ROOT = 0x00000200
 _RECURSIVE, _PRIVATE = 0x4000, 0x40000
 
 
@@ -23,13 +24,19 @@ class OwnDisk:
         library = ctypes.CDLL(None, use_errno=True)
         if neighbour.exists():
             pid = int(neighbour.read_text('ascii').split()[0])
+            # The kernel lets nobody in who shares root and working directory with another thread,
+            # were it for a moment (setns(2), EINVAL).
+            _sure(library.unshare(_OWN_ROOT))
             with open(f'/proc/{pid}/ns/mnt', 'rb') as space:
                 _sure(library.setns(space.fileno(), _NEW_MOUNTS))
             return
         _sure(library.unshare(_NEW_MOUNTS))
         # What is mounted from now on is nobody else's.
         _sure(library.mount(None, b'/', None, _RECURSIVE | _PRIVATE, None))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        # The state directory above it is made here too, for its owner only.
+        before = os.umask(0o077)
+        os.makedirs(folder, exist_ok=True)
+        os.umask(before)
         _sure(library.mount(b'tmpfs', str(folder).encode(), b'tmpfs', 0, self._options.encode()))
 
 
