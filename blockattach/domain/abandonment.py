@@ -46,7 +46,7 @@ class Nova(enum.Enum):
 
     ASKED = 'asked'
     UNKNOWN = 'unknown'
-    """One may use the volumes, and nobody is told how to ask it."""
+    """One may use the volumes, and it is not configured how to ask it."""
     NONE = 'none'
 
 

@@ -101,9 +101,9 @@ def open_session(settings: nova_conf.NovaSettings) -> session.Session:
 def attachment_of(body: dict[str, Any]) -> str | None:
     """The id of the attachment that Nova tells of, in the form of ours; None: it tells of none."""
     attachment = body.get('volumeAttachment')
-    told = attachment.get('attachment_id') if isinstance(attachment, dict) else None
+    found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
     try:
-        return str(uuid.UUID(told)) if isinstance(told, str) else None
+        return str(uuid.UUID(found)) if isinstance(found, str) else None
     except ValueError:
         return None
 
