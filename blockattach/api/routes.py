@@ -6,6 +6,7 @@ from blockattach.api.resources import limits
 from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
 from blockattach.api.resources import qos_specs
+from blockattach.api.resources import quota_sets
 from blockattach.api.resources import scheduler_stats
 from blockattach.api.resources import services
 from blockattach.api.resources import versions
@@ -21,6 +22,7 @@ FAMILIES = (
     attachments.OPERATIONS,
     messages.OPERATIONS,
     limits.OPERATIONS,
+    quota_sets.OPERATIONS,
     services.OPERATIONS,
     freezing.OPERATIONS,
     log_levels.OPERATIONS,

@@ -88,6 +88,7 @@ EXTENSION_HISTORY = (
     (V(1, 0), 'More on attachments: whose, where, what they share; by host; deleted by force.'),
     (V(1, 1), 'An attachment shows what its host has reserved.'),
     (V(1, 2), 'A volume service shows what it has put right.'),
+    (V(1, 3), 'Quotas of attachments are shown and set.'),
 )
 
 MINIMUM = HISTORY[0][0]

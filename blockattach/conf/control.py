@@ -15,8 +15,9 @@ CONTROL_OPTS = (
                help='How long a backend may take to remove a volume before it is told again.'),
     cfg.IntOpt('idempotency_key_seconds', default=86400, min=1,
                help='How long the Idempotency-Key of a request is remembered.'),
-    cfg.IntOpt('quota_attachments', default=-1, min=-1,
-               help='How many attachments a project may have; -1: any number.'),
+    cfg.IntOpt('quota_attachments', default=10000, min=-1,
+               help='How many attachments a project may have that was given no limit of its own; '
+                    '-1: any number.'),
     cfg.StrOpt('default_volume_type', default='__DEFAULT__',
                help='Type of a volume that is created without one.'),
     cfg.StrOpt('storage_availability_zone', default='nova',
@@ -32,7 +33,7 @@ class ControlSettings:
     schedule_seconds: int = 60
     delete_seconds: int = 600
     idempotency_key_seconds: int = 86400
-    quota_attachments: int = -1
+    quota_attachments: int = 10000
     default_volume_type: str = '__DEFAULT__'
     availability_zone: str = 'nova'
 

@@ -8,6 +8,7 @@ from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import pairs
 from blockattach.db import prepared
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
@@ -29,6 +30,7 @@ class Seen:
     :ivar initiator: the one whose grant was looked for; None: nobody's
     :ivar credential: of that grant; None: there is none
     :ivar granted: whether the volume has any grant
+    :ivar hard_limit: how many attachments its project may have; None: the default
     """
 
     volume: records.Volume
@@ -39,6 +41,7 @@ class Seen:
     initiator: str | None
     credential: records.SealedCredential | None
     granted: bool
+    hard_limit: int | None
 
     @property
     def held(self) -> multiattach.Held:
@@ -79,7 +82,8 @@ def read(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
         rows.volume(first, {}, ()), pairs.facts(first, prefix=''), instance_uuid,
         tuple(multiattach.Holder(row.held_for, row.held_mode and connections.AccessMode(
             row.held_mode), row.held_slot) for row in found if row.held_slot is not None),
-        bool(first.another_writes), initiator, rows.sealed(first), bool(first.granted))
+        bool(first.another_writes), initiator, rows.sealed(first), bool(first.granted),
+        first.hard_limit)
 
 
 def _told(**values: str | None) -> dict[str, str]:
@@ -92,6 +96,7 @@ def _query(for_instance: bool, for_initiator: bool) -> prepared.Statement:
         _volumes, _types.c.name.label('volume_type_name'),
         _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
         _rows.c.slot.label('held_slot'), _another_writes(for_instance).label('another_writes'),
+        quotas.hard_limit_of(_volumes.c.project_id).scalar_subquery().label('hard_limit'),
     ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
         # Only rows of plain volumes have a slot, so there are two at most.
         _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS))),

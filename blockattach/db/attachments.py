@@ -137,7 +137,8 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
         read = seen
         if lock:
             connection = transaction.begin()
-            volume_rows.lock(connection, wish.volume_id)
+            locked = volume_rows.lock(connection, wish.volume_id)
+            database.attachment_quota.lock(connection, locked.project_id)
             read = admissions.read(connection, wish.volume_id, *_named(wish))
         elif read is None:
             read = admissions.get(database, wish.volume_id, *_named(wish))
@@ -153,7 +154,7 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
         if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.by_others),
                                   change.of_volume):
             raise _Overtaken
-        database.attachment_quota.change(connection, read.facts.project_id, 1)
+        database.attachment_quota.check(connection, read.facts.project_id, read.hard_limit)
         sealed = None
         if wish.connector is not None:
             known = None if lock or values['initiator'] != read.initiator else read
@@ -222,8 +223,6 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
                            pairs.Unchanged(old.volume, change.by_others), change.of_volume)
     if not done:
         raise _Overtaken
-    if new.state is _State.GONE:
-        database.attachment_quota.change(connection, old.volume.project_id, -1)
     sealed = old.sealed
     if event is _Event.CONNECT:
         assert new.initiator is not None

@@ -9,11 +9,9 @@ from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import grants
-from blockattach.db import quotas
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
 from blockattach.db.models import pool
-from blockattach.db.models import quota
 from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import volume_lifecycle
@@ -24,7 +22,6 @@ _rows = attachment.attachments
 _grants = attachment.grants
 _volumes = volume.volumes
 _pools = pool.pools
-_usages = quota.usages
 _Own = volume_lifecycle.OwnStatus
 
 
@@ -80,14 +77,9 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
 
 @engine.retried
 def counts(database: engine.Database) -> None:
-    """Count anew what pools have given away, and what projects have where that is counted."""
+    """Count anew what pools have given away."""
     placed = (sa.select(sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0))
               .where(_volumes.c.pool == _pools.c.name, volume_rows.LIVE).scalar_subquery())
-    live = (sa.select(sa.func.count()).select_from(_rows)
-            .where(_rows.c.project_id == _usages.c.project_id, _rows.c.deleted == sa.false())
-            .scalar_subquery())
     with database.writer() as connection:
         connection.execute(_pools.update().values(allocated_gb=placed))
-        connection.execute(_usages.update().where(
-            _usages.c.resource == quotas.ATTACHMENTS).values(in_use=live))
-    LOG.warning('Given room and attachments are counted anew')
+    LOG.warning('Given room is counted anew')

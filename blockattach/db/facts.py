@@ -12,7 +12,6 @@ from blockattach.db.models import attachment
 from blockattach.db.models import base
 from blockattach.db.models import lease
 from blockattach.db.models import pool
-from blockattach.db.models import quota
 from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
@@ -22,7 +21,6 @@ _rows = attachment.attachments
 _grants = attachment.grants
 _leases = lease.leases
 _pools = pool.pools
-_usages = quota.usages
 
 
 class _Queries(NamedTuple):
@@ -30,7 +28,6 @@ class _Queries(NamedTuple):
     attachments: sa.Select
     grants: sa.Select
     pools: sa.Select
-    usages: sa.Select
     leased: sa.Select
     now: sa.Select
 
@@ -56,7 +53,6 @@ def _queries() -> _Queries:
         grants=sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias,
                          _grants.c.username),
         pools=sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb),
-        usages=sa.select(_usages.c.project_id, _usages.c.in_use),
         leased=sa.select(_leases.c.volume_id, _leases.c.initiator).where(
             _leases.c.deadline >= clock.now()),
         now=sa.select(clock.now()))
@@ -73,8 +69,6 @@ def read(database: engine.Database) -> invariants.Facts:
             attachments=attachments,
             grants=tuple(invariants.GrantFact(*row) for row in connection.execute(ask.grants)),
             pools=tuple(invariants.PoolFact(*row) for row in connection.execute(ask.pools)),
-            usages=tuple((project_id, in_use)
-                         for project_id, in_use in connection.execute(ask.usages)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
                            in connection.execute(ask.leased)) | _at_work(attachments))
 

@@ -1,8 +1,13 @@
-"""Limits on what a project may have, counted where things are born and end, in their transaction.
+"""Limits on what a project may have, judged where a row is born, in its transaction.
 
-Not limited means not counted: no row is read or locked then. A project's row is made, with what
-the project has at that moment, when it is first needed.
+What a project has is counted, never kept beside the rows: with its row locked, so that births of
+one project wait for each other. A process that has found a project far from its limit lets so many
+more be born without a look.
 """
+import collections
+import threading
+from typing import Any
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
@@ -12,60 +17,81 @@ from blockattach.db.models import quota
 
 UNLIMITED = -1
 ATTACHMENTS = 'attachments'
+MARGIN = 1024
+"""How far from its limit a project is counted each time."""
+UNCOUNTED = 16
+"""How many one process lets be born between two counts: ``MARGIN`` is enough for 64 processes."""
+_MOST_PROJECTS = 4096
 
-_usages = quota.usages
+_quotas = quota.quotas
 _attachments = attachment.attachments
 
 
 class AttachmentQuota:
-    """How many live attachments one project may have; -1: any number."""
+    """How many live attachments one project may have, unless it has a limit of its own."""
 
-    def __init__(self, limit: int = UNLIMITED) -> None:
-        self._limit = limit
+    def __init__(self, default: int = UNLIMITED) -> None:
+        self.default = default
+        self._mutex = threading.Lock()
+        # What projects had when they were counted, and how many may follow uncounted.
+        self._counted: collections.OrderedDict[str, tuple[int, int]] = collections.OrderedDict()
 
-    def change(self, connection: sa.Connection, project_id: str, by: int) -> None:
-        """Count one more before it is written (by 1), or one less after it has gone (by -1).
+    def limit(self, hard_limit: int | None) -> int:
+        """Of a project with this limit of its own; None: it has none."""
+        return self.default if hard_limit is None else hard_limit
 
-        The caller is `engine.retried` and holds its volume's lock; this takes the project's, in
-        that order everywhere.
+    def check(self, connection: sa.Connection, project_id: str, hard_limit: int | None) -> None:
+        """Judge one more, before it is written. The caller is `engine.retried`.
 
+        :param hard_limit: the project's own, as it was read just before
         :raises QuotaExceeded: the project has as many as it may
         """
-        if self._limit == UNLIMITED:
+        if self.limit(hard_limit) == UNLIMITED or self._is_far(project_id, hard_limit):
             return
-        in_use = self._lock(connection, project_id)
-        if in_use is None:
-            in_use = self._begin(connection, project_id, 0 if by > 0 else 1)
-        if by > 0 and in_use + by > self._limit:
-            raise errors.QuotaExceeded(kind='Attachment', limit=self._limit,
-                                       resource=ATTACHMENTS)
-        connection.execute(_usages.update().where(*_of(project_id)).values(
-            in_use=_usages.c.in_use + by))
+        limit = self.limit(self.lock(connection, project_id))
+        in_use = count(connection, project_id)
+        if limit != UNLIMITED and in_use >= limit:
+            raise errors.QuotaExceeded(kind='Attachment', limit=limit, resource=ATTACHMENTS)
+        with self._mutex:
+            self._counted[project_id] = in_use, UNCOUNTED
+            if len(self._counted) > _MOST_PROJECTS:
+                self._counted.popitem(last=False)
 
-    def forget(self, connection: sa.Connection) -> None:
-        """At start: counts of a time with a limit say nothing once there was none."""
-        if self._limit == UNLIMITED:
-            connection.execute(_usages.delete().where(_usages.c.resource == ATTACHMENTS))
+    def lock(self, connection: sa.Connection, project_id: str) -> int | None:
+        """Hold the row of a project until the transaction ends; its own limit.
 
-    def _lock(self, connection: sa.Connection, project_id: str) -> int | None:
-        mine = sa.select(_usages.c.in_use).where(*_of(project_id))
-        # Looked for first: a lock on what is not there is one on the gap that others insert into.
-        if connection.execute(mine).first() is None:
-            return None
-        return connection.execute(mine.with_for_update()).scalar_one_or_none()
-
-    def _begin(self, connection: sa.Connection, project_id: str, just_gone: int) -> int:
-        live = connection.execute(sa.select(sa.func.count()).where(
-            _attachments.c.project_id == project_id, _attachments.c.deleted == sa.false()),
-        ).scalar_one() + just_gone
+        Before the transaction reads anything: MariaDB shows it ever after what was there then. The
+        caller is `engine.retried`.
+        """
+        found = connection.execute(
+            hard_limit_of(sa.literal(project_id)).with_for_update()).one_or_none()
+        if found is not None:
+            return found.hard_limit
         try:
-            connection.execute(_usages.insert().values(
-                project_id=project_id, resource=ATTACHMENTS, in_use=live))
+            connection.execute(_quotas.insert().values(
+                project_id=project_id, resource=ATTACHMENTS, hard_limit=None))
         except db_exception.DBDuplicateEntry as exc:
             # Another process was faster: the whole verb again, which finds the row.
             raise db_exception.RetryRequest(exc) from exc
-        return live
+        return None
+
+    def _is_far(self, project_id: str, hard_limit: int | None) -> bool:
+        with self._mutex:
+            in_use, uncounted = self._counted.get(project_id, (0, 0))
+            if not uncounted or in_use + MARGIN >= self.limit(hard_limit):
+                return False
+            self._counted[project_id] = in_use, uncounted - 1
+            return True
 
 
-def _of(project_id: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return _usages.c.project_id == project_id, _usages.c.resource == ATTACHMENTS
+def hard_limit_of(project_id: sa.ColumnElement[str]) -> sa.Select[Any]:
+    """A project's own limit; no row, or NULL: the default."""
+    return sa.select(_quotas.c.hard_limit).where(
+        _quotas.c.project_id == project_id, _quotas.c.resource == ATTACHMENTS)
+
+
+def count(connection: sa.Connection, project_id: str) -> int:
+    """How many live attachments a project has."""
+    return connection.execute(sa.select(sa.func.count()).where(
+        _attachments.c.deleted == sa.false(), _attachments.c.project_id == project_id,
+    )).scalar_one()

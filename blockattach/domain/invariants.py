@@ -136,7 +136,7 @@ class Facts:
     """Everything that is judged, as it was at one moment.
 
     ``busy`` are the pairs of volume and initiator that somebody works on at this moment: there the
-    target is about to change. ``usages`` is what the quota counts, by project; empty: not counted.
+    target is about to change.
     ``grace`` is by how many seconds something may be overdue before that is a violation.
     """
 
@@ -144,7 +144,6 @@ class Facts:
     attachments: tuple[AttachmentFact, ...]
     grants: tuple[GrantFact, ...] = ()
     pools: tuple[PoolFact, ...] = ()
-    usages: tuple[tuple[str, int], ...] = ()
     targets: tuple[TargetFact, ...] = ()
     busy: frozenset[tuple[str, str]] = frozenset()
     grace: float = 10.0
@@ -341,14 +340,6 @@ def _room_is_counted(facts: Facts) -> Iterator[Found]:
                         f'its volumes have {size}')
 
 
-def _quota_is_counted(facts: Facts) -> Iterator[Found]:
-    for project_id, counted in facts.usages:
-        live = sum(row.project_id == project_id and not row.deleted for row in facts.attachments)
-        if live != counted:
-            yield Found(None, None, f'project {project_id} is counted {counted} attachments and '
-                        f'has {live}')
-
-
 def _on_target(facts: Facts) -> Iterator[tuple[VolumeFact, TargetFact]]:
     """The volumes whose target was asked."""
     targets = {target.host: target for target in facts.targets}
@@ -462,8 +453,6 @@ INVARIANTS = (
               Severity.ACCOUNT, True, RECONCILE, _nothing_gone_is_offered),
     Invariant('room_is_counted', 'P6', 'What a pool has given away is what its volumes have.',
               Severity.ACCOUNT, False, COUNT, _room_is_counted),
-    Invariant('quota_is_counted', 'P6', 'What a project is counted is what it has.',
-              Severity.ACCOUNT, False, COUNT, _quota_is_counted),
 )
 """All of them, the worst first."""
 

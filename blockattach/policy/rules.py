@@ -7,6 +7,7 @@ from blockattach.policy import capabilities
 from blockattach.policy import limits
 from blockattach.policy import messages
 from blockattach.policy import qos_specs
+from blockattach.policy import quotas
 from blockattach.policy import scheduler_stats
 from blockattach.policy import services
 from blockattach.policy import volume_types
@@ -16,5 +17,5 @@ from blockattach.policy import volumes
 def list_rules() -> list[policy.RuleDefault]:
     """Every rule, base rules first."""
     return [*base.RULES, *attachments.RULES, *capabilities.RULES, *limits.RULES, *messages.RULES,
-            *qos_specs.RULES, *scheduler_stats.RULES, *services.RULES, *volume_types.RULES,
-            *volumes.RULES]
+            *qos_specs.RULES, *quotas.RULES, *scheduler_stats.RULES, *services.RULES,
+            *volume_types.RULES, *volumes.RULES]

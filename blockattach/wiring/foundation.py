@@ -170,8 +170,6 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
         sealer = sealing.open_sealer(conf, core, db_engine, check_sealed)
         database = engine.Database(db_engine, sealer, time, limit, telemetry, mixed,
                                    engine.open_readers(_settings(conf, core)))
-        with database.writer() as connection:
-            limit.forget(connection)
         if check_sealed:
             sealing.check(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():

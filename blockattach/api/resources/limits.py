@@ -1,8 +1,10 @@
 """Limits: how much a project may have, and how much it has."""
 from typing import Any
 
+from blockattach import context as request_context
 from blockattach.api import answers
 from blockattach.api import services as api_services
+from blockattach.db import quota_sets
 from blockattach.db import volume_queries
 from blockattach.http import operation
 from blockattach.http import schema
@@ -13,6 +15,9 @@ from blockattach.policy import limits as policies
 
 _OF_PROJECT = V(3, 39)
 """From here on an administrator may ask about another project."""
+
+_WITH_ATTACHMENTS = V(1, 3)
+"""Of ``blockattach``: the limit of attachments is among the others."""
 
 _LIMITLESS = -1
 _LIMITS = ('maxTotalVolumes', 'maxTotalVolumeGigabytes', 'maxTotalSnapshots', 'maxTotalBackups',
@@ -29,7 +34,17 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
         used = volume_queries.totals(services.database, volume_queries.Filters(project_id))
         absolute |= {'totalVolumesUsed': used.count, 'totalGigabytesUsed': used.size_gb,
                      **dict.fromkeys(_UNMADE, 0)}
+    if call.extension is not None and call.extension >= _WITH_ATTACHMENTS:
+        absolute |= _attachments(services, call.context, project_id)
     return {'limits': {'rate': [], 'absolute': absolute}}
+
+
+def _attachments(services: api_services.ApiServices, context: request_context.RequestContext,
+                 project_id: str) -> dict[str, int]:
+    found = quota_sets.get(services.database, project_id)
+    if not services.policy.allowed(context, policies.USED_LIMITS, project_id):
+        return {'maxTotalAttachments': found.limit}
+    return {'maxTotalAttachments': found.limit, 'totalAttachmentsUsed': found.in_use}
 
 
 def _project(call: operation.Call) -> str:
@@ -54,7 +69,15 @@ _ABSOLUTE = schema.obj({
 _SHOWN = schema.wrapped('limits', answers.whole({
     'rate': schema.array(answers.TEXT, maxItems=0), 'absolute': _ABSOLUTE}))
 
+
+def _with_attachments(shown: schema.Schema) -> schema.Schema:
+    return schema.extend(shown, {'maxTotalAttachments': answers.INTEGER,
+                                 'totalAttachmentsUsed': answers.INTEGER},
+                         ('maxTotalAttachments',), at='limits.absolute')
+
+
 OPERATIONS = (
     Operation('GET', '/limits', show, answer={BASE: _SHOWN},
+              extended={_WITH_ATTACHMENTS: _with_attachments},
               summary='Show how much a project may have, and how much it has.'),
 )

@@ -1,9 +1,17 @@
-"""How many attachments a project may have: who wants more is told so, and nothing is changed."""
+"""How many attachments a project may have: one more is refused, and nothing is changed."""
+from oslo_config import cfg
+
+from blockattach.conf import control as control_conf
 from blockattach.db import quotas
 from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
 LIMIT = 2
+MOST = 2**31 - 1
+ASKED = {'version': '3.71, blockattach 1.3'}
+EARLIER = {'version': '3.71, blockattach 1.2'}
+OVER = f'/os-quota-sets/{http.PROJECT}'
 
 
 class QuotaTest(base.ApiTestCase):
@@ -76,3 +84,69 @@ class QuotaTest(base.ApiTestCase):
                         for _ in range(2))
         self.assert_status(200, first)
         self.assertEqual((200, first.body), (again.status, again.body))
+
+    def test_a_limit_of_its_own(self):
+        admin = self.http.as_admin
+        self.assertEqual({'quota_set': {'attachments': 3}}, admin.put(
+            OVER, {'quota_set': {'attachments': 3}}, **ASKED).body)
+        self.assertEqual({'quota_set': {'id': http.PROJECT, 'attachments': 3}},
+                         self.http.as_reader.get(OVER, **ASKED).body)
+        self.reserve(self.volume_id, base.new_id())
+        self.assert_status(413, self.http.as_member.post(
+            '/attachments', {'attachment': {'volume_uuid': self.volume_id}}))
+        self.assertEqual(
+            {'quota_set': {'id': http.PROJECT,
+                           'attachments': {'limit': 3, 'in_use': 3, 'reserved': 0}}},
+            admin.get(f'{OVER}?usage=True', **ASKED).body)
+        self.assertEqual({'quota_set': {'id': http.PROJECT, 'attachments': LIMIT}},
+                         admin.get(f'{OVER}/defaults', **ASKED).body)
+        reply = admin.delete(OVER, **ASKED)
+        self.assert_status(200, reply)
+        self.assertEqual({'quota_set': {'id': http.PROJECT, 'attachments': LIMIT}},
+                         admin.get(OVER, **ASKED).body)
+
+    def test_limits(self):
+        shown = self.http.as_member.get('/limits', **ASKED).body['limits']['absolute']
+        self.assertEqual((LIMIT, 2), (shown['maxTotalAttachments'],
+                                      shown['totalAttachmentsUsed']))
+        for headers in ({}, EARLIER):
+            self.assertFalse([name for name in self.http.as_member.get(
+                '/limits', **headers).body['limits']['absolute'] if 'Attachment' in name])
+
+    def test_who_may(self):
+        change = {'quota_set': {'attachments': 5}}
+        for client, show, write in (
+                (self.http.as_reader, 200, 403), (self.http.as_member, 200, 403),
+                (self.http.as_stranger, 403, 403), (self.http.as_admin, 200, 200)):
+            self.assert_status(show, client.get(OVER, **ASKED))
+            self.assert_status(show, client.get(f'{OVER}/defaults', **ASKED))
+            self.assert_status(write, client.put(OVER, change, **ASKED))
+            self.assert_status(write, client.delete(OVER, **ASKED))
+
+    def test_what_is_no_limit(self):
+        for bad in (None, {}, {'attachments': -2}, {'attachments': MOST + 1},
+                    {'attachments': '7'}, {'attachments': None}, {'volumes': 1},
+                    {'attachments': 1, 'volumes': 1}):
+            with self.subTest(bad=bad):
+                self.assert_status(400, self.http.as_admin.put(
+                    OVER, {'quota_set': bad}, **ASKED))
+        self.assert_status(400, self.http.as_admin.put(
+            f'/os-quota-sets/{"p" * 256}', {'quota_set': {'attachments': 1}}, **ASKED))
+
+    def test_unknown_without_the_extension(self):
+        for headers in ({}, EARLIER):
+            for reply in (self.http.as_admin.get(OVER, **headers),
+                          self.http.as_admin.get(f'{OVER}/defaults', **headers),
+                          self.http.as_admin.put(OVER, {}, **headers),
+                          self.http.as_admin.delete(OVER, **headers)):
+                self.assert_status(404, reply)
+
+
+class DefaultTest(base.ApiTestCase):
+
+    def test_ten_thousand(self):
+        self.assertEqual(10000, control_conf.ControlSettings().quota_attachments)
+        conf = cfg.ConfigOpts()
+        control_conf.register(conf)
+        conf([])
+        self.assertEqual(10000, control_conf.settings(conf).quota_attachments)

@@ -39,7 +39,7 @@ def fill(database):
                             ('attachments', _attachments()), ('grants', _grants(sealed)),
                             ('messages', _messages()), ('idempotency_keys', _keys()),
                             ('waits', _waits()), ('volume_types', _types()),
-                            ('usages', _usages())):
+                            ('quotas', _quotas())):
             rows = list(rows)
             for start in range(0, len(rows), _BATCH):
                 connection.execute(T[table].insert(), rows[start:start + _BATCH])
@@ -148,6 +148,6 @@ def _types():
                'live_name': f'type-{number}', 'created_at': START, 'deleted': False}
 
 
-def _usages():
+def _quotas():
     for number in range(PROJECTS):
-        yield {'project_id': f'project-{number}', 'resource': 'attachments', 'in_use': 1}
+        yield {'project_id': f'project-{number}', 'resource': 'attachments', 'hard_limit': 1000}

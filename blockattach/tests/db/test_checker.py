@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from blockattach.db import derived
 from blockattach.db import grants
-from blockattach.db import quotas
 from blockattach.db.models import attachment as attachment_models
 from blockattach.db.models import pool as pool_models
 from blockattach.db.models import volume as volume_models
@@ -75,14 +74,6 @@ class CheckerTest(base.DatabaseTestCase):
                 connection_.execute(_rows.update().where(_rows.c.state == 'connecting').values(
                     deadline=moment))
             self.assertEqual(broken, self.found())
-
-    def test_a_quota_that_counts_wrong(self):
-        quota = quotas.AttachmentQuota(100)
-        with self.database.writer() as connection_:
-            quota.change(connection_, make.PROJECT, 1)
-        self.assertEqual({'quota_is_counted'}, self.found())
-        derived.counts(self.database)
-        self.assertEqual(set(), self.found())
 
 
 class TargetTest(base.DatabaseTestCase):

@@ -42,7 +42,7 @@ E = lifecycle.Event
 LIMITS = {lifecycle.State.RESERVED: 86400, lifecycle.State.CONNECTED: 86400}
 
 # Tables with so few rows that a server may rather read all of them.
-SMALL = {'leases', 'pools', 'qos_specs', 'services', 'usages', 'volume_types',
+SMALL = {'leases', 'pools', 'qos_specs', 'quotas', 'services', 'volume_types',
          'volume_type_extra_specs', 'volume_type_encryptions'}
 
 ONE_ATTACHMENT = 'pk_attachments'
@@ -51,6 +51,7 @@ ONE_VOLUME = 'pk_volumes'
 # Any that begins with the volume: so many rows a volume has.
 OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volume_id_rank',
              'ix_attachments_volume_id_previous_initiator', 'uq_attachments_volume_id_slot')
+OF_PROJECT = 'ix_attachments_deleted_project_id_created_at_id'
 METADATA = 'pk_volume_metadata'
 ON_HOST = 'ix_volumes_deleted_pool'
 OVERDUE = 'ix_volumes_deadline'
@@ -86,7 +87,7 @@ def life_of_a_volume(db):
 QUERIES = {
     'the life of an attachment': (life_of_an_attachment, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
-        'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
+        'attachments': (ONE_ATTACHMENT, OF_PROJECT, *OF_VOLUME)}),
     'the life of a volume': (life_of_a_volume, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
         'volume_metadata': METADATA}),

@@ -96,14 +96,14 @@ class DeadlockTest(Case):
         self.database.attachment_quota = quotas.AttachmentQuota(5)
         made = self.meet(
             self.reserve(held),
-            quota.usages.insert().values(project_id=held.project_id,
-                                         resource=quotas.ATTACHMENTS, in_use=4),
+            quota.quotas.insert().values(project_id=held.project_id,
+                                         resource=quotas.ATTACHMENTS, hard_limit=4),
             self.wants(held))
         self.assertEqual([self.DEADLOCK], self.thrown_out)
         self.assert_reserved_once(held, made)
         with self.database.reader() as connection:
-            self.assertEqual([1], connection.execute(
-                sa.select(quota.usages.c.in_use)).scalars().all())
+            self.assertEqual([None], connection.execute(
+                sa.select(quota.quotas.c.hard_limit)).scalars().all())
 
     def test_the_first_report_of_a_pool(self):
         placed = make.volume(self.database, size_gb=7)

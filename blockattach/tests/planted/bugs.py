@@ -57,10 +57,11 @@ BUGS = (
         '        if not status_allows or row.lowest_rank is not None:\n',
         '        if not status_allows:\n',
         'a volume with attachments is not removed', 'P2'),
-    Bug('quota_counts_no_end', 'db/attachments.py',
-        '        database.attachment_quota.change(connection, old.volume.project_id, -1)\n',
-        '        pass\n',
-        'what has gone is counted no more', 'P6'),
+    Bug('quota_counts_without_a_lock', 'db/quotas.py',
+        '        limit = self.limit(self.lock(connection, project_id))\n',
+        '        limit = self.limit(hard_limit)\n',
+        'near its limit a project is counted by one transaction at a time', 'P6',
+        'blockattach.tests.db.test_quotas'),
 
     # Who was faster.
     Bug('a_row_is_written_over', 'db/pairs.py',

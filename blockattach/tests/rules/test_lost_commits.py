@@ -38,6 +38,7 @@ REPEATABLE = {
     ('db/qos_specs.py', 'delete_keys'): FOUND_DONE,
     ('db/qos_specs.py', 'disassociate'): NOTHING_LEFT,
     ('db/qos_specs.py', 'update'): AGAIN,
+    ('db/quota_sets.py', 'change'): AGAIN,
     ('db/sealed_grants.py', 'awaiting'): AGAIN,
     ('db/sealed_grants.py', 'renew'): NOTHING_LEFT,
     ('db/sealed_grants.py', '_change'): NOTHING_LEFT,
@@ -59,7 +60,6 @@ REPEATABLE = {
     ('db/volume_types.py', 'set_extra_specs'): AGAIN,
     ('db/volume_types.py', 'delete_extra_spec'): FOUND_DONE,
     ('db/volumes.py', 'own'): AGAIN,
-    ('wiring/foundation.py', 'open_database'): NOTHING_LEFT,
 }
 
 

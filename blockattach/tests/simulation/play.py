@@ -36,7 +36,7 @@ _SOON_SECONDS = 0.05
 _LOOKS = 0.2
 _NO_BACKEND = 'has no backend yet'
 # Not counted, never reached, reached now and then.
-_QUOTAS = (quotas.UNLIMITED, 1000, 14)
+_QUOTAS = (quotas.UNLIMITED, 5000, 14)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

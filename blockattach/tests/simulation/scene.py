@@ -4,15 +4,18 @@ The checker asks the rows and the storage; `promises` holds what clients were to
 What is violated is handed to `Scene.violated`.
 """
 import abc
+import collections
 import datetime
 import logging
 import random
 from collections.abc import Callable
+from collections.abc import Iterator
 
 from blockattach import failpoints
 from blockattach.db import attachment_queries
 from blockattach.db import pair_wishes
 from blockattach.db import purging
+from blockattach.db import quotas
 from blockattach.db import volume_types
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
@@ -101,7 +104,7 @@ class Scene(clients.Judge):
         self._seen = now
         with self.faults.off():
             facts = self.checker.facts()
-        for said in self.consumers.promised.broken(facts):
+        for said in (*self.consumers.promised.broken(facts), *self._too_many(facts)):
             self.violated(said)
         found = invariants.check(facts, settled)
         for one in found:
@@ -110,6 +113,14 @@ class Scene(clients.Judge):
             self.violated(f'{one.promise} {one.invariant}: volume {one.volume_id} attachment '
                           f'{one.attachment_id}: {one.said}')
         return bool(found)
+
+    def _too_many(self, facts: invariants.Facts) -> Iterator[str]:
+        """Projects with more attachments than they may have."""
+        live = collections.Counter(row.project_id for row in facts.attachments if not row.deleted)
+        for project_id, number in live.items():
+            if number > self.world.quota != quotas.UNLIMITED:
+                yield (f'P6 quota_holds: project {project_id} has {number} attachments and may '
+                       f'have {self.world.quota}')
 
     def excused(self, found: invariants.Violation, settled: bool,
                 facts: invariants.Facts) -> bool:

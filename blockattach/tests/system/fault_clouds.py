@@ -45,8 +45,7 @@ COUNTS = {
     'live': "SELECT COUNT(*) FROM attachments WHERE state <> 'gone'",
     'at work': 'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL '
                'OR deadline IS NOT NULL',
-    'grants': 'SELECT COUNT(*) FROM grants',
-    'counted': 'SELECT SUM(in_use) FROM usages'}
+    'grants': 'SELECT COUNT(*) FROM grants'}
 
 
 class Cloud:

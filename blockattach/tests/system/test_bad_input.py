@@ -139,10 +139,13 @@ class BadInputTest(test_process_lives.ProcessTestCase):
 
     def test_a_key_file_that_is_none(self):
         self.migrated()
-        with open(f'{self.folder}/key', 'w', encoding='ascii') as file:
+        path = f'{self.folder}/key'
+        with open(path, 'w', encoding='ascii') as file:
             file.write('x')
-        self.check(('volume', 'manage'), '[DEFAULT] seal_key_file',
-                   'no valid Fernet key', default=f'seal_key_file = {self.folder}/key')
+        for mode, words in ((0o644, f'chmod 600 {path}'), (0o600, 'no valid Fernet key')):
+            os.chmod(path, mode)
+            self.check(('volume', 'manage'), '[DEFAULT] seal_key_file', words,
+                       default=f'seal_key_file = {path}')
 
     def test_policy_files_that_are_none(self):
         self.migrated()

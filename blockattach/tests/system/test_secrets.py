@@ -13,6 +13,7 @@ import urllib.request
 
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import initiator
+from blockattach.testing import stack
 from blockattach.tests.functional import base
 
 VERBOSE = """[DEFAULT]
@@ -125,11 +126,14 @@ class SecretsTest(base.StackTestCase):
             self.assertFalse([text for text in written if password.encode() in text])
 
     def test_files_are_the_owners_alone(self):
-        """Even in a folder that others may look into, as one made by hand."""
+        """In a folder made by hand too; one that others may look into is refused."""
         self.service.stop()
         shutil.rmtree(self.service.state_dir)
-        os.makedirs(self.service.state_dir, mode=0o755)
+        os.mkdir(self.service.state_dir)
         os.chmod(self.service.state_dir, 0o755)
+        with self.assertRaisesRegex(stack.StackRefused, 'chmod 700'):
+            self.service.start()
+        os.chmod(self.service.state_dir, 0o700)
         self.service.start()
         self.connected(self.a_volume(self.api), 'one')
         open_to_others = [

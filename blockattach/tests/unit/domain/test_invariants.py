@@ -14,7 +14,7 @@ ROW = invariants.AttachmentFact('a', 'v', 'p', 'server', 'attached', False, 1, 0
 GRANT = invariants.GrantFact('v', 'iqn.a', '', 'name')
 POOL = invariants.PoolFact(f'{HOST}#pool', 1, 10)
 TARGET = invariants.TargetFact(HOST, frozenset({'v'}), (ACTUAL,))
-WHOLE = invariants.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (('p', 1),), (TARGET,))
+WHOLE = invariants.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (TARGET,))
 CONNECTING = {'state': 'connecting', 'rank': 2, 'overdue': -5.0}
 
 
@@ -72,7 +72,6 @@ BROKEN = {
     'nothing_gone_is_offered': (target(ACTUAL, exported=('v', 'w')),),
     'room_is_counted': (dataclasses.replace(WHOLE, pools=(dataclasses.replace(
         POOL, allocated_gb=2),)),),
-    'quota_is_counted': (dataclasses.replace(WHOLE, usages=(('p', 2),)),),
 }
 
 
@@ -107,7 +106,7 @@ class InvariantsTest(unittest.TestCase):
     def test_a_move_between_two_hosts_of_one_server_is_whole(self):
         grants = (GRANT, invariants.GrantFact('v', 'iqn.b', '-b', 'name'))
         self.assertEqual(set(), names(dataclasses.replace(
-            second(target(ACTUAL, OTHER)), grants=grants, usages=())))
+            second(target(ACTUAL, OTHER)), grants=grants)))
 
     def test_a_target_that_was_not_asked_is_not_judged(self):
         self.assertEqual(set(), names(dataclasses.replace(WHOLE, targets=())))
