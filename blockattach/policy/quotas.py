@@ -10,12 +10,12 @@ DELETE = 'volume_extension:quotas:delete'
 RULES = (
     policy.DocumentedRuleDefault(
         SHOW, base.READER, 'See how many attachments a project may have.',
-        [{'method': 'GET', 'path': '/os-quota-sets/{project_id}'},
-         {'method': 'GET', 'path': '/os-quota-sets/{project_id}/defaults'}]),
+        [{'method': 'GET', 'path': '/os-quota-sets/{project}'},
+         {'method': 'GET', 'path': '/os-quota-sets/{project}/defaults'}]),
     policy.DocumentedRuleDefault(
         UPDATE, base.ADMIN, 'Change how many attachments a project may have.',
-        [{'method': 'PUT', 'path': '/os-quota-sets/{project_id}'}]),
+        [{'method': 'PUT', 'path': '/os-quota-sets/{project}'}]),
     policy.DocumentedRuleDefault(
         DELETE, base.ADMIN, 'Give a project the default limits again.',
-        [{'method': 'DELETE', 'path': '/os-quota-sets/{project_id}'}]),
+        [{'method': 'DELETE', 'path': '/os-quota-sets/{project}'}]),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from blockattach.tests.simulation import play
 from blockattach.wiring import collecting
 
-FIXED = ((1, 500), (4, 250), (100, 250), (400, 250), (1000004, 250), (13000040, 250),
+FIXED = ((1, 500), (4, 250), (100, 250), (400, 250), (1000004, 250), (13000040, 500),
          (1272074101, 400))
 """Seeds and operations that the gate plays: the one that notices most planted bugs, and those that
 have found something once, each as long as it takes to meet every kind of fault.

@@ -66,16 +66,12 @@ class ReplayTest(unittest.TestCase):
 class SoundTest(unittest.TestCase):
 
     def test_what_found_something_once_finds_nothing_now(self):
-        faults_met = []
         for seed, steps in hunting.FIXED:
             with self.subTest(seed):
                 report = played(seed, steps)
                 self.assertEqual([], [str(one) for one in report.violations])
                 self.assertEqual(steps, report.steps)
-                faults_met.append(sum(report.faults.values()))
-        # How many a short one meets is by chance; none of them goes smoothly.
-        self.assertLess(0, min(faults_met))
-        self.assertLess(10 * len(faults_met), sum(faults_met))
+                self.assertLess(10, sum(report.faults.values()))
 
     def test_what_a_request_passes_is_reached(self):
         left = {name for name in failpoint_names.everywhere()

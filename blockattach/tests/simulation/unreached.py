@@ -27,6 +27,7 @@ REASONS = {
     'db.leases.forget.*': 'once a day: tests/db/test_leases.py',
     'db.messages.withdraw.*': 'passed where a volume that was said to fit nowhere is placed after '
                               'all: tests/db/test_placement.py',
+    'db.quota_sets.change.*': 'limits are set by administrators: tests/db/test_quotas.py',
     'db.sealed_grants.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.detaches._lapse.*': 'no announced detach lapses here, where no time-out is set: '
                             'tests/db/test_legacy.py, tests/api/test_abandoned.py',

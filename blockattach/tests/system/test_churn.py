@@ -1,0 +1,56 @@
+"""Many clients create and delete volumes at the same time; each gets what it asked for."""
+import collections
+import concurrent.futures
+
+from blockattach import clock as clocks
+from blockattach.tests.fixtures import patience
+from blockattach.tests.functional import base
+
+CLIENTS = 16
+SECONDS = 120
+
+
+class ChurnTest(base.StackTestCase):
+    """Files come and go while their folder is read for its sizes."""
+
+    def test_two_minutes_of_creations_and_deletions(self):
+        service = self.a_stack('file')
+        clock = clocks.Clock()
+        ends = clock.monotonic() + SECONDS
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
+            outcomes = [clients.submit(self.create_and_delete, service.endpoint, clock, ends)
+                        for _ in range(CLIENTS)]
+        seen = collections.Counter()
+        for outcome in outcomes:
+            seen.update(outcome.result())
+        self.assertEqual({'gone'}, set(seen), seen)
+        self.assertLess(CLIENTS, seen['gone'])
+        self.assertEqual([], base.Api(service.endpoint).list('volumes'))
+        self.assertEqual([], [line for line in service.log_text().splitlines()
+                              if 'Cannot' in line or 'Traceback' in line])
+
+    def create_and_delete(self, endpoint, clock, ends):
+        """What came of each volume: ``gone``, or the status or the answer that was wrong."""
+        api = base.Api(endpoint)
+        seen = collections.Counter()
+        while clock.monotonic() < ends:
+            seen[self.one(api)] += 1
+        return seen
+
+    def one(self, api):
+        status, body = api.ask('POST', '/volumes', {'volume': {'size': 1}})
+        if status != 202:
+            return f'{status} {body}'
+        path = f'/volumes/{body["volume"]["id"]}'
+
+        def made():
+            found = api.ask('GET', path)[1]['volume']['status']
+            return found if found != 'creating' else None
+        status = patience.until(made, f'{path} is made')
+        if status != 'available':
+            return status
+        status, body = api.ask('DELETE', path)
+        if status != 202:
+            return f'{status} {body}'
+        patience.until(lambda: api.ask('GET', path)[0] == 404, f'{path} is gone')
+        return 'gone'
