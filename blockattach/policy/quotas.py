@@ -10,12 +10,12 @@ DELETE = 'volume_extension:quotas:delete'
 RULES = (
     policy.DocumentedRuleDefault(
         SHOW, base.READER, 'See how many attachments a project may have.',
-        [{'method': 'GET', 'path': '/os-quota-sets/{project}'},
-         {'method': 'GET', 'path': '/os-quota-sets/{project}/defaults'}]),
+        [{'method': 'GET', 'path': '/os-quota-sets/{id}'},
+         {'method': 'GET', 'path': '/os-quota-sets/{id}/defaults'}]),
     policy.DocumentedRuleDefault(
         UPDATE, base.ADMIN, 'Change how many attachments a project may have.',
-        [{'method': 'PUT', 'path': '/os-quota-sets/{project}'}]),
+        [{'method': 'PUT', 'path': '/os-quota-sets/{id}'}]),
     policy.DocumentedRuleDefault(
         DELETE, base.ADMIN, 'Give a project the default limits again.',
-        [{'method': 'DELETE', 'path': '/os-quota-sets/{project}'}]),
+        [{'method': 'DELETE', 'path': '/os-quota-sets/{id}'}]),
 )

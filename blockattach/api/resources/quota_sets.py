@@ -27,7 +27,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 def defaults(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """The limit of a project that was given none."""
-    return {'quota_set': {'id': call.path['project'],
+    return {'quota_set': {'id': call.path['id'],
                           'attachments': services.database.attachment_quota.default}}
 
 
@@ -44,7 +44,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def _quota_set(services: api_services.ApiServices, call: operation.Call) -> records.QuotaSet:
-    project_id = call.path['project']
+    project_id = call.path['id']
     if len(project_id) > _LONGEST_ID:
         raise errors.InvalidInput(
             f'cannot use a project id of {len(project_id)} characters, more than {_LONGEST_ID}')
@@ -61,20 +61,20 @@ _CHANGE = schema.wrapped('quota_set', schema.obj({'attachments': _LIMIT}, ['atta
 
 OPERATIONS = (
     operation.Operation(
-        'GET', '/os-quota-sets/{project}', show, extension=SINCE, policy=policies.SHOW,
+        'GET', '/os-quota-sets/{id}', show, extension=SINCE, policy=policies.SHOW,
         target=_quota_set, answer={operation.BASE: _SHOWN},
         query={operation.BASE: schema.obj({'usage': _USAGE}, additional=True)},
         summary='Show how many attachments a project may have.'),
     operation.Operation(
-        'GET', '/os-quota-sets/{project}/defaults', defaults, extension=SINCE,
+        'GET', '/os-quota-sets/{id}/defaults', defaults, extension=SINCE,
         policy=policies.SHOW, target=_quota_set, answer={operation.BASE: _SHOWN},
         summary='Show how many attachments a project may have that was given no limit.'),
     operation.Operation(
-        'PUT', '/os-quota-sets/{project}', update, extension=SINCE, policy=policies.UPDATE,
+        'PUT', '/os-quota-sets/{id}', update, extension=SINCE, policy=policies.UPDATE,
         target=_quota_set, body={operation.BASE: _CHANGE}, answer={operation.BASE: _CHANGED},
         summary='Change how many attachments a project may have.'),
     operation.Operation(
-        'DELETE', '/os-quota-sets/{project}', delete, extension=SINCE, policy=policies.DELETE,
+        'DELETE', '/os-quota-sets/{id}', delete, extension=SINCE, policy=policies.DELETE,
         target=_quota_set, answer={operation.BASE: answers.EMPTY},
         summary='Give a project the default limits again.'),
 )

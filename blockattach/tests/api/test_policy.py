@@ -62,6 +62,7 @@ class PolicyTest(base.ApiTestCase):
             'qos specs': lambda: make.qos(self.http.database).id,
             'message': self.message,
             'connector': lambda: self.connector,
+            'project': lambda: http.PROJECT,
             'new id': base.new_id,
         }
 
@@ -124,6 +125,9 @@ class PolicyTest(base.ApiTestCase):
 
     def test_qos_specs(self):
         self.check('qos_specs')
+
+    def test_quota_sets(self):
+        self.check('quota_sets')
 
     def test_services(self):
         self.check('services')
