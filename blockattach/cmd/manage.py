@@ -119,6 +119,12 @@ NOUNS = {
         'remove': Command('Forget one that will not come back.', 'manage_service.remove', (
             Argument('binary', 'Its name, for instance cinder-volume.'),
             Argument('host', 'Its host, for instance storage-1@disks.')))}),
+    'target': Noun('The tgtd that the volume manager of this host has started.', {
+        'stop': Command(
+            'End it, unless hosts are logged in: it outlives the volume manager. One that a '
+            'volume manager uses is started again at once, and its hosts log in again.',
+            'manage_target.stop', (
+                Argument('--force', 'Also while hosts are logged in, or if it hangs.', _YES),))}),
 }
 
 

@@ -24,6 +24,9 @@ class Daemon(Protocol):
     def running(self) -> bool:
         """Whether it answers now."""
 
+    def lives(self) -> bool:
+        """Whether there is a process at all: one that hangs lives and does not answer."""
+
     def stop(self) -> None:
         """End it if this driver started it; exports and sessions end with it."""
 

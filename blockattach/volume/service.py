@@ -35,12 +35,15 @@ class VolumeService:
                  menders: mending.Menders, settings: volume_conf.VolumeSettings,
                  report_seconds: float, clock: clock.Clock,
                  waiting: threads.Threads | None = None,
-                 more: Sequence[periodic.Periodic] = ()) -> None:
+                 more: Sequence[periodic.Periodic] = (), *,
+                 ends_target: bool) -> None:
         """
         :param recover: goes on with what was interrupted, which may take long
         :param reconcile: compares the target with the rows, and waits for nothing else
         :param leave: lets others go on with what this life has not ended
         :param more: what else comes round
+        :param ends_target: a target in a process of its own ends with the service; else it goes
+            on with its sessions
         """
         begin = (waiting or threads.Threads()).begin
         self._host = host
@@ -62,7 +65,7 @@ class VolumeService:
                                             settings.stats_seconds, clock, begin)
         self._tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
         self._target = target_process.TargetProcess(backend.target, host,
-                                                    self._reconciling.poke)
+                                                    self._reconciling.poke, ends_target)
         if self._target.there:
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._target.watch,
                                                  _WATCH_SECONDS, clock, begin))
@@ -101,7 +104,7 @@ class VolumeService:
 
     def stop(self) -> None:
         """Take nothing new, finish what runs, leave what was not begun to others, then end the
-        target. A repeat does nothing.
+        target if it ends with the service. A repeat does nothing.
         """
         with contextlib.ExitStack() as ending:
             ending.callback(self._target.stop)

@@ -1,4 +1,4 @@
-"""A target that lives in a process of its own: begun, watched and ended with the service."""
+"""A target that lives in a process of its own: begun, watched, and left running or ended."""
 from collections.abc import Callable
 
 from oslo_log import log as oslo_log
@@ -14,15 +14,20 @@ LOG = oslo_log.getLogger(__name__)
 class TargetProcess:
     """Of one backend; a target without one needs nothing of this."""
 
-    def __init__(self, target: base.ExportTarget, host: str, restored: Callable[[], None]) -> None:
+    def __init__(self, target: base.ExportTarget, host: str, restored: Callable[[], None],
+                 ends_with_service: bool) -> None:
         """
         :param restored: called when it is back, and has forgotten what it offered
+        :param ends_with_service: a stop of the service ends it; False: it goes on with its
+            sessions, and the next start finds it
         """
         self._daemon = target if isinstance(target, capabilities.Daemon) else None
         self._host = host
         self._restored = restored
+        self._ends_with_service = ends_with_service
         self._ends = False
         self._away = False
+        self._hangs = False
 
     @property
     def there(self) -> bool:
@@ -36,39 +41,51 @@ class TargetProcess:
             self._daemon.start()
 
     def adopt(self) -> None:
-        """The service serves: from now on it ends with the service, whoever has started it."""
-        self._ends = True
+        """The service serves: what becomes of the process is the same whichever life started it.
+        """
+        self._ends = self._ends_with_service
 
     def stop(self) -> None:
-        """End it, unless it was found running by a start that failed."""
+        """End it, if it ends with the service or was started by a start that failed."""
         if self._daemon is not None and self._ends:
             self._daemon.stop()
 
     def watch(self) -> None:
         """One that died is started again, and what it forgot is restored.
 
-        One that somebody else runs is waited for: he starts it again.
+        One that hangs is waited for: it has its sessions yet. So is one that somebody else runs.
         """
         if self._daemon is None:
             return
         if self._daemon.running():
             if self._away:
                 self._is_back()
-            return
-        if not self._away:
+        elif self._daemon.lives():
+            self._wait_for_answer()
+        else:
+            self._start_again(self._daemon)
+
+    def _wait_for_answer(self) -> None:
+        if not self._hangs:
+            LOG.error('Target process hangs, it is waited for%s', log.fields(host=self._host))
+        self._away = self._hangs = True
+
+    def _start_again(self, daemon: capabilities.Daemon) -> None:
+        said = self._away and not self._hangs
+        self._away, self._hangs = True, False
+        if not said:
             LOG.error('Target process has died and is started again%s',
                       log.fields(host=self._host))
         try:
-            self._daemon.start()
+            daemon.start()
         except errors.ConfigurationError as exc:
-            if not self._away:
+            if not said:
                 LOG.error('Cannot start the target process, it is waited for: %s%s', exc,
                           log.fields(host=self._host))
-            self._away = True
             return
         self._is_back()
 
     def _is_back(self) -> None:
-        self._away = False
+        self._away = self._hangs = False
         LOG.info('Target process is back%s', log.fields(host=self._host))
         self._restored()

@@ -36,6 +36,7 @@ from blockattach.volume import volumes
 from blockattach.volume import workers
 from blockattach.wiring import expiry
 from blockattach.wiring import foundation
+from blockattach.wiring import left_target
 
 _MENDER_THREADS = 8
 
@@ -56,7 +57,9 @@ def build_services(base: foundation.Foundation,
             if name not in known:
                 raise errors.ConfigurationError(
                     reason=f'cannot serve backend {name}: there is no group [{name}]')
-    return [*(build_volume(base, name) for name in backends), build_own(base)]
+    services = [build_volume(base, name) for name in backends]
+    left_target.warn_if_unused(base, backends)
+    return [*services, build_own(base)]
 
 
 def build_own(base: foundation.Foundation) -> serving.Server:
@@ -73,17 +76,19 @@ class Manager(NamedTuple):
 
 
 def build_volume(base: foundation.Foundation, backend_name: str,
-                 loaded: loading.Backend | None = None) -> service.VolumeService:
+                 loaded: loading.Backend | None = None,
+                 ends_target: bool = False) -> service.VolumeService:
     """Put together everything that serves ``<host>@<backend_name>``; `start` begins.
 
     :param loaded: its store and target; None: as configured
+    :param ends_target: a tgtd of its own ends with it; False: hosts keep their disks meanwhile
     :raises ConfigurationError: the backend is not configured rightly
     """
-    return build_manager(base, backend_name, loaded).service
+    return build_manager(base, backend_name, loaded, ends_target).service
 
 
 def build_manager(base: foundation.Foundation, backend_name: str,
-                  loaded: loading.Backend | None = None) -> Manager:
+                  loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
     """The same, with its parts.
 
     In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
@@ -110,7 +115,7 @@ def build_manager(base: foundation.Foundation, backend_name: str,
         heartbeat=presence.beat,
         menders=menders, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
-        more=expiry.build_expiry(base, host, kept.attachments))
+        more=expiry.build_expiry(base, host, kept.attachments), ends_target=ends_target)
     _show(base, loaded, reporter, kept.keeper)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)

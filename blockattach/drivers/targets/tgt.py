@@ -90,11 +90,10 @@ class TgtTarget(base.ExportTarget):
         tgtd.warn_of_memory(self._client().pid())
 
     def running(self) -> bool:
-        try:
-            self._client().ping()
-        except (tgt_socket.Unanswered, tgt_socket.Rejected):
-            return False
-        return True
+        return self._client().answers()
+
+    def lives(self) -> bool:
+        return self._client().lives()
 
     def stop(self) -> None:
         if self._settings.tgt_socket is None:

@@ -64,6 +64,10 @@ class Unanswered(Exception):
     """tgtd did not answer: the request may have been carried out."""
 
 
+class NotThere(Unanswered):
+    """Nobody listens: there is no tgtd, and the request was not carried out."""
+
+
 class Rejected(Exception):
     """tgtd said no: this request changed nothing. ``code`` is a `Code` where we know it."""
 
@@ -131,6 +135,24 @@ class Client:
     def ping(self) -> None:
         """Ask for the portals only to hear an answer."""
         self.portals()
+
+    def answers(self) -> bool:
+        """Whether it answers now."""
+        try:
+            self.ping()
+        except (Unanswered, Rejected):
+            return False
+        return True
+
+    def lives(self) -> bool:
+        """Whether a process listens on the socket, also one that does not answer."""
+        try:
+            self.ping()
+        except NotThere:
+            return False
+        except (Unanswered, Rejected):
+            pass
+        return True
 
     def portals(self) -> tuple[str, ...]:
         """``address:port`` of each portal."""
@@ -224,12 +246,15 @@ class Client:
         try:
             # A socket with a time-out of Python's would not wait in tgtd's short queue of callers.
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                                 _TIMEVAL.pack(int(self._timeout), 0))
+                                 _TIMEVAL.pack(*_seconds(self._timeout)))
             connected.connect(self.path)
             connected.settimeout(self._timeout)
         except OSError as exc:
             connected.close()
-            raise Unanswered(f'tgtd does not listen on {self.path}: {exc}') from exc
+            # One that hangs is there: its queue of callers is full after a while.
+            kind = NotThere if isinstance(
+                exc, (FileNotFoundError, ConnectionRefusedError)) else Unanswered
+            raise kind(f'tgtd does not listen on {self.path}: {exc}') from exc
         return connected
 
     def _call(self, mode: _Mode, op: _Op, doing: str, params: str = '', tid: int = -1,
@@ -318,6 +343,11 @@ def _receive(connected: socket.socket, length: int) -> bytes:
             raise ConnectionResetError('it closed the socket')
         parts += part
     return bytes(parts)
+
+
+def _seconds(timeout: float) -> tuple[int, int]:
+    """Seconds and millionths of a second; none at all would mean for ever."""
+    return divmod(max(1, round(timeout * 10 ** 6)), 10 ** 6)
 
 
 def _fit(value: str) -> str:

@@ -97,11 +97,18 @@ class Tgtd:
 
     def running(self) -> bool:
         """Whether it answers now."""
+        return self.client().answers()
+
+    def pid(self) -> int | None:
+        """The process, whether or not it answers, as the last start has noted it."""
+        return self._remembered_pid()
+
+    def sessions(self) -> int | None:
+        """How many hosts are logged in, one that uses two volumes twice; None: no answer."""
         try:
-            self.client().ping()
+            return sum(len(target.sessions) for target in self.client().targets())
         except (tgt_socket.Unanswered, tgt_socket.Rejected):
-            return False
-        return True
+            return None
 
     def stop(self) -> None:
         """End it, whatever it serves; its sessions end with it. One that is not there is fine."""

@@ -10,10 +10,10 @@ from blockattach.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
-from blockattach.tests.faults import streams
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.simulation import operations
+from blockattach.tests.system import streams
 
 STEADY = ('steady-1', 'steady-2')
 _APART = 4096

@@ -1,5 +1,6 @@
 """A volume service starts and stops whole: nothing of it is left running, whatever fails."""
 import functools
+import itertools
 import queue
 import threading
 
@@ -25,22 +26,38 @@ class Daemon:
 
     def __init__(self, target, running=False):
         self._target = target
-        self._running = running
+        self._running = self._lives = running
+        self.starts = 0
+        self._refuses = False
         self.fault = None
 
     def __getattr__(self, name):
         return getattr(self._target, name)
 
     def start(self):
-        self._running = True
+        self.starts += 1
+        if self.fault is None or not self._refuses:
+            self._running = self._lives = True
         if self.fault is not None:
             raise self.fault
 
     def running(self):
         return self._running
 
+    def lives(self):
+        return self._lives
+
     def stop(self):
-        self._running = False
+        # Who looks in between finds one that runs, not one that hangs.
+        self._lives = self._running = False
+
+    def refuse(self):
+        """Be gone, and not to be had again."""
+        self.fault, self._refuses = errors.ConfigurationError(reason='as planned'), True
+        self.stop()
+
+    def hang(self, hangs=True):
+        self._running = not hangs
 
 
 class Wiper:
@@ -78,7 +95,7 @@ class ServiceCase(lives.WorldTestCase):
         super().setUp()
         self.target = self.world.backend.target
 
-    def build(self, running=False, threads=2, **acts):
+    def build(self, running=False, threads=2, ends_target=True, **acts):
         """A service; ``acts`` replace what it calls by name."""
         world = self.world
         world.backend.target = self.daemon = Daemon(self.target, running)
@@ -93,7 +110,8 @@ class ServiceCase(lives.WorldTestCase):
             prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
             reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
             heartbeat=acts.get('heartbeat', nothing), menders=world.life.menders,
-            settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock())
+            settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock(),
+            ends_target=ends_target)
         self.addCleanup(made.stop)
         return made
 
@@ -102,6 +120,11 @@ class ServiceCase(lives.WorldTestCase):
         self.assertEqual([], [thread.name for thread in threading.enumerate()
                               if thread.name.endswith(lives.HOST)
                               or thread.name.startswith('volume-worker')])
+
+
+def words(said):
+    """Level and constant sentence of what was logged."""
+    return [f'{one.levelname} {one.getMessage().partition(" host=")[0]}' for one in said.records]
 
 
 def fail(*_arguments):
@@ -120,10 +143,10 @@ class StartTest(ServiceCase):
         yield 'heartbeat', functools.partial(self.build, heartbeat=fail)
 
     def test_a_step_fails(self):
-        for found in (False, True):
+        for found, ends in itertools.product((False, True), repeat=2):
             for name, build in self.begin_cases():
-                with self.subTest(name, found=found):
-                    made = build(found)
+                with self.subTest(name, found=found, ends=ends):
+                    made = build(found, ends_target=ends)
                     with self.assertRaises(errors.BlockattachError):
                         made.start()
                     self.assert_nothing_runs()
@@ -159,6 +182,75 @@ class StartTest(ServiceCase):
         made.stop()
         made.stop()
         self.assertTrue(self.daemon.running())
+
+
+class TargetProcessTest(ServiceCase):
+
+    def begun(self, **more):
+        """A service that serves, and a semaphore that counts its comparisons."""
+        compared = threading.Semaphore(0)
+        made = self.build(reconcile=compared.release, **more)
+        made.start()
+        self.assertTrue(compared.acquire(timeout=SECONDS))
+        return made, compared
+
+    def test_it_goes_on_where_it_does_not_end_with_the_service(self):
+        for found in (False, True):
+            with self.subTest(found=found):
+                made, _ = self.begun(running=found, ends_target=False)
+                made.stop()
+                self.assert_nothing_runs()
+                self.assertTrue(self.daemon.running())
+
+    def test_it_ends_with_the_service_whoever_started_it(self):
+        for found in (False, True):
+            with self.subTest(found=found):
+                made, _ = self.begun(running=found)
+                made.stop()
+                self.assertFalse(self.daemon.running())
+
+    def test_one_that_hangs_is_waited_for_and_not_said_to_have_died(self):
+        made, compared = self.begun()
+        with self.assertLogs('blockattach.volume.target_process') as said:
+            self.daemon.hang()
+            self.wait_for(lambda: said.output)
+            self.daemon.hang(False)
+            # What failed meanwhile is compared at once.
+            self.assertTrue(compared.acquire(timeout=SECONDS))
+        self.assertEqual(1, self.daemon.starts)
+        self.assertEqual(['ERROR Target process hangs, it is waited for',
+                          'INFO Target process is back'], words(said))
+        made.stop()
+
+    def test_one_that_died_is_started_again_also_after_it_hung(self):
+        for hangs in (False, True):
+            with self.subTest(hangs=hangs):
+                made, compared = self.begun()
+                with self.assertLogs('blockattach.volume.target_process') as said:
+                    if hangs:
+                        self.daemon.hang()
+                        self.wait_for(lambda said=said: said.output)
+                    self.daemon.stop()
+                    self.assertTrue(compared.acquire(timeout=SECONDS))
+                self.assertEqual(2, self.daemon.starts)
+                self.assertEqual([
+                    *(['ERROR Target process hangs, it is waited for'] if hangs else []),
+                    'ERROR Target process has died and is started again',
+                    'INFO Target process is back'], words(said))
+                made.stop()
+
+    def test_one_that_cannot_be_started_is_told_of_once(self):
+        made, compared = self.begun()
+        with self.assertLogs('blockattach.volume.target_process') as said:
+            self.daemon.refuse()
+            self.wait_for(lambda: self.daemon.starts > 2)
+            self.daemon.fault = None
+            self.assertTrue(compared.acquire(timeout=SECONDS))
+        self.assertEqual([
+            'ERROR Target process has died and is started again',
+            'ERROR Cannot start the target process, it is waited for: as planned',
+            'INFO Target process is back'], words(said))
+        made.stop()
 
 
 class WipeTest(ServiceCase):

@@ -14,6 +14,7 @@ from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
@@ -58,6 +59,8 @@ class ProcessesTestCase(base.StackTestCase):
                             ('process', f'cinder-scheduler.{HOST}')):
             broker.serves(topic, host)
         self.started = {}
+        # It outlives the volume manager, which is ended before.
+        self.addCleanup(self.target().stop)
         self.addCleanup(self.end)
         self.port = stack.free_port()
         self.configure({
@@ -67,6 +70,10 @@ class ProcessesTestCase(base.StackTestCase):
             **broker.options(),
             ('api', 'host'): '127.0.0.1', ('api', 'port'): str(self.port),
             ('disks', 'target_ip_address'): '127.0.0.1', ('disks', 'target_port'): '0'})
+
+    def target(self):
+        """The tgtd of the volume manager, whether it runs or not."""
+        return tgtd.Tgtd(f'{self.folder}/state', (servers.LOOPBACK,), 0)
 
     def configure(self, places):
         parser = guided()

@@ -14,6 +14,7 @@ import tempfile
 import threading
 
 from blockattach import clock
+from blockattach.drivers.targets import tgtd
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
@@ -161,6 +162,7 @@ class Site:
                         ('rpc', 'silence_timeout'): str(SECONDS),
                         ('service', 'report_interval'): '2'}
         self._ports = {}
+        self._hosts = set()
 
     def port(self, host, name='api'):
         """Where the API or the target of a host listens, in all its lives."""
@@ -170,6 +172,7 @@ class Site:
 
     def configure(self, host, places):
         """Write the file of a host: what is everywhere, and these."""
+        self._hosts.add(host)
         parser = processes.guided()
         for (group, name), value in {
                 **self._common, ('DEFAULT', 'state_path'): str(self._folder / host),
@@ -258,11 +261,18 @@ class Site:
             for line in log.read_text('utf-8').splitlines()
             if ' WARNING ' in line or ' ERROR ' in line)
 
+    def target(self, host):
+        """The tgtd of a host's volume manager, which outlives it, whether it runs or not."""
+        return tgtd.Tgtd(str(self._folder / host), (servers.LOOPBACK,),
+                         self.port(host, 'target'))
+
     def close(self):
         """Kill what still runs."""
         for process in self._running.values():
             process.kill()
             process.wait()
+        for host in self._hosts:
+            self.target(host).stop()
 
     def _file(self, host):
         return self._folder / f'{host}.conf'

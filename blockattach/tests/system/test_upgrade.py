@@ -3,17 +3,20 @@ import os
 import tempfile
 
 from blockattach.drivers.targets import tgtd
+from blockattach.testing import scsi
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import former
 from blockattach.tests.system import site
+from blockattach.tests.system import streams
 from blockattach.tests.system import test_servers
 
 OLD, NEW = 'storage-1', 'storage-2'
 CLASSIC = '?rabbit_quorum_queue=false&rabbit_transient_quorum_queue=false'
 CYCLES = 2
+BLOCKS = 20
 
 
 class UpgradeTest(base.StackTestCase):
@@ -27,6 +30,7 @@ class UpgradeTest(base.StackTestCase):
             print(f'{self.id()}: {reason}')
             self.skipTest(reason)
         self.outside_program(tgtd.program(), 'tgtd')
+        self.outside_program(scsi.available(), 'libiscsi')
         self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
         self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
@@ -68,12 +72,17 @@ class UpgradeTest(base.StackTestCase):
         self.begin(NEW)
         self.choose('disable', OLD)
         self.attach_on(NEW)
+        writer = self.a_writer(NEW)
         self.choose('enable', OLD)
         self.go_on()
         # The last host of the older release: the pin is not needed behind it.
         self.replace(OLD, lifted)
         self.check(1, 'set it to auto')
+        self.goes_on(writer)
+        target = self.site.target(NEW).pid()
         self.replace(NEW, moved)
+        self.goes_on(writer)
+        self.assertEqual(target, self.site.target(NEW).pid())
         self.replace(OLD, moved)
         self.manage('db', 'online_data_migrations')
         self.manage('db', 'sync', '--contract')
@@ -81,6 +90,10 @@ class UpgradeTest(base.StackTestCase):
         self.go_on()
         self.clients.end()
         self.assertEqual([], self.clients.failures, self.site.complaints())
+        self.goes_on(writer)
+        writer.close()
+        self.assertEqual([], writer.wrong)
+        self.clients.expect(200, 'DELETE', self.written)
         for volume in self.apis[NEW].list('volumes'):
             self.assertEqual(('available', []), (volume['status'], volume['attachments']))
         for host in (OLD, NEW):
@@ -125,6 +138,26 @@ class UpgradeTest(base.StackTestCase):
             for client in range(number):
                 name = f'client-{number}{client}.{host}'
                 self.clients.begin(name, self.clients.attach_and_detach, volume_id, name)
+
+    def a_writer(self, host):
+        """One that writes to a volume of that host's backend, and never logs in again."""
+        made = self.clients.expect(200, 'POST', '/attachments', {'attachment': {
+            'volume_uuid': self.clients.volume(), 'instance_uuid': base.instance('writer'),
+            'connector': base.connector('writer')}})['attachment']
+        self.written = f'/attachments/{made["id"]}'
+        self.clients.expect(204, 'POST', f'{self.written}/action', {'os-complete': {}})
+        self.assertIn(f':{self.site.port(host, "target")}',
+                      made['connection_info']['target_portal'])
+        writer = streams.Stream('writer', made['connection_info'], 0)
+        self.addCleanup(writer.close)
+        return writer
+
+    def goes_on(self, writer):
+        """It writes some more."""
+        wanted = writer.count + BLOCKS
+        self.assertTrue(base.wait_for(
+            lambda: writer.wrong or writer.count >= wanted, site.SECONDS), writer.count)
+        self.assertEqual([], writer.wrong)
 
     def choose(self, verb, host):
         """Let new volumes go to the backend of this host, or no longer."""

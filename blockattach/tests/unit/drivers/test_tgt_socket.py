@@ -139,6 +139,27 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(tgt_socket.Unanswered):
             tgt_socket.Client(self.path).ping()
 
+    def test_who_is_silent_lives_also_when_its_queue_is_full(self) -> None:
+        self.server.bind(self.path)
+        self.server.listen(0)
+        client = tgt_socket.Client(self.path, timeout=0.1)
+        # The first waits for an answer, the next ones to be heard at all.
+        for _ in range(3):
+            self.assertFalse(client.answers())
+            self.assertTrue(client.lives())
+
+    def test_who_has_gone_does_not_live(self) -> None:
+        client = tgt_socket.Client(self.path, timeout=0.1)
+        self.assertFalse(client.lives())
+        self.server.bind(self.path)
+        self.server.listen(1)
+        self.server.close()
+        self.assertTrue(os.path.exists(self.path))
+        self.assertFalse(client.lives())
+
+    def test_who_answers_lives(self) -> None:
+        self.assertTrue(self.answer(struct.pack('=II', 0, 8)).lives())
+
     def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:
         client = tgt_socket.Client(self.path)
         for value in ('a,b', 'a\0b', 'a\nb', ''):

@@ -38,7 +38,9 @@ class Stream:
         self._thread.start()
 
     def close(self):
-        """Read everything once more and log out."""
+        """Read everything once more and log out; a repeat does nothing."""
+        if self._ends.is_set():
+            return
         self._ends.set()
         self._thread.join()
         if not self.wrong:

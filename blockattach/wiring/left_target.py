@@ -1,0 +1,61 @@
+"""The tgtd that a volume manager has left running: whether a backend still has it, and its end."""
+from collections.abc import Iterable
+
+from oslo_config import cfg
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.conf import core as core_conf
+from blockattach.conf import locations
+from blockattach.drivers.targets import tgtd
+from blockattach.wiring import foundation
+
+LOG = oslo_log.getLogger(__name__)
+
+_TARGET = 'tgt'
+
+
+def warn_if_unused(base: foundation.Foundation, backends: Iterable[str]) -> None:
+    """Say in the log that one still runs that none of these backends has: what it offers is
+    offered until somebody ends it, and nobody takes it back.
+    """
+    groups = [base.conf[name] for name in backends]
+    if any(group.target == _TARGET and not group.tgt_socket for group in groups):
+        return
+    pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
+    if pid is not None:
+        LOG.warning('tgtd still serves what it was left with, and no backend uses it: end it with '
+                    'blockattach-manage target stop%s',
+                    log.fields(pid=pid, path=base.core.state_path))
+
+
+def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
+    """End the one under the state directory; which process it was, None: there was none.
+
+    :param force: also while hosts are logged in, or if it does not answer
+    :raises ConfigurationError: it is left running
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
+        pid = found.pid()
+        if pid is None:
+            return None
+        if not force:
+            _refuse_in_use(found, pid)
+        found.stop()
+        if found.pid() == pid:
+            raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
+    return pid
+
+
+def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
+    sessions = found.sessions()
+    if sessions is None:
+        raise errors.ConfigurationError(
+            reason=f'cannot ask tgtd (process {pid}) who is logged in: it does not answer; '
+                   f'--force ends it all the same')
+    if sessions:
+        raise errors.ConfigurationError(
+            reason=f'cannot stop tgtd (process {pid}): hosts are logged in, sessions: '
+                   f'{sessions}; --force ends it all the same')
