@@ -229,6 +229,7 @@ class Devcloud:
     def _remove(self, record: records.Record) -> None:
         under, ours = _apart(record)
         processes.end(ours, self._clock)
+        services.end_targets(self._state)
         left = list(foundation.clear(record, services.SERVED))
         processes.end(under, self._clock)
         processes.sweep(record.mark, self._clock)

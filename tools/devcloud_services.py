@@ -22,6 +22,7 @@ RUNNING, ENDED = 'running', 'ended'
 READY = foundation.READY
 API, SCHEDULER, VOLUME, CONTROL = 'api', 'scheduler', 'volume', 'control'
 _COMMON = 'etc/blockattach.conf'
+_STATE = 'state/{}'
 _TOPICS = {SCHEDULER: 'scheduler', VOLUME: 'volume', CONTROL: 'attachments'}
 _BINARIES = {SCHEDULER: binaries.SCHEDULER, VOLUME: binaries.VOLUME}
 _LISTENS = (API, VOLUME)
@@ -132,6 +133,18 @@ def start(state: records.StateDirectory, record: records.Record, service: Servic
                            record.ports.get(service.name), str(health))
 
 
+def end_targets(state: records.StateDirectory) -> None:
+    """End every tgtd that a volume manager has left running: it ignores SIGTERM, and the sweep
+    would wait for it in vain.
+    """
+    for service in SERVICES:
+        if service.what == VOLUME:
+            folder = state.path / _STATE.format(service.host)
+            target = tgtd.Tgtd(str(folder), (servers.LOOPBACK,), 0)
+            if target.pid() is not None:
+                target.stop()
+
+
 def condition(process: records.Process, now: datetime.datetime) -> Condition:
     """How one of our processes is."""
     if not processes.is_alive(process):
@@ -185,7 +198,7 @@ def _common(state: records.StateDirectory, name: str,
 def _own(state: records.StateDirectory, service: Service,
          taken: dict[str, int]) -> dict[str, dict[str, str]]:
     groups = {
-        'DEFAULT': {'state_path': str(state.folder(f'state/{service.host}'))},
+        'DEFAULT': {'state_path': str(state.folder(_STATE.format(service.host)))},
         'service': {'host': service.host},
         'health': {'file': str(state.folder('run') / f'{service.name}.health')}}
     if service.what == API:

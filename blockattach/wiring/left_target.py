@@ -38,7 +38,11 @@ def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):
         found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
-        pid = found.pid()
+        try:
+            pid = found.pid()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot look for tgtd: {exc.strerror}: {exc.filename}') from exc
         if pid is None:
             return None
         if not force:

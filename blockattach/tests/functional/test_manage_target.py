@@ -42,6 +42,12 @@ class TargetTest(test_manage.ManageTestCase):
         self.assertEqual('No tgtd runs.\n', self.said)
         self.assertEqual([], os.listdir(self.state_dir))
 
+    def test_the_state_directory_cannot_be_read(self):
+        with tempfile.NamedTemporaryFile() as file:
+            self.state_dir = file.name
+            self.refused('cannot look for tgtd', 'target', 'stop')
+            self.assertIn('[DEFAULT] state_path', self.errors[0])
+
     def test_one_that_nobody_uses_is_stopped_once(self):
         self.target.start()
         pid = tgtd.Tgtd(self.state_dir, (), 0).pid()
