@@ -156,18 +156,26 @@ class CloudTest(base.StackTestCase):
         self.remove(self.storage.get_volume(kept.volume_id), kept)
 
     def test_each_process_ends_in_order_under_load(self):
+        self.outside_program(initiator.available(), initiator.PROGRAM)
+        kept, info = self.attach(self.cloud.a_volume(), 'host-o')
         shared = self.cloud.a_volume()
-        load = Load(self.cloud, shared)
-        for name in clouds.PROCESSES:
+        with host('host-o').open(info) as session:
+            load = Load(self.cloud, shared)
+            for number, name in enumerate(clouds.PROCESSES):
+                load.until_more()
+                ended = self.cloud.running[name]
+                self.assertEqual(0, ended.end(), ended.text())
+                self.assertNotIn('Traceback', ended.text())
+                # Who is attached needs none of them.
+                session.write(number * PIECE, PIECE, number)
+                self.cloud.start(name)
             load.until_more()
-            ended = self.cloud.running[name]
-            self.assertEqual(0, ended.end(), ended.text())
-            self.assertNotIn('Traceback', ended.text())
-            self.cloud.start(name)
-        load.until_more()
-        load.end()
-        patience.until(self.cloud.is_up)
+            load.end()
+            patience.until(self.cloud.is_up)
+            for number in range(len(clouds.PROCESSES)):
+                self.assertTrue(session.read(number * PIECE, PIECE, number))
         self.remove(shared)
+        self.remove(self.storage.get_volume(kept.volume_id), kept)
 
     def test_clients(self):
         session = self.cloud.connect('ann').session

@@ -8,6 +8,7 @@ import signal
 
 from blockattach.testing import scsi
 from blockattach.testing import stack
+from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
 from blockattach.tests.system import former
 from blockattach.tests.system import processes
@@ -147,10 +148,16 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.a_writer('another')
 
     def test_one_that_no_backend_has_any_more_is_told_of(self):
+        broker = rabbit.RabbitFixture(self.places['DEFAULT', 'transport_url'],
+                                      self.places['rpc', 'topic_prefix'])
+        self.addCleanup(broker.close)
+        broker.serves('volume', f'{processes.HOST}@others')
         self.stop('volume')
-        self.configure({('disks', 'store'): 'fake', ('disks', 'target'): 'fake'})
+        self.configure({('volume', 'enabled_backends'): 'others',
+                        ('others', 'store'): 'fake', ('others', 'target'): 'fake'})
         self.start('volume')
         self.assertTrue(base.wait_for(
             lambda: self.log().count('Volume service serves') == 2, SECONDS))
         self.assertIn('tgtd still serves what it was left with', self.log())
         self.is_as_it_was()
+        self.stop('volume')
