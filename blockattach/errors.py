@@ -94,6 +94,11 @@ class BlockattachError(Exception):
         return self.message
 
 
+def is_known(error: BaseException) -> bool:
+    """Whether its words say it all, so that a log needs no traceback of it."""
+    return isinstance(error, BlockattachError)
+
+
 class InvalidInput(BlockattachError):
     code = 'request.invalid'
     text = '%(reason)s'

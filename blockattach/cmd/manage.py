@@ -50,7 +50,6 @@ def main() -> int:
 
         from oslo_config import cfg
 
-        from blockattach.conf import locations
         from blockattach.wiring import foundation
 
         conf = cfg.ConfigOpts()
@@ -60,7 +59,7 @@ def main() -> int:
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')
         act = getattr(importlib.import_module(f'blockattach.cmd.{module}'), name)
-        with locations.named(conf, 'database', 'connection'), foundation.database_usable():
+        with foundation.database_usable(conf):
             return act(conf) or 0
 
 
@@ -68,7 +67,8 @@ NOUNS = {
     'attachments': Noun('The attachments of all volumes, and the targets.', {
         'check': Command(
             'Print whatever contradicts the invariants, with the command that mends it. Exit '
-            'status 0: nothing does; 3: something does.', 'manage_attachments.check', (
+            'status 0: nothing does; 1: nothing does, but a target does not answer; 3: something '
+            'does.', 'manage_attachments.check', (
                 Argument('--volume-id', 'Only what concerns this volume.'),
                 Argument('--format', 'How it is printed. Default: text.', _FORMAT))),
         'derive': Command(

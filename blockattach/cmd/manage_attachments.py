@@ -10,13 +10,14 @@ from blockattach.db import derived
 from blockattach.domain import invariants
 from blockattach.wiring import checking
 
+NOT_ALL_ASKED = 1
 SOME_VIOLATED = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
-    """Compare the rows with each other and with the targets, and print what is wrong.
+    """Compare the rows with each other and with the targets that answer; print what is wrong.
 
-    :raises ConfigurationError: a target does not answer
+    :raises ConfigurationError: a target answers no longer
     """
     told = conf.noun
     built = checking.build_checker(conf, manage_db.open_database(conf))
@@ -28,10 +29,13 @@ def check(conf: cfg.ConfigOpts) -> int:
         found = [one for one in found if one.volume_id == told.volume_id]
     if told.format == 'json':
         print(json.dumps({'targets': built.seen, 'targets_not_asked': built.unseen,
+                          'targets_silent': built.silent,
                           'violations': [dataclasses.asdict(one) for one in found]}, indent=2))
     else:
         _print(built, found)
-    return SOME_VIOLATED if found else 0
+    if found:
+        return SOME_VIOLATED
+    return NOT_ALL_ASKED if built.silent else 0
 
 
 def derive(conf: cfg.ConfigOpts) -> None:
@@ -55,7 +59,9 @@ def derive(conf: cfg.ConfigOpts) -> None:
 def _print(built: checking.Checking, found: list[invariants.Violation]) -> None:
     for host in built.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
-    if not built.seen and not built.unseen:
+    for host, reason in built.silent.items():
+        print(f'The target of {host} does not answer, its rows are compared without it: {reason}')
+    if not built.seen and not built.unseen and not built.silent:
         print('No backend is configured here: the rows are compared with each other only.')
     for one in found:
         of = one.attachment_id or one.volume_id

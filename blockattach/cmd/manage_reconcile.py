@@ -5,6 +5,7 @@ import json
 from oslo_config import cfg
 
 from blockattach import errors
+from blockattach.conf import locations
 from blockattach.volume import visiting
 from blockattach.wiring import visiting as wiring
 
@@ -20,11 +21,12 @@ def run(conf: cfg.ConfigOpts) -> int:
     found: list[visiting.Finding] = []
     with wiring.open_visits(conf, 'blockattach-manage', told.backend) as opened:
         for host, visit in opened.visits.items():
-            try:
-                found += visit.look() if told.dry_run else visit.mend()
-            except errors.BackendError as exc:
-                raise errors.ConfigurationError(
-                    reason=f'cannot ask the target of {host}: {exc}') from exc
+            with locations.named(conf, host.partition('@')[2], 'target'):
+                try:
+                    found += visit.look() if told.dry_run else visit.mend()
+                except errors.BackendError as exc:
+                    raise errors.ConfigurationError(
+                        reason=f'cannot ask the target of {host}: {exc}') from exc
     if told.format == 'json':
         print(json.dumps({'dry_run': told.dry_run, 'backends': list(opened.visits),
                           'backends_not_asked': opened.unseen,

@@ -49,7 +49,7 @@ def main(name: str, arguments: Sequence[str], add_others: Callable[[Any], None])
 def _check(conf: cfg.ConfigOpts) -> int:
     # Where oslo.upgradecheck looks for --json.
     upgradecheck.CONF = conf
-    with foundation.database_usable():
+    with foundation.database_usable(conf):
         installation = upgrade_installation.Installation(conf)
         try:
             return int(upgrade_checks.UpgradeChecks(installation).check())

@@ -78,7 +78,7 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool whose service is silent, disabled or frozen, or whose backend is down."""
     if not pool.up:
         return 'its service is down, disabled or frozen'
-    if pool.capabilities.get('backend_state') == 'down':
+    if not pool.usable:
         return str(pool.capabilities.get('backend_state_reason') or 'its backend is down')
     return None
 

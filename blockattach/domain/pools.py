@@ -43,6 +43,11 @@ class Pool:
     """Of the service that keeps it, or of one of them; None: none has registered itself."""
 
     @property
+    def usable(self) -> bool:
+        """Whether its service serves it, and its backend says that it can be used."""
+        return self.up and self.capabilities.get('backend_state') != 'down'
+
+    @property
     def host(self) -> str:
         """``host@backend``: whom to talk to about this pool."""
         return self.name.split('#', 1)[0]

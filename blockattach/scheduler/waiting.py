@@ -61,6 +61,7 @@ class WaitingVolumes:
             self._placement.place(caller, request)
         except errors.VolumeNotFound:
             return
-        except Exception:
-            LOG.exception('Cannot place a volume; its deadline brings it back%s',
-                          log.fields(volume_id=volume.id))
+        except Exception as exc:
+            LOG.error('Cannot place a volume; its deadline brings it back%s',
+                      log.fields(volume_id=volume.id, reason=exc),
+                      exc_info=not errors.is_known(exc))

@@ -193,9 +193,9 @@ class AttachmentKeeper:
         try:
             with self._turns.pair(row.volume_id, initiator, caller) as turn:
                 self._keeper.exports.put_right(turn, initiator)
-        except (errors.BackendUncertain, errors.VolumeNotFound):
+        except (errors.BackendUncertain, errors.VolumeNotFound) as exc:
             LOG.warning('Cannot shut out an initiator that was replaced; it is tried again%s',
-                        log.fields(volume_id=row.volume_id, initiator=initiator), exc_info=True)
+                        log.fields(volume_id=row.volume_id, initiator=initiator, reason=exc))
 
     def _is_of(self, attachment_id: str, initiator: str) -> bool:
         """Whether a row has this initiator now: then whoever goes on with it sees to it."""

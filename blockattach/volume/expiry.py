@@ -118,8 +118,9 @@ class Expirer:
         except _MOVED_ON:
             LOG.info('Attachment has moved on by itself%s', _fields(row))
             return False
-        except Exception:
-            LOG.exception('Cannot end an attachment that has waited in vain%s', _fields(row))
+        except Exception as exc:
+            LOG.error('Cannot end an attachment that has waited in vain%s',
+                      _fields(row, reason=exc), exc_info=not errors.is_known(exc))
             return False
         return True
 
@@ -134,6 +135,6 @@ class Expirer:
             self._attachments.disconnect(caller, row.id, generation, awaited=False)
 
 
-def _fields(row: records.Attachment) -> log.Fields:
+def _fields(row: records.Attachment, reason: Exception | None = None) -> log.Fields:
     return log.fields(attachment_id=row.id, volume_id=row.volume_id, state=row.state,
-                      instance_uuid=row.instance_uuid, generation=row.generation)
+                      instance_uuid=row.instance_uuid, generation=row.generation, reason=reason)

@@ -10,6 +10,7 @@ from oslo_log import log as oslo_log
 
 from blockattach import clock as clocks
 from blockattach import errors
+from blockattach import log
 from blockattach import metrics
 from blockattach.domain import records
 from blockattach.telemetry import acts
@@ -96,7 +97,8 @@ class Menders:
             LOG.info('Somebody else went on with it first')
             return OVERTAKEN
         except Exception as exc:
-            LOG.exception('Cannot put one thing right; it is tried again')
+            LOG.error('Cannot put one thing right; it is tried again%s', log.fields(reason=exc),
+                      exc_info=not errors.is_known(exc))
             return f'cannot: {exc}'
 
     def _counted(self, case: Case, outcome: str) -> str:

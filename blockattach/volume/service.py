@@ -65,7 +65,8 @@ class VolumeService:
                                             settings.stats_seconds, clock, begin)
         self._tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
         self._target = target_process.TargetProcess(backend.target, host,
-                                                    self._reconciling.poke, ends_target)
+                                                    self._reconciling.poke, ends_target,
+                                                    reporter.target_is)
         if self._target.there:
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._target.watch,
                                                  _WATCH_SECONDS, clock, begin))

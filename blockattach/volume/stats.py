@@ -5,6 +5,7 @@ from typing import Any
 from oslo_log import log as oslo_log
 
 from blockattach import context
+from blockattach import errors
 from blockattach import log
 from blockattach import metrics
 from blockattach import units
@@ -37,10 +38,18 @@ class PoolReporter:
         self._availability_zone = availability_zone
         self._scheduler = scheduler
         self._silent = True
+        self._target_wrong: str | None = None
         self._said: dict[str, dict[str, Any]] = {}
         self._storing = (waiting or threads.Threads()).lock()
         self._measurements = itertools.count(1)
         self._stored = 0
+
+    def target_is(self, wrong: str | None) -> None:
+        """From now on the target is as this says, and so are the pools: nothing new comes to one
+        whose target does not answer. None: nothing is wrong.
+        """
+        self._target_wrong = wrong
+        self.report()
 
     def report(self) -> None:
         """Measure and store; a backend that cannot be measured is silent and counts as down."""
@@ -59,9 +68,10 @@ class PoolReporter:
                 if number > self._stored:
                     self._store(measured, again)
                     self._stored = number
-        except Exception:
+        except Exception as exc:
             self._silent = True
-            LOG.exception('Cannot report the pools%s', log.fields(host=self._host))
+            LOG.error('Cannot report the pools%s', log.fields(host=self._host, reason=exc),
+                      exc_info=not errors.is_known(exc))
         else:
             self._silent = False
 
@@ -75,7 +85,7 @@ class PoolReporter:
 
     def wrong(self) -> str | None:
         """Why the backend counts as down; None: it does not."""
-        return 'cannot report its pools' if self._silent else None
+        return 'cannot report its pools' if self._silent else self._target_wrong
 
     def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
         """Bytes of each pool, as they were measured last."""
@@ -94,9 +104,13 @@ class PoolReporter:
             self._scheduler.report_pools(
                 context.admin_context(),
                 placement.PoolsReport.from_capabilities(self._host, self._measured()))
-        except Exception:
-            LOG.exception('Cannot tell the schedulers of the pools%s', log.fields(host=self._host))
+        except Exception as exc:
+            LOG.error('Cannot tell the schedulers of the pools%s',
+                      log.fields(host=self._host, reason=exc),
+                      exc_info=not errors.is_known(exc))
 
     def _measured(self) -> dict[str, dict[str, Any]]:
-        return {f'{self._host}#{report.name}': dict(report.capabilities)
+        state = ({'backend_state': 'down', 'backend_state_reason': self._target_wrong}
+                 if self._target_wrong else {})
+        return {f'{self._host}#{report.name}': {**report.capabilities, **state}
                 for report in self._backend.pools()}

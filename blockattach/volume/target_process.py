@@ -15,15 +15,18 @@ class TargetProcess:
     """Of one backend; a target without one needs nothing of this."""
 
     def __init__(self, target: base.ExportTarget, host: str, restored: Callable[[], None],
-                 ends_with_service: bool) -> None:
+                 ends_with_service: bool,
+                 changed: Callable[[str | None], None] = lambda wrong: None) -> None:
         """
         :param restored: called when it is back, and has forgotten what it offered
         :param ends_with_service: a stop of the service ends it; False: it goes on with its
             sessions, and the next start finds it
+        :param changed: called with what is wrong with it now; None: it answers again
         """
         self._daemon = target if isinstance(target, capabilities.Daemon) else None
         self._host = host
         self._restored = restored
+        self._changed = changed
         self._ends_with_service = ends_with_service
         self._ends = False
         self._away = False
@@ -68,7 +71,8 @@ class TargetProcess:
     def _wait_for_answer(self) -> None:
         if not self._hangs:
             LOG.error('Target process hangs, it is waited for%s', log.fields(host=self._host))
-        self._away = self._hangs = True
+            self._away = self._hangs = True
+            self._changed('its target does not answer')
 
     def _start_again(self, daemon: capabilities.Daemon) -> None:
         said = self._away and not self._hangs
@@ -82,10 +86,12 @@ class TargetProcess:
             if not said:
                 LOG.error('Cannot start the target process, it is waited for: %s%s', exc,
                           log.fields(host=self._host))
+                self._changed('its target does not run')
             return
         self._is_back()
 
     def _is_back(self) -> None:
         self._away = self._hangs = False
         LOG.info('Target process is back%s', log.fields(host=self._host))
+        self._changed(None)
         self._restored()

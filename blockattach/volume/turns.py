@@ -127,9 +127,9 @@ class Turns:
             return
         try:
             left = leases.leave(self._database, self._address, self.owner)
-        except Exception:
-            LOG.exception('Cannot leave work to others; it ends at its deadline%s',
-                          log.fields(owner=self.owner))
+        except Exception as exc:
+            LOG.error('Cannot leave work to others; it ends at its deadline%s',
+                      log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
             LOG.info('Work is left to others%s', log.fields(owner=self.owner, rows=left))
 
@@ -275,9 +275,9 @@ class Turns:
         """What cannot be given back now is free at its deadline."""
         try:
             verb(self._database, *what)
-        except Exception:
-            LOG.exception('Cannot give a lease back; it ends at its deadline%s',
-                          log.fields(owner=self.owner))
+        except Exception as exc:
+            LOG.error('Cannot give a lease back; it ends at its deadline%s',
+                      log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
 
 
 class _Patience:

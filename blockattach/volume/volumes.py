@@ -65,7 +65,8 @@ class VolumeKeeper:
         try:
             self.backend.create(volume)
         except Exception as exc:
-            LOG.exception('Cannot make a volume%s', self._fields(volume))
+            LOG.error('Cannot make a volume%s', self._fields(volume, reason=exc),
+                      exc_info=not errors.is_known(exc))
             if self._current(volume.id, volume.generation, _Own.CREATING) is None:
                 self._remove_if_elsewhere(volume)
                 return
@@ -93,9 +94,9 @@ class VolumeKeeper:
         except errors.BackendRefused as exc:
             self._outcome.not_deleted(caller, volume, str(exc))
             return
-        except Exception:
-            LOG.exception('Cannot tell whether a volume was removed; it is tried again%s',
-                          self._fields(volume))
+        except Exception as exc:
+            LOG.error('Cannot tell whether a volume was removed; it is tried again%s',
+                      self._fields(volume, reason=exc), exc_info=not errors.is_known(exc))
             return
         failpoints.point('volume.volumes.after_delete')
         self._outcome.deleted(volume)
@@ -120,8 +121,9 @@ class VolumeKeeper:
         """Whether nothing is left of it."""
         try:
             self.backend.delete(volume)
-        except Exception:
-            LOG.exception('Cannot remove the rest of a volume%s', self._fields(volume))
+        except Exception as exc:
+            LOG.error('Cannot remove the rest of a volume%s', self._fields(volume, reason=exc),
+                      exc_info=not errors.is_known(exc))
             return False
         return True
 
@@ -136,5 +138,5 @@ class VolumeKeeper:
             return None
         return volume
 
-    def _fields(self, volume: records.Volume) -> log.Fields:
-        return log.fields(volume_id=volume.id, pool=volume.pool, host=self.host)
+    def _fields(self, volume: records.Volume, reason: Exception | None = None) -> log.Fields:
+        return log.fields(volume_id=volume.id, pool=volume.pool, host=self.host, reason=reason)

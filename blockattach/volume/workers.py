@@ -6,6 +6,8 @@ from typing import Any
 from oslo_log import log as oslo_log
 
 from blockattach import context
+from blockattach import errors
+from blockattach import log
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
@@ -41,7 +43,8 @@ class Workers:
         try:
             with self._telemetry.work(act.__name__, caller.traceparent):
                 act(caller, *arguments)
-        except Exception:
-            LOG.exception('Cannot finish a piece of work; its deadline brings it back')
+        except Exception as exc:
+            LOG.error('Cannot finish a piece of work; its deadline brings it back%s',
+                      log.fields(reason=exc), exc_info=not errors.is_known(exc))
         finally:
             self._afterwards()

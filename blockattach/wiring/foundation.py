@@ -131,8 +131,9 @@ def _settings(conf: cfg.ConfigOpts,
 
 
 @contextlib.contextmanager
-def database_usable() -> Iterator[None]:
-    """Tell an operator in a line what is wrong with the database, without statements or URLs.
+def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """Tell an operator in a line what is wrong with the database, without statements or URLs, and
+    where it is configured.
 
     :raises ConfigurationError: it cannot be reached, or used
     """
@@ -142,8 +143,10 @@ def database_usable() -> Iterator[None]:
             ImportError) as exc:
         told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(told, 'inner_exception', None) or told
-        raise errors.ConfigurationError(
-            reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
+        with locations.named(conf, 'database', 'connection'):
+            raise errors.ConfigurationError(
+                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
+            ) from exc
 
 
 def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
@@ -160,7 +163,7 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
         make_state_path(core)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         mixed = history.is_older(rpc_conf.settings(conf).release)
-    with locations.named(conf, 'database', 'connection'), database_usable():
+    with locations.named(conf, 'database', 'connection'), database_usable(conf):
         db_engine = open_engine(conf, core)
         if upgrade:
             migrate.upgrade(db_engine)

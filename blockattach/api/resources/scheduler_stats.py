@@ -55,7 +55,7 @@ def _view(pool: domain_pools.Pool, with_detail: bool) -> dict[str, Any]:
     return {'name': pool.name,
             'capabilities': {**pool.capabilities, 'allocated_capacity_gb': pool.allocated_gb,
                              'timestamp': pool.reported_at,
-                             'backend_state': 'up' if pool.up else 'down'}}
+                             'backend_state': 'up' if pool.usable else 'down'}}
 
 
 _NUMBER_OR_WORD: schema.Schema = {'type': ['number', 'string']}

@@ -28,7 +28,7 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
     living: frozenset[str] = frozenset()
     if call.version >= _BACKENDS:
         living = frozenset(pool.host for pool in pools.list_all(handed.database, down_after)
-                           if pool.up)
+                           if pool.usable)
     return {'services': [_view(call.version, one, living) | _extended(call.extension, one)
                          for one in found]}
 

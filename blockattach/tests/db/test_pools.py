@@ -180,6 +180,11 @@ class UpTest(PoolCase):
         services.register(self.db, binaries.VOLUME, 'one@b', 'nova', 'x', cluster='h@b')
         self.assertTrue(self.get().up)
 
+    def test_one_that_says_that_it_cannot_be_used(self):
+        for state, up in (('down', False), ('up', True)):
+            self.report(('h@b#p', {**THICK, 'backend_state': state}))
+            self.assertEqual((True, up), (self.get().up, self.get().usable))
+
     def test_a_disabled_service_offers_nothing(self):
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')

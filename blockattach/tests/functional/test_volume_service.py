@@ -9,6 +9,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
+from blockattach.db import pools
 from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
 from blockattach.tests.fixtures import patience
@@ -100,13 +101,13 @@ class ServiceCase(lives.WorldTestCase):
         world = self.world
         world.backend.target = self.daemon = Daemon(self.target, running)
         self.listener = Listener()
-        reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
-                                      world.schedulers)
+        self.reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
+                                           world.schedulers)
         self.workers = workers.Workers(
-            waiting.Threads().executor('worker', threads), reporter.report)
+            waiting.Threads().executor('worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())
         made = service.VolumeService(
-            lives.HOST, world.backend, self.workers, self.listener, reporter,
+            lives.HOST, world.backend, self.workers, self.listener, self.reporter,
             prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
             reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
             heartbeat=acts.get('heartbeat', nothing), menders=world.life.menders,
@@ -221,6 +222,24 @@ class TargetProcessTest(ServiceCase):
         self.assertEqual(['ERROR Target process hangs, it is waited for',
                           'INFO Target process is back'], words(said))
         made.stop()
+
+    def test_while_it_does_not_answer_its_pools_are_not_used(self):
+        made, _ = self.begun()
+        for fails, wrong in ((self.daemon.hang, 'its target does not answer'),
+                             (self.daemon.refuse, 'its target does not run')):
+            with self.subTest(wrong):
+                self.assertEqual(None, self.reporter.wrong())
+                self.assertTrue(self.is_up())
+                fails()
+                self.wait_for(lambda: not self.is_up())
+                self.assertEqual(wrong, self.reporter.wrong())
+                self.daemon.fault = None
+                self.daemon.hang(False)
+                self.wait_for(self.is_up)
+        made.stop()
+
+    def is_up(self):
+        return all(one.usable for one in pools.list_all(self.world.database, SECONDS))
 
     def test_one_that_died_is_started_again_also_after_it_hung(self):
         for hangs in (False, True):

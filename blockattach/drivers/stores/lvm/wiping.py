@@ -46,10 +46,10 @@ class Wiper:
                     self._rest = 0
                     self._wipe(found)
                     return
-        except errors.BackendError:
+        except errors.BackendError as exc:
             self._rest = _ROUNDS_AFTER_FAILURE
-            LOG.exception('Cannot wipe a deleted volume; its room is not given back%s',
-                          log.fields(volume_group=self._group.name))
+            LOG.error('Cannot wipe a deleted volume; its room is not given back%s',
+                      log.fields(volume_group=self._group.name, reason=exc))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
         if not self._bandwidth:
