@@ -7,10 +7,13 @@ from blockattach.cmd import process
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+NAME = 'blockattach-all'
+TEXT = 'Run the whole service in one process, for a laptop, a lab or a single host.'
+
 
 def main() -> int:
     """Run until told to stop; 1 and one line on standard error if it cannot start."""
-    return process.run('blockattach-all', _load)
+    return process.run(NAME, _load, TEXT)
 
 
 def _load(conf: 'cfg.ConfigOpts') -> process.Process:

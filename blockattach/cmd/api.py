@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
 NAME = 'blockattach-api'
+TEXT = 'Serve the HTTP API (Block Storage v3) on the built-in server.'
 
 
 def main() -> int:
     """Run until told to stop."""
-    return process.run(NAME, _load)
+    return process.run(NAME, _load, TEXT)
 
 
 def _load(conf: 'cfg.ConfigOpts') -> process.Process:

@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
 NAME = 'blockattach-control'
+TEXT = 'Serve consumers of attachments that call over the message bus.'
 
 
 def main() -> int:
     """Run until told to stop."""
-    return process.run(NAME, _load)
+    return process.run(NAME, _load, TEXT)
 
 
 def _load(conf: 'cfg.ConfigOpts') -> process.Process:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from blockattach.cmd import process
 
 NAME = 'blockattach-manage'
+TEXT = 'Maintain an installation: database, attachments, targets, keys, services.'
 
 _NUMBER = {'type': int}
 _YES = {'action': 'store_true'}
@@ -15,7 +16,7 @@ _FORMAT = {'choices': ('text', 'json'), 'default': 'text'}
 
 
 class Argument(NamedTuple):
-    """As argparse takes it; ``--max-rows`` is an option, ``host`` a place."""
+    """As argparse takes it; ``--max-rows`` is an option, ``host`` a positional argument."""
 
     name: str
     text: str
@@ -54,7 +55,7 @@ def main() -> int:
 
         conf = cfg.ConfigOpts()
         conf.register_cli_opt(cfg.SubCommandOpt('noun', handler=_add_commands, title='commands'))
-        foundation.configure(conf, sys.argv[1:], NAME)
+        foundation.configure(conf, sys.argv[1:], NAME, TEXT)
         told.phase = process.Phase.BEGINNING
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')
@@ -64,62 +65,66 @@ def main() -> int:
 
 
 NOUNS = {
-    'attachments': Noun('The attachments of all volumes, and the targets.', {
+    'attachments': Noun('Find and repair rows about attachments that contradict each other.', {
         'check': Command(
-            'Print whatever contradicts the invariants, with the command that mends it. Exit '
-            'status 0: nothing does; 1: nothing does, but a target does not answer; 3: something '
-            'does.', 'manage_attachments.check', (
-                Argument('--volume-id', 'Only what concerns this volume.'),
-                Argument('--format', 'How it is printed. Default: text.', _FORMAT))),
+            'Compare the rows with each other and with the targets, and print each contradiction '
+            'with the command that repairs it. Exit status 0: there is none; 1: there is none, but '
+            'a target does not answer; 3: there are some.', 'manage_attachments.check', (
+                Argument('--volume-id', 'Report only what concerns this volume.'),
+                Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'derive': Command(
-            'Write anew what follows from the rows of a volume, or the counts of pools and '
-            'projects.', 'manage_attachments.derive', (
-                Argument('volume_id', 'The volume.', {'nargs': '?'}),
-                Argument('--counts', 'The counts.', _YES)))}),
-    'db': Noun('The database.', {
+            'Compute the status of a volume anew from its attachments, or the counts of pools and '
+            'projects from their rows.', 'manage_attachments.derive', (
+                Argument('volume_id', 'Id of the volume whose status is computed.',
+                         {'nargs': '?'}),
+                Argument('--counts', 'Compute the counts of all pools and projects.', _YES)))}),
+    'db': Noun('Create, upgrade and clean up the database.', {
         'sync': Command(
             'Bring the schema to what this release needs: expand it, and contract it unless '
-            'services of an older release are at work.', 'manage_db.sync', one_of=(
-                Argument('--expand', 'Only add, as an older release can live with.', _YES),
-                Argument('--contract', 'Take away what only older releases need.', _YES))),
+            'services of an older release are running.', 'manage_db.sync', one_of=(
+                Argument('--expand', 'Only add what this release needs; older releases can go on '
+                                     'with it.', _YES),
+                Argument('--contract', 'Only remove what older releases need.', _YES))),
         'version': Command('Print the revisions that the schema is at.', 'manage_db.version'),
         'online_data_migrations': Command(
-            'Bring rows to what this release writes, while every process works. Exit status 0: '
+            'Bring rows to what this release writes, while all processes run. Exit status 0: '
             'nothing is left; 1: there may be more; 2: it failed; 127: a wrong number.',
             'manage_db.online_data_migrations', (
-                Argument('--max-count', 'How many rows at most.'),)),
-        'purge': Command('Remove what has been gone for long.', 'manage_db.purge', (
-            Argument('age_in_days', 'How many days it must have been gone.', _NUMBER),
-            Argument('--max-rows', 'How many rows at most.', _NUMBER),
-            Argument('--batch', 'How many rows in a transaction. Default: 200.',
+                Argument('--max-count', 'How many rows to migrate at most.'),)),
+        'purge': Command('Remove rows of what was deleted long ago.', 'manage_db.purge', (
+            Argument('age_in_days', 'Remove rows of what was deleted at least so many days ago.',
+                     _NUMBER),
+            Argument('--max-rows', 'How many rows to remove at most.', _NUMBER),
+            Argument('--batch', 'How many rows to remove in a transaction. Default: 200.',
                      {'type': int, 'default': 200, 'metavar': 'ROWS'}),
-            Argument('--dry-run', 'Only say how many.', _YES)))}),
-    'reconcile': Noun('What contradicts the rows.', {}, Command(
-        'Go on with what was interrupted, and let each target let in whom the attachments want '
-        'in, also while its service runs. Exit status 0: nothing is left to be done; 3: something '
-        'is.', 'manage_reconcile.run', (
-            Argument('backend', 'The backend. Default: all that are configured here.',
-                     {'nargs': '?'}),
-            Argument('--dry-run', 'Only say what would be done.', _YES),
-            Argument('--format', 'How it is printed. Default: text.', _FORMAT)))),
-    'secrets': Noun('The sealed credentials, and their keys.', {
+            Argument('--dry-run', 'Only print how many rows would be removed.', _YES)))}),
+    'reconcile': Noun('', {}, Command(
+        'Finish interrupted operations and make each target match the database; safe while the '
+        'service is running. Exit status 0: nothing is left to be done; 3: something is.',
+        'manage_reconcile.run', (
+            Argument('backend', 'Name of the backend, as in [volume] enabled_backends. Default: '
+                                'all backends that are configured here.', {'nargs': '?'}),
+            Argument('--dry-run', 'Only print what would be done.', _YES),
+            Argument('--format', 'Output format. Default: text.', _FORMAT)))),
+    'secrets': Noun('Check the sealed CHAP credentials, and rotate the keys that seal them.', {
         'check': Command(
-            'Count credentials by key, and find those that cannot be opened. Exit status 0: all '
-            'can; 3: some cannot.', 'manage_secrets.check', (
-                Argument('--forget', 'Put fresh ones in the place of those that cannot be opened.',
-                         _YES),)),
-        'rotate': Command('Seal by a fresh key: at once, or in four steps.',
-                          'manage_secrets.rotate', one_of=(
-            Argument('--prepare', 'Add a key, which only opens.', _YES),
-            Argument('--promote', 'Let the added key seal.', _YES),
-            Argument('--reseal', 'Seal by it what other keys have sealed.', _YES),
-            Argument('--finish', 'Forget all keys but the one that seals.', _YES)))}),
-    'service': Noun('The processes that have reported themselves.', {
-        'list': Command('Print them, and whether they are up.', 'manage_service.print_all'),
-        'remove': Command('Forget one that will not come back.', 'manage_service.remove', (
-            Argument('binary', 'Its name, for instance cinder-volume.'),
-            Argument('host', 'Its host, for instance storage-1@disks.')))}),
-    'target': Noun('The tgtd that the volume manager of this host has started.', {
+            'Count the credentials by key, and list those that cannot be opened. Exit status 0: '
+            'all can be opened; 3: some cannot.', 'manage_secrets.check', (
+                Argument('--forget', 'Replace those that cannot be opened by new ones.', _YES),)),
+        'rotate': Command('Create a new key and seal all credentials with it: at once, or in the '
+                          'four steps below.', 'manage_secrets.rotate', one_of=(
+            Argument('--prepare', 'Add a key that only opens.', _YES),
+            Argument('--promote', 'Seal new credentials with the added key.', _YES),
+            Argument('--reseal', 'Seal with it what other keys have sealed.', _YES),
+            Argument('--finish', 'Remove all keys but the one that seals.', _YES)))}),
+    'service': Noun('List the running services, and remove those that will not come back.', {
+        'list': Command('List the services, and whether they are up.',
+                        'manage_service.print_all'),
+        'remove': Command('Remove a service that will not come back, and its pools.',
+                          'manage_service.remove', (
+            Argument('binary', 'Name of the service, for instance cinder-volume.'),
+            Argument('host', 'Host of the service, for instance storage-1@disks.')))}),
+    'target': Noun('End the tgtd that the volume manager of this host has started.', {
         'stop': Command(
             'End it, unless hosts are logged in: it outlives the volume manager. One that a '
             'volume manager uses is started again at once, and its hosts log in again.',
@@ -129,13 +134,16 @@ NOUNS = {
 
 
 def _add_commands(subparsers: Any) -> None:
+    process.name_choices(subparsers, NOUNS)
     for name, noun in NOUNS.items():
         if noun.alone is not None:
             _describe(subparsers.add_parser(name, help=noun.alone.text,
                                             description=noun.alone.text), noun.alone)
             continue
-        verbs = subparsers.add_parser(name, help=noun.text).add_subparsers(
-            dest='verb', required=True)
+        verbs = subparsers.add_parser(
+            name, help=noun.text, description=noun.text).add_subparsers(
+                dest='verb', required=True)
+        process.name_choices(verbs, noun.commands)
         for verb, command in noun.commands.items():
             _describe(verbs.add_parser(verb, help=command.text, description=command.text),
                       command)

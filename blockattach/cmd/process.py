@@ -12,9 +12,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
+from typing import Any
 from typing import Protocol
 
 if TYPE_CHECKING:
@@ -191,10 +193,19 @@ def command(name: str) -> Iterator[Told]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def run(name: str, load: Callable[['cfg.ConfigOpts'], Process]) -> int:
+def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
+    """Have argparse say which commands there are where none is given, not what it calls them.
+
+    :param subparsers: what it has returned for them
+    """
+    subparsers.metavar = f'{{{",".join(choices)}}}'
+
+
+def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') -> int:
     """Run a process until it is told to stop; returns the exit status.
 
     :param load: imports what the process consists of, and puts it together unconfigured
+    :param text: what it does, for its help
     """
     with command(name) as told:
         # What is loaded from here on stays: the process looks for garbage once it serves.
@@ -205,7 +216,7 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process]) -> int:
 
         conf = cfg.ConfigOpts()
         process = load(conf)
-        foundation.configure(conf, sys.argv[1:], name)
+        foundation.configure(conf, sys.argv[1:], name, text)
 
         def reload() -> None:
             if process.reload():

@@ -13,7 +13,8 @@ from blockattach.health import report
 
 NAME = 'blockattach-status'
 HEALTH = 'health'
-_HEALTH_TEXT = 'Say how a process is.'
+TEXT = 'Report how a process is, or what is left to do of an upgrade.'
+_HEALTH_TEXT = 'Print whether a process works, from the file that it writes.'
 
 
 def main() -> int:
@@ -25,20 +26,22 @@ def main() -> int:
             return _health(parser.parse_args(sys.argv[2:]))
         from blockattach.cmd import status_upgrade
 
-        return status_upgrade.main(NAME, sys.argv[1:], _add_health)
+        return status_upgrade.main(NAME, TEXT, sys.argv[1:], _add_health)
 
 
 def _add_health(subparsers: Any) -> None:
-    _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT))
+    _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT,
+                                            description=_HEALTH_TEXT))
 
 
 def _health_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--file', required=True, metavar='FILE',
-                        help='What [health] file names, with the name of the process.')
+                        help='File that [health] file names, with the name of the process in '
+                             'it.')
     parser.add_argument('--max-age', type=float, metavar='SECONDS',
-                        help='How old it may be. Default: three intervals of its writer.')
+                        help='How old the file may be. Default: three intervals of its writer.')
     parser.add_argument('--live', action='store_true',
-                        help='Ask only whether the process lives, not whether it can work.')
+                        help='Check only that the process runs, not that it can work.')
     parser.set_defaults(ask=_health)
 
 

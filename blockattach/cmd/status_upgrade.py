@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from blockattach import errors
+from blockattach.cmd import process
 from blockattach.cmd import upgrade_checks
 from blockattach.cmd import upgrade_installation
 from blockattach.wiring import foundation
@@ -19,25 +20,33 @@ from blockattach.wiring import foundation
 UNKNOWN = 255
 
 
-def main(name: str, arguments: Sequence[str], add_others: Callable[[Any], None]) -> int:
+_TEXT = 'Check the installation before, during and after an upgrade.'
+_CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
+               '255: it could not be found out.')
+
+
+def main(name: str, text: str, arguments: Sequence[str],
+         add_others: Callable[[Any], None]) -> int:
     """Run the command.
 
+    :param text: what it does, for its help
     :param add_others: adds the subcommands that are shown in the help and asked in other ways
     """
     conf = cfg.ConfigOpts()
 
     def add_commands(subparsers: Any) -> None:
         add_others(subparsers)
-        verbs = subparsers.add_parser('upgrade', help='What is left to do of an upgrade.')
-        check = verbs.add_subparsers(dest='verb', required=True).add_parser(
-            'check', help='Check the installation. Exit status 0: nothing is left; 1: warnings; '
-                          '2: failures; 255: it could not be found out.')
+        upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
+        verbs = upgrade.add_subparsers(dest='verb', required=True)
+        check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
+        process.name_choices(subparsers, subparsers.choices)
+        process.name_choices(verbs, verbs.choices)
         check.add_argument('--json', action='store_true', help='Print JSON, not a table.')
         check.set_defaults(ask=_check)
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        foundation.configure(conf, list(arguments), name)
+        foundation.configure(conf, list(arguments), name, text)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:

@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
 NAME = 'blockattach-volume'
+TEXT = 'Run the backends of this host: create volumes and export them to consumers.'
 
 
 def main() -> int:
     """Run until told to stop."""
-    return process.run(NAME, _load)
+    return process.run(NAME, _load, TEXT)
 
 
 def _load(conf: 'cfg.ConfigOpts') -> process.Process:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import sys
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from oslo_config import cfg
 
 from blockattach import errors
+from blockattach.conf import command_line
 
 _REASON = re.compile(r'Value for option .+? from .+? is not valid: (?P<reason>.+)', re.DOTALL)
 _FILE = re.compile(r"detail='(?P<place>[^']+)'")
@@ -57,20 +59,24 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
         raise errors.ConfigurationError(reason=f'{exc} ({place})', place=place) from exc
 
 
-def read(conf: cfg.ConfigOpts, arguments: Sequence[str], **told: Any) -> None:
+def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),
+         **told: Any) -> None:
     """Read the command line and the files, and every value once: none is found wrong later.
 
+    :param own: options of this command alone, which its help shows first
     :param told: what else oslo.config wants to know
     :raises ConfigurationError: a value is none for its option
     :raises oslo_config.cfg.Error: a file cannot be read
     """
-    words = io.StringIO()
+    words, shown = io.StringIO(), io.StringIO()
+    shell = command_line.shell_wanted(list(arguments))
     try:
-        with contextlib.redirect_stderr(words):
-            conf(list(arguments), **told)
+        with contextlib.redirect_stderr(words), contextlib.redirect_stdout(shown):
+            conf(list(arguments) if shell is None else ['--help'], **told)
     except SystemExit as exc:
         if exc.code != 1:
             # A usage was asked for, or is told because of the command line itself.
+            sys.stdout.write(_answer(conf, shown.getvalue(), shell, own))
             sys.stderr.write(words.getvalue())
             raise
         # In a file, an option of the command line has a wrong value: oslo.config does not say
@@ -79,6 +85,13 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], **told: Any) -> None:
             reason=f'{words.getvalue().strip()} (in {", ".join(_files(arguments, told))})'
         ) from None
     check_values(conf)
+
+
+def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection[str]) -> str:
+    """What the command prints instead of being run."""
+    if shell is not None:
+        return command_line.completion(conf, shell)
+    return command_line.help_text(conf, own) if command_line.is_help(conf, shown) else shown
 
 
 def _files(arguments: Sequence[str], told: Mapping[str, Any]) -> list[str]:

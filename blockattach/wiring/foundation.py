@@ -82,19 +82,22 @@ class Foundation:
         self.database.close()
 
 
-def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None) -> None:
+def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None,
+              text: str | None = None) -> None:
     """Read the command line and the configuration files, and start logging.
 
     :param command: what the process is called; default: the name of its program
+    :param text: what it does, for its help
     :raises ConfigurationError: a value is wrong, or the log cannot be written
     """
+    own = frozenset(conf) - frozenset(cfg.ConfigOpts())
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
     policy_options.register(conf)
     state_report.register(conf)
-    locations.read(conf, arguments, project='blockattach', prog=command,
-                   version=version.version_string())
+    locations.read(conf, arguments, own, project='blockattach', prog=command,
+                   version=version.version_string(), description=text)
     failpoints_conf.arm(conf)
     try:
         log.setup(conf)

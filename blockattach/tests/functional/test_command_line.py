@@ -1,0 +1,116 @@
+"""What each command says of itself: its help, and the words that a shell completes."""
+import re
+import subprocess
+
+from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
+from blockattach.tests.rules import test_packaging
+
+OF_LIBRARIES = 'options of oslo.config and oslo.log:'
+# Type what is asked for behind the name of the command; the last word is completed.
+COMPLETE = """
+eval "$SCRIPT"
+COMP_WORDS=({program} {words} "$LAST")
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+{function}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def names():
+    """Of every console script."""
+    return [name for group, name, _ in test_packaging.entry_points()
+            if group == 'console_scripts']
+
+
+class CommandLineTestCase(base.StackTestCase):
+
+    def said(self, name, *arguments, status=0):
+        done = commands.run(name, arguments, {'COLUMNS': '80'})
+        self.assertEqual(status, done.status, done.errors)
+        self.assertNotIn('Traceback', done.errors)
+        return done.errors if status else done.output
+
+
+class HelpTest(CommandLineTestCase):
+
+    def test_each_begins_with_what_it_does(self):
+        for name in names():
+            with self.subTest(name):
+                usage, text = self.said(name, '--help').split('\n\n')[:2]
+                self.assertRegex(usage, rf'^usage: {name} \[OPTION\.\.\.\]( COMMAND \.\.\.)?$')
+                self.assertRegex(text, r'^[A-Z][^\n]+[.)]$')
+
+    def test_options_of_libraries_come_last(self):
+        for name in names():
+            with self.subTest(name):
+                ours, _, theirs = self.said(name, '--help').partition(OF_LIBRARIES)
+                self.assertIn('--config-file', ours)
+                self.assertNotIn('--log-file', ours)
+                self.assertNotIn('--nouse-syslog', ours)
+                self.assertIn('--log-file', theirs)
+                self.assertIn('--debug, -d', theirs)
+
+    def test_its_own_options_come_first(self):
+        text = self.said('blockattach-all', '--help')
+        options = re.findall(r'^  (?:-\w, )?(--[\w-]+)', text, re.M)
+        self.assertEqual(['--backend', '--listen', '--state-dir'], options[:3])
+
+    def test_each_command_is_described_in_a_sentence(self):
+        for words in ((), ('db',), ('attachments',), ('secrets',), ('service',)):
+            text = self.said('blockattach-manage', *words, '--help')
+            found = re.findall(r'^    (\w+)\n? {2,}(\S.+(?:\n {8,}\S.*)*)', text, re.M)
+            self.assertGreaterEqual(len(found), 2, text)
+            for name, sentence in found:
+                with self.subTest(' '.join((*words, name))):
+                    said = ' '.join(sentence.split())
+                    self.assertRegex(said, r'^[A-Z].*\.$')
+                    self.assertGreaterEqual(len(said.split()), 4, said)
+
+    def test_who_leaves_out_a_command_is_told_which_there_are(self):
+        self.assertIn('{sync,version,online_data_migrations,purge}',
+                      self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
+        self.assertIn('{attachments,db,reconcile,secrets,service}',
+                      self.said('blockattach-manage', status=2).splitlines()[-1])
+        self.assertIn('{check}',
+                      self.said('blockattach-status', 'upgrade', status=2).splitlines()[-1])
+
+
+class CompletionTest(CommandLineTestCase):
+
+    def completed(self, name, *words, last=''):
+        """What bash offers for the last word."""
+        script = self.said(name, '--shell_completion', 'bash')
+        done = subprocess.run(
+            ['bash', '-euc', COMPLETE.format(program=name, words=' '.join(words),
+                                             function='_' + name.replace('-', '_'))],
+            env={'SCRIPT': script, 'LAST': last}, text=True, capture_output=True, check=False)
+        self.assertEqual('', done.stderr)
+        return done.stdout.split()
+
+    def test_every_command_offers_its_options(self):
+        for name in names():
+            with self.subTest(name):
+                self.assertEqual(['--config-dir', '--config-file'],
+                                 self.completed(name, last='--config'))
+
+    def test_nouns_verbs_and_their_options(self):
+        self.assertEqual(['db'], self.completed('blockattach-manage', last='d'))
+        self.assertEqual(['db'], self.completed('blockattach-manage', '--debug', last='d'))
+        self.assertEqual(['--help', 'sync', 'version', 'online_data_migrations', 'purge'],
+                         self.completed('blockattach-manage', 'db'))
+        self.assertEqual(['--max-rows'],
+                         self.completed('blockattach-manage', 'db', 'purge', '30', last='--m'))
+        self.assertEqual(['text', 'json'],
+                         self.completed('blockattach-manage', 'reconcile', '--format'))
+        self.assertEqual(['check'], self.completed('blockattach-status', 'upgrade', last='c'))
+
+    def test_a_file_is_left_to_the_shell(self):
+        self.assertEqual([], self.completed('blockattach-api', '--config-file', last='/etc/'))
+
+    def test_zsh_reads_the_same(self):
+        script = self.said('blockattach-manage', '--shell_completion=zsh')
+        begin, _, rest = script.partition('_blockattach_manage() {')
+        self.assertIn('bashcompinit', begin)
+        self.assertTrue(self.said('blockattach-manage', '--shell_completion', 'bash').endswith(
+            rest))
