@@ -11,6 +11,9 @@ from blockattach import errors
 from blockattach.cmd import upgrade_database_checks as database_checks
 from blockattach.cmd import upgrade_installation
 from blockattach.conf import rpc as rpc_conf
+from blockattach.conf import unknown_options
+from blockattach.policy import files as policy_files
+from blockattach.policy import rules
 from blockattach.rpc import history
 from blockattach.rpc import rabbit
 
@@ -70,8 +73,8 @@ def bus(at: upgrade_installation.Installation) -> Result:
 
 
 def options(at: upgrade_installation.Installation) -> Result:
-    """Whether the files use names of options that have gone out of use."""
-    found = []
+    """Whether the files use names of options that have gone out of use, or never were."""
+    found = [str(one) for one in unknown_options.find(at.conf)]
     for option in REPLACED:
         at.conf.register_opt(cfg.StrOpt(option.name), group=option.group)
         if at.conf[option.group][option.name] is not None:
@@ -80,8 +83,15 @@ def options(at: upgrade_installation.Installation) -> Result:
 
 
 def policy(at: upgrade_installation.Installation) -> Result:
-    """Whether the policy file is YAML."""
-    return common_checks.check_policy_json(upgradecheck.UpgradeCommands(), at.conf)
+    """Whether the policy files are YAML, and every rule in them is asked for."""
+    result = common_checks.check_policy_json(upgradecheck.UpgradeCommands(), at.conf)
+    if result.code is not Code.SUCCESS:
+        return result
+    try:
+        found = policy_files.unknown(at.conf, rules.list_rules())
+    except (ValueError, OSError) as exc:
+        return Result(Code.FAILURE, f'{" ".join(str(exc).split())}.')
+    return Result(Code.WARNING, f'{"; ".join(map(str, found))}.') if found else result
 
 
 Check = Callable[[upgrade_installation.Installation], Result]

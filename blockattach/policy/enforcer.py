@@ -102,7 +102,11 @@ class Enforcer:
                 files.check(path)
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', DeprecationWarning)
-                return _Rules(self._conf)
+                read = _Rules(self._conf)
+            for unknown in files.unknown(self._conf, rules.list_rules()):
+                LOG.warning('Rule is no policy and has no effect%s', fields(
+                    path=unknown.path, rule=unknown.name, nearest=unknown.nearest))
+            return read
         except (ValueError, OSError, cfg.Error, policy.InvalidDefinitionError) as failure:
             raise errors.ConfigurationError(
                 reason=f'Cannot read the policy files: {" ".join(str(failure).split())}'

@@ -1,9 +1,30 @@
 """The operator's files of rules: [oslo_policy] policy_file and what lies in policy_dirs."""
+import difflib
 import os
+import re
+from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from oslo_config import cfg
 from oslo_policy import policy
+
+_REFERENCE = re.compile(r'\brule:([^\s()]+)')
+
+
+class Unknown(NamedTuple):
+    """A rule of a file that nobody asks for, most often a misspelt one.
+
+    ``nearest``: the policy that is spelt most like it; empty: none is.
+    """
+
+    path: str
+    name: str
+    nearest: str
+
+    def __str__(self) -> str:
+        meant = f': is {self.nearest} meant?' if self.nearest else ''
+        return f'{self.name} in {self.path} is no policy{meant}'
 
 
 def found(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -19,12 +40,41 @@ def found(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield place
 
 
+def unknown(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[Unknown]:
+    """Rules that are no policy, and that no other rule refers to.
+
+    :param rules: the policies that there are
+    :raises ValueError: a file does not map names of rules to checks
+    :raises OSError: a file cannot be read
+    """
+    known = set()
+    for rule in rules:
+        known.add(rule.name)
+        if rule.deprecated_rule is not None:
+            known.add(rule.deprecated_rule.name)
+    said = [(path, _parse(path)) for path in found(conf)]
+    referred = {name for _, checks in said for text in checks.values()
+                for name in _REFERENCE.findall(str(text))}
+    return [Unknown(path, name, next(iter(difflib.get_close_matches(name, sorted(known), 1)), ''))
+            for path, checks in said for name in checks
+            if name not in known and name not in referred]
+
+
 def check(path: str) -> None:
     """Return if a file maps names of rules to checks. oslo.policy would not say which file it was.
 
     :raises ValueError: it does not
     :raises OSError: it cannot be read
     """
+    for name, text in _parse(path).items():
+        if not isinstance(name, str) or not isinstance(text, str | list):
+            raise ValueError(f'{path}: rule {name} is no text')
+        # A rule that is not understood would be taken for "nobody", and nobody be told why.
+        if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
+            raise ValueError(f'{path}: rule {name} is malformed: {text}')
+
+
+def _parse(path: str) -> dict[str, str]:
     with open(path, encoding='utf-8') as file:
         try:
             said = policy.parse_file_contents(file.read())
@@ -32,9 +82,4 @@ def check(path: str) -> None:
             raise ValueError(f'{path}: {exc}') from exc
     if not isinstance(said, dict):
         raise ValueError(f'{path}: it does not map rules to checks')
-    for name, text in said.items():
-        if not isinstance(name, str) or not isinstance(text, str | list):
-            raise ValueError(f'{path}: rule {name} is no text')
-        # A rule that is not understood would be taken for "nobody", and nobody be told why.
-        if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
-            raise ValueError(f'{path}: rule {name} is malformed: {text}')
+    return said

@@ -10,6 +10,7 @@ import oslo_messaging
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as oslo_db_exception
+from oslo_log import log as oslo_log
 
 from blockattach import clock
 from blockattach import errors
@@ -27,6 +28,7 @@ from blockattach.conf import options
 from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
+from blockattach.conf import unknown_options
 from blockattach.db import attachment_queries
 from blockattach.db import contracting
 from blockattach.db import engine
@@ -46,6 +48,8 @@ from blockattach.telemetry import threads as waiting
 from blockattach.wiring import observation
 from blockattach.wiring import reloading
 from blockattach.wiring import sealing
+
+LOG = oslo_log.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     except OSError as exc:
         with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
             raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
+    for unknown in unknown_options.find(conf):
+        LOG.warning('Option is not known and has no effect%s', log.fields(
+            path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
 
 
 def make_state_path(core: core_conf.CoreSettings) -> None:

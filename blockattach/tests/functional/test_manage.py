@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 
 import sqlalchemy as sa
 
@@ -38,6 +39,7 @@ class ManageTestCase(base.StackTestCase):
         done = commands.run('blockattach-manage', arguments, self.environment())
         self.assertNotIn('Traceback', done.errors)
         self.said = done.output
+        self.all_errors = done.errors.splitlines()
         self.errors = [line for line in done.errors.splitlines()
                        if line.startswith('blockattach-manage')]
         return done.status
@@ -57,6 +59,17 @@ class ManageTestCase(base.StackTestCase):
         [line] = self.errors
         self.assertIn(words, line)
         self.assertEqual('', self.said)
+
+
+class UnknownOptionTest(ManageTestCase):
+
+    def test_it_is_warned_of_at_the_start(self):
+        self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        file = pathlib.Path(self.state_dir, 'blockattach.conf')
+        file.write_text('[volume]\nenabled_backends = a\n[a]\nvolume_dirr = /x\n', 'utf-8')
+        self.check(0, '--config-file', str(file), 'db', 'version')
+        [line] = [line for line in self.all_errors if 'WARNING' in line]
+        self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
 
 
 class DatabaseTest(ManageTestCase):

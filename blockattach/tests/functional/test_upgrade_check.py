@@ -151,6 +151,20 @@ class FindingsTest(CheckTestCase):
         self.check_file(1, f'[rpc]\nrelease_pin = {BEFORE}\n', 'Release that is spoken',
                         f'[rpc] release = {BEFORE}')
 
+    def test_names_that_nobody_knows(self):
+        text = '[volume]\nenabled_backends = disks\n[disks]\nvolume_dirr = /x\n'
+        file = self.configure(text)
+        self.check_file(1, text, 'Names of options',
+                        f'[disks] volume_dirr in {file} is not known: is volumes_dir meant?')
+
+    def test_rules_that_nobody_asks_for(self):
+        file = self.state / 'policy.yaml'
+        file.write_text('"volume:creat": "role:admin or rule:mine"\n"mine": "role:x"\n', 'utf-8')
+        self.settings['OSLO_POLICY__POLICY_FILE'] = str(file)
+        self.check(1, Policy_file=f'volume:creat in {file} is no policy: is volume:create meant?')
+        file.write_text('"volume:create": [', 'utf-8')
+        self.check(2, Policy_file=str(file))
+
     def test_a_policy_file_in_json(self):
         (self.state / 'policy.json').write_text('{}', 'utf-8')
         self.settings['OSLO_POLICY__POLICY_FILE'] = str(self.state / 'policy.json')

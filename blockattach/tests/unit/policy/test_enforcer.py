@@ -2,6 +2,7 @@
 import itertools
 import logging
 import os
+import re
 import tempfile
 import unittest
 
@@ -16,6 +17,7 @@ from blockattach.policy import rules
 from blockattach.policy import services
 from blockattach.policy import volumes
 from blockattach.tests.fixtures import clock
+from blockattach.tests.rules import sources
 
 MINE = 'p'
 THEIRS = 'q'
@@ -132,6 +134,20 @@ class FileTest(Case):
         rules_of = self.made()
         self.assertEqual((True, False), (rules_of.allowed(caller('maker'), volumes.CREATE),
                                          rules_of.allowed(caller('member'), volumes.CREATE)))
+
+    def test_a_rule_that_nobody_asks_for_is_warned_of(self):
+        self.write('"volume:creat": "role:maker or rule:mine"\n"mine": "role:x"\n'
+                   '"volume:create": "role:maker"\n')
+        with self.assertLogs(enforcer.LOG, logging.WARNING) as logged:
+            self.made()
+        [line] = logged.output
+        self.assertIn(f'path={self.file} rule=volume:creat nearest=volume:create', line)
+
+    def test_the_sample_is_no_alarm(self):
+        sample = sources.ROOT / 'etc' / 'blockattach' / 'policy.yaml.sample'
+        self.write(re.sub(r'^#"', '"', sample.read_text(), flags=re.M))
+        with self.assertNoLogs(enforcer.LOG, logging.WARNING):
+            self.made()
 
     def test_a_change_counts_after_a_second_at_the_latest(self):
         time = clock.ManualClock()

@@ -1,0 +1,103 @@
+"""Options that a file sets and nobody reads: most of them are misspelt.
+
+oslo.config ignores them. Looked at are the groups of which we know every option: ours, those of
+the enabled backends, and [DEFAULT]. Groups of libraries may have options that only some of their
+plugins know.
+"""
+import difflib
+import importlib.metadata
+import pathlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from blockattach.conf import backend
+from blockattach.conf import options
+
+_DEFAULT = 'DEFAULT'
+_OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
+"""Whose options in [DEFAULT] have former names, or are registered late."""
+
+
+class Unknown(NamedTuple):
+    """One of them. ``nearest``: the known option that is spelt most like it; empty: none is."""
+
+    path: str
+    group: str
+    name: str
+    nearest: str
+
+    def __str__(self) -> str:
+        meant = f': is {self.nearest} meant?' if self.nearest else ''
+        return f'[{self.group}] {self.name} in {self.path} is not known{meant}'
+
+
+def find(conf: cfg.ConfigOpts) -> list[Unknown]:
+    """All in the files of a configuration that has been read."""
+    known = _known(conf)
+    found = [Unknown(path, group, name, '') for path in _files(conf)
+             for group, names in _sections(path).items()
+             for name in names if group in known and _plain(name) not in known[group]]
+    if any(one.group == _DEFAULT for one in found):
+        # Only now: it takes a moment.
+        known[_DEFAULT] |= _of_libraries()
+    return [one._replace(nearest=next(iter(
+                difflib.get_close_matches(_plain(one.name), sorted(known[one.group]), 1)), ''))
+            for one in found if _plain(one.name) not in known[one.group]]
+
+
+def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Names of options by group."""
+    known: dict[str, set[str]] = {_DEFAULT: set(map(str, conf))}
+    for group, found in options.list_opts():
+        known.setdefault(group, set()).update(_names(found))
+    of_backends = set(_names(backend.BACKEND_OPTS))
+    # The sample's, unless a backend is called so.
+    known.pop('file')
+    # The only one of blockattach-all is named on its command line.
+    embedded = [conf.backend] if 'backend' in conf else []
+    for name in (*conf.volume.enabled_backends, *embedded):
+        known.setdefault(_group(name), set()).update(of_backends)
+    return known
+
+
+def _of_libraries() -> set[str]:
+    found: set[str] = set()
+    for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
+        if entry.name in _OF_LIBRARIES:
+            for group, listed in entry.load()():
+                if group is None or str(group) == _DEFAULT:
+                    found.update(_names(listed))
+    return found
+
+
+def _names(found: Iterable[cfg.Opt]) -> Iterator[str]:
+    """With those that they had in former releases."""
+    for option in found:
+        yield _plain(option.dest)
+        for former in option.deprecated_opts:
+            if former.name is not None:
+                yield _plain(former.name)
+
+
+def _plain(name: str) -> str:
+    return name.replace('-', '_')
+
+
+def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    yield from conf.config_file or ()
+    for folder in conf.config_dir or ():
+        yield from sorted(map(str, pathlib.Path(folder).glob('*.conf')))
+
+
+def _sections(path: str) -> dict[str, list[str]]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(path, sections).parse()
+    return {_group(name): list(found) for name, found in sections.items()}
+
+
+def _group(name: str) -> str:
+    """As oslo.config compares names of groups."""
+    return name if name == _DEFAULT else name.lower()

@@ -1,0 +1,112 @@
+"""What a file sets and nobody reads is found, and nothing else."""
+import pathlib
+import re
+import tempfile
+import unittest
+
+from oslo_config import cfg
+
+from blockattach import log
+from blockattach.conf import embedded
+from blockattach.conf import locations
+from blockattach.conf import options
+from blockattach.conf import unknown_options
+from blockattach.policy import options as policy_options
+from blockattach.rpc import transport
+from blockattach.tests.rules import sources
+
+# What a library has registered nowhere, or only where one of its plugins is used.
+OF_LIBRARIES = """
+[DEFAULT]
+transport_url = fake://
+log_rotation_type = none
+log-dir =
+rpc_response_timeout = 3600
+control_exchange = x
+logfile =
+fatal_deprecations = true
+rpc_thread_pool_size = 2
+[keystone_authtoken]
+auth_type = password
+username = u
+user_domain_name = d
+[oslo_messaging_rabbit]
+heartbeat_in_pthread = true
+[key_manager]
+backend = vault
+[vault]
+approle_role_id = 1
+[healthcheck]
+backends = x
+[healthcheck_made_up]
+whatever = 1
+[storage-2]
+volume_dirr = of a backend that another host serves
+"""
+
+
+def read(conf, *arguments):
+    """As a process does, but for its log."""
+    log.register(conf)
+    options.register(conf)
+    transport.register_options(conf)
+    policy_options.register(conf)
+    locations.read(conf, arguments, project='blockattach', prog='x')
+
+
+class UnknownOptionsTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        self.path = pathlib.Path(folder, 'blockattach.conf')
+
+    def found(self, text, *arguments, all_in_one=False):
+        self.path.write_text(text, 'utf-8')
+        conf = cfg.ConfigOpts()
+        if all_in_one:
+            embedded.register(conf)
+        read(conf, '--config-file', str(self.path), *arguments)
+        return unknown_options.find(conf)
+
+    def test_the_nearest_is_named(self):
+        for text, group, name, nearest in (
+                ('[volume]\nenabled_backends = a\n[a]\nvolume_dirr = /x', 'a', 'volume_dirr',
+                 'volumes_dir'),
+                ('[api]\nosapi-max-limits = 1', 'api', 'osapi-max-limits', 'osapi_max_limit'),
+                ('[DEFAULT]\nstate_paht = /x', 'DEFAULT', 'state_paht', 'state_path'),
+                ('[Nova]\nauth_urll = http://x', 'nova', 'auth_urll', 'auth_url'),
+                ('[rpc]\nzzz = 1', 'rpc', 'zzz', '')):
+            with self.subTest(text):
+                self.assertEqual([(str(self.path), group, name, nearest)],
+                                 list(map(tuple, self.found(text))))
+
+    def test_it_is_told_in_a_sentence(self):
+        [found] = self.found('[api]\nportt = 1')
+        self.assertEqual(f'[api] portt in {self.path} is not known: is port meant?', str(found))
+
+    def test_the_backend_of_the_command_line(self):
+        [found] = self.found('[fake]\npool_nam = x\n[file]\npool_nam = x', '--backend', 'fake',
+                             all_in_one=True)
+        self.assertEqual(('fake', 'pool_name'), (found.group, found.nearest))
+
+    def test_files_of_a_folder(self):
+        inner = self.path.parent / 'more'
+        inner.mkdir()
+        (inner / '1.conf').write_text('[volume]\nworker_thread = 1', 'utf-8')
+        [found] = self.found('', '--config-dir', str(inner))
+        self.assertEqual((str(inner / '1.conf'), 'worker_threads'), (found.path, found.nearest))
+
+    def test_every_option_of_the_sample_is_known(self):
+        sample = sources.ROOT / 'etc' / 'blockattach' / 'blockattach.conf.sample'
+        text, number = re.subn(r'^#(\w+) = <.*>$', r'\1 =', sample.read_text(), flags=re.M)
+        text, more = re.subn(r'^#(\w+) =', r'\1 =', text, flags=re.M)
+        self.assertGreater(number + more, 100)
+        self.path.write_text(text, 'utf-8')
+        conf = cfg.ConfigOpts()
+        read(conf)
+        conf.set_override('enabled_backends', ['file'], group='volume')
+        conf.set_override('config_file', [str(self.path)])
+        self.assertEqual([], unknown_options.find(conf))
+
+    def test_options_of_libraries_and_former_names_are_no_alarm(self):
+        self.assertEqual([], self.found(OF_LIBRARIES + '[rpc]\nrelease_pin = auto\n'))
