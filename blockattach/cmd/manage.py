@@ -68,8 +68,8 @@ NOUNS = {
     'attachments': Noun('Find and repair rows about attachments that contradict each other.', {
         'check': Command(
             'Compare the rows with each other and with the targets, and print each contradiction '
-            'with the command that repairs it. Exit status 0: there is none; 1: there is none, but '
-            'a target does not answer; 3: there are some.', 'manage_attachments.check', (
+            'with the command that repairs it. Exit status 0: there is none; 1: there is none, '
+            'but a target does not answer; 3: there are some.', 'manage_attachments.check', (
                 Argument('--volume-id', 'Report only what concerns this volume.'),
                 Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'derive': Command(
