@@ -56,7 +56,7 @@ class TargetProcess:
     def watch(self) -> None:
         """One that died is started again, and what it forgot is restored.
 
-        One that hangs is waited for: it has its sessions yet. So is one that somebody else runs.
+        One that hangs is waited for: it still has its sessions. So is one that somebody else runs.
         """
         if self._daemon is None:
             return

@@ -1,4 +1,4 @@
-"""The tgtd that a volume manager has left running: whether a backend still has it, and its end."""
+"""The tgtd that a volume manager has left running: whether a backend still uses it; its end."""
 from collections.abc import Iterable
 
 from oslo_config import cfg
@@ -17,8 +17,8 @@ _TARGET = 'tgt'
 
 
 def warn_if_unused(base: foundation.Foundation, backends: Iterable[str]) -> None:
-    """Say in the log that one still runs that none of these backends has: what it offers is
-    offered until somebody ends it, and nobody takes it back.
+    """Log that one still runs that none of these backends uses: its exports stay until it is
+    ended, and nobody revokes them.
     """
     groups = [base.conf[name] for name in backends]
     if any(group.target == _TARGET and not group.tgt_socket for group in groups):

@@ -258,7 +258,7 @@ class TargetProcessTest(ServiceCase):
                     'INFO Target process is back'], words(said))
                 made.stop()
 
-    def test_one_that_cannot_be_started_is_told_of_once(self):
+    def test_one_that_cannot_be_started_is_logged_once(self):
         made, compared = self.begun()
         with self.assertLogs('blockattach.volume.target_process') as said:
             self.daemon.refuse()

@@ -75,7 +75,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertEqual(self.found, self.seen())
 
     def serves(self):
-        """The manager that runs now lets other hosts in, at the target that it has found."""
+        """The manager that runs now attaches other hosts, at the target that it has found."""
         self.a_writer(f'other-{self.log().count("Volume service serves")}')
         self.is_as_it_was()
 
@@ -138,7 +138,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertEqual(1, status, said)
         self.assertIn('it does not answer', said)
         self.manage('target', 'stop', '--force')
-        # Its sessions went with it, and who was let in is let in again.
+        # Its sessions went with it; the same hosts may log in to the new one.
         self.assertTrue(base.wait_for(lambda: self.writer.wrong, SECONDS))
         self.assertTrue(base.wait_for(lambda: 'Target process is back' in self.log(), SECONDS))
         hung, died, back = (self.log().index(word) for word in (
@@ -147,7 +147,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertNotEqual(pid, self.target().client().pid())
         self.a_writer('another')
 
-    def test_one_that_no_backend_has_any_more_is_told_of(self):
+    def test_one_that_no_backend_has_any_more_is_logged(self):
         broker = rabbit.RabbitFixture(self.places['DEFAULT', 'transport_url'],
                                       self.places['rpc', 'topic_prefix'])
         self.addCleanup(broker.close)

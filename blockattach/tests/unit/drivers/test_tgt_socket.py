@@ -149,7 +149,7 @@ class ClientTest(unittest.TestCase):
             self.assertTrue(client.lives())
 
     def test_who_has_gone_does_not_live(self) -> None:
-        client = tgt_socket.Client(self.path, timeout=0.1)
+        client = tgt_socket.Client(self.path)
         self.assertFalse(client.lives())
         self.server.bind(self.path)
         self.server.listen(1)
