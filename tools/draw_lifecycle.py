@@ -8,17 +8,18 @@ from typing import NamedTuple
 import rst
 from blockattach.domain import attachment_lifecycle as lifecycle
 
-STEP = 168
+STEP = 192
 MARGIN = 100
-BOX_WIDTH = 124
-BOX_HEIGHT = 40
-RISE = 34
-LINE = 14
+BOX_WIDTH = 172
+BOX_HEIGHT = 44
+RISE = 40
+LINE = 22
+LOOP = 60
 
 COLOURS = {lifecycle.Writer.CONTROL: '#1f5fa8', lifecycle.Writer.VOLUME: '#b3541e'}
 
 STYLE = """\
-text { font: 12px sans-serif; text-anchor: middle; }
+text { font: 19px sans-serif; text-anchor: middle; }
 .state { font-weight: bold; }
 .box { fill: #f4f4f4; stroke: #444; }
 .busy { fill: #fff3d6; }
@@ -85,9 +86,10 @@ def _arrow(move: Move, places: dict[lifecycle.State, int], line: int) -> str:
     colour = COLOURS[move.writer]
     if span == 0:
         top = line + edge
-        path = (f'M{begin - 18} {top} C{begin - 26} {top + 34} {begin + 26} {top + 34} '
+        # Deep enough for its words to stand below those of an arrow to the next state.
+        path = (f'M{begin - 18} {top} C{begin - 26} {top + LOOP} {begin + 26} {top + LOOP} '
                 f'{begin + 18} {top}')
-        middle, height = begin, top + 34 + LINE // 2
+        middle, height = begin, top + LOOP * 3 // 4 + LINE * 3 // 4
     else:
         # The middle of a cubic curve lies three quarters of the way to its handles.
         reach = edge + RISE * abs(span)
@@ -118,8 +120,9 @@ def document() -> str:
               rst.literal(row.target.value) if row.target else 'where it came from',
               row.writer.value] for row in lifecycle.TRANSITIONS]
     return ''.join((
-        rst.NOTICE, rst.heading('The life of an attachment'), _INTRODUCTION,
-        '\n.. image:: lifecycle.svg\n   :alt: states in a line, moves as arrows between them\n',
+        rst.NOTICE, rst.heading('Attachment lifecycle'), _INTRODUCTION,
+        '\n.. container:: picture\n\n   .. image:: lifecycle.svg\n'
+        '      :alt: states in a line, moves as arrows between them\n',
         rst.heading('States', '-'),
         rst.table(('state', 'attach_status', 'rank', 'at work', 'let in'), states,
                   (20, 20, 8, 10, 10)),

@@ -69,7 +69,7 @@ class Arrow(NamedTuple):
 
 BOXES = (
     Box('outside', 20, 20, 190, 76, 'Clients',
-        ('openstack, Nova, SDKs:', 'whatever speaks API v3')),
+        ('openstack, Nova, SDKs:', 'Block Storage API v3')),
     Box('box', 290, 20, 220, 76, 'API',
         ('checks, decides, and writes', 'the intent before the act')),
     Box('kept', 650, 20, 220, 76, 'Database',
@@ -78,8 +78,10 @@ BOXES = (
         ('chooses a pool for a volume,', 'claims its room')),
     Box('box', 650, 170, 220, 76, 'Volume service',
         ('acts on the backend, holds', 'the target to the rows')),
-    Box('kept', 540, 320, 150, 76, 'Target', ('lets hosts in:', 'tgtd, iSCSI')),
-    Box('kept', 740, 320, 150, 76, 'Store', ('keeps the bytes:', 'sparse files')),
+    Box('kept', 520, 320, 170, 76, 'Target',
+        ('grants access to hosts:', 'tgt, LIO; fake for trials')),
+    Box('kept', 724, 312, 176, 92, 'Store',
+        ('keeps the bytes:', 'sparse files, LVM thin or', 'thick; fake for trials')),
     Box('outside', 20, 320, 190, 76, 'Hosts',
         ('each with its own mode', 'and its own credential')),
 )
@@ -91,11 +93,11 @@ ARROWS = (
     Arrow('M505 96 L655 168', 'bus', 598, 126),
     Arrow('M510 200 L648 200', 'bus', 580, 192),
     Arrow('M760 168 L760 98', 'SQL', 782, 137, both=True),
-    Arrow('M710 246 L630 318', 'grant, revoke', 625, 278),
-    Arrow('M790 246 L812 318', 'create, delete', 850, 288),
-    Arrow('M738 358 L692 358', both=True),
-    Arrow('M115 96 L115 318', 'where, with which secret', 115, 210),
-    Arrow('M210 358 L538 358', 'iSCSI', 400, 350, both=True),
+    Arrow('M710 246 L620 318', 'grant, revoke', 616, 278),
+    Arrow('M790 246 L812 310', 'create, delete', 852, 286),
+    Arrow('M722 358 L692 358', both=True),
+    Arrow('M115 96 L115 318', 'portal, IQN, CHAP secret', 115, 210),
+    Arrow('M210 358 L518 358', 'iSCSI', 400, 350, both=True),
 )
 
 

@@ -13,6 +13,7 @@ from oslo_config import generator as config_generator
 from oslo_policy import generator as policy_generator
 
 import draw_lifecycle
+import draw_parts
 import print_api
 import print_errors
 import print_failpoints
@@ -47,6 +48,7 @@ def _written(write: Callable[[str], object]) -> str:
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
+    'doc/source/_static/parts.svg': draw_parts.picture,
     'doc/source/contributor/lifecycle.svg': draw_lifecycle.picture,
     'doc/source/contributor/lifecycle.rst': draw_lifecycle.document,
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,

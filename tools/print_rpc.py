@@ -52,7 +52,7 @@ def consumer_methods() -> str:
 
 def interfaces() -> str:
     """The page of all interfaces and of their history."""
-    parts = [rst.NOTICE, rst.heading('What the processes say to each other'), """
+    parts = [rst.NOTICE, rst.heading('RPC interfaces'), """
 Each interface is a class in ``blockattach/rpc``; its servers and its clients inherit it. A method
 that was released never changes. A *call* is answered by one server, a *cast* is done by one and
 answered by nobody, a *fanout* is heard by all. Seconds are the defaults of ``[rpc]``.

@@ -1,14 +1,32 @@
 """How Sphinx builds the documentation."""
 import importlib.metadata
+import logging
+import pathlib
 
 project = 'blockattach'
 author = 'The blockattach developers'
 copyright = author
 version = release = importlib.metadata.version('blockattach')
 
-extensions = []
-exclude_patterns = []
-html_theme = 'alabaster'
-html_theme_options = {'page_width': '1100px', 'description': 'Block-storage attachments'}
+extensions = ['sphinx_copybutton', 'reno.sphinxext']
+exclude_patterns = ['**/*.inc']
+# Most of what is shown are commands; other blocks name their language.
+highlight_language = 'bash'
 # A literal is a literal: no quotes turned round, no dashes made long.
 smartquotes = False
+
+# It would say of each note where it found it.
+logging.getLogger('reno').setLevel(logging.WARNING)
+# reno reads the notes from git, and an unpacked archive has none.
+if not (pathlib.Path(__file__).parents[2] / '.git').exists():
+    exclude_patterns.append('release_notes.rst')
+    suppress_warnings = ['toc.excluded', 'ref.doc']
+
+html_theme = 'furo'
+html_title = f'blockattach {release}'
+html_static_path = ['_static']
+html_css_files = ['wide.css']
+html_show_sourcelink = False
+# What is behind a prompt is copied, and what a command prints is not.
+copybutton_prompt_text = '$ '
+copybutton_line_continuation_character = '\\'
