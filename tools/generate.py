@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Write every document that follows from the code, or with --check say which ones are stale."""
 import argparse
+import functools
 import pathlib
 import re
 import sys
@@ -15,6 +16,7 @@ from oslo_policy import generator as policy_generator
 import draw_lifecycle
 import draw_parts
 import print_api
+import print_api_reference
 import print_errors
 import print_failpoints
 import print_openapi
@@ -59,7 +61,10 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/contributor/interfaces.rst': print_rpc.interfaces,
     'doc/source/contributor/planted_bugs.txt': print_planted_bugs.document,
     'doc/source/user/bus_methods.txt': print_rpc.consumer_methods,
-    'doc/source/user/operations.rst': print_api.document,
+    'doc/source/user/operations.rst': print_api_reference.overview,
+    'doc/source/user/api_examples.json': print_api_reference.examples_document,
+    **{f'{print_api_reference.FOLDER}/{name}.rst': functools.partial(
+        print_api_reference.page, name) for name in print_api_reference.GROUPS},
     'doc/source/user/openapi.json': print_openapi.document,
     'doc/source/user/versions.rst': print_api.history,
     'doc/source/user/errors.rst': print_errors.document,

@@ -19,7 +19,7 @@ from blockattach.http import routing
 _VARIABLE = re.compile(r'{(\w+)}')
 _JSON = 'application/json'
 _FAULT = {'$ref': '#/components/schemas/fault'}
-_REASONS = {
+REASONS = {
     400: 'The request cannot be understood, or what it asks for is not possible now.',
     401: 'There is no valid token.',
     403: 'The caller may not.',
@@ -59,7 +59,7 @@ def described() -> dict[str, Any]:
     }
 
 
-_PARAMETERS = {
+_PARAMETERS: dict[str, dict[str, Any]] = {
     'project_id': {
         'name': routing.PROJECT, 'in': 'path', 'required': True,
         'description': 'The project of the token.',
@@ -90,12 +90,22 @@ def _fault() -> dict[str, Any]:
     }
 
 
+def one(path: str, row: operation.Operation) -> dict[str, Any]:
+    """One operation alone, also where actions share their method and path."""
+    return _described(path, [row])
+
+
+def parameter(reference: str) -> dict[str, Any]:
+    """What a reference among the parameters of an operation leads to."""
+    return _PARAMETERS[reference.rpartition('/')[2]]
+
+
 def _paths(operations: Iterable[operation.Operation]) -> dict[str, Any]:
     served = [row for row in operations if row.until is None or row.until >= versions.MAXIMUM]
     paths: dict[str, Any] = {}
     for (path, method), rows in itertools.groupby(
             sorted(served, key=_place), key=_place):
-        paths.setdefault(path, {})[method] = _operation(path, list(rows))
+        paths.setdefault(path, {})[method] = _described(path, list(rows))
     return paths
 
 
@@ -104,7 +114,7 @@ def _place(row: operation.Operation) -> tuple[str, str]:
     return path, row.method.lower()
 
 
-def _operation(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
+def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
     """One method of one path: where actions tell several operations apart, all of them."""
     told: dict[str, Any] = {
         'operationId': f'{rows[0].method} {rows[0].path}',
@@ -156,7 +166,7 @@ def _responses(rows: list[operation.Operation]) -> dict[str, Any]:
         if bodies:
             told[str(status)]['content'] = {_JSON: {'schema': _any_of(bodies)}}
     for status in sorted({code for row in rows for code in print_api.codes(row)}):
-        told[str(status)] = {'description': _REASONS[status],
+        told[str(status)] = {'description': REASONS[status],
                              'content': {_JSON: {'schema': _FAULT}}}
     return told
 

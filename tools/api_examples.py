@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Play one request of every operation, and print what was asked and answered (JSON).
+
+The application is the one that the tests of the API ask: wiring's, over WSGI, on a database of its
+own and a backend in memory. What differs from one run to the next is replaced: ids and secrets by
+others of the same form, and the time stands still.
+"""
+import hashlib
+import json
+import logging
+import re
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import webob
+
+from blockattach.api import routes
+from blockattach.api import versions
+from blockattach.db import messages
+from blockattach.domain import messages as domain_messages
+from blockattach.http import negotiation
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+
+_VOLUME = f'{negotiation.VOLUME} {versions.MAXIMUM}'
+_BOTH = f'{_VOLUME}, {negotiation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
+_SERVER = '11111111-1111-4111-8111-111111111111'
+_CONNECTOR = {'initiator': 'iqn.2026-01.org.example:host-a', 'host': 'host-a', 'ip': '192.0.2.21',
+              'multipath': False}
+_OTHER_CONNECTOR = {**_CONNECTOR, 'initiator': 'iqn.2026-01.org.example:host-b', 'host': 'host-b'}
+_ENCRYPTION = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256,
+               'control_location': 'back-end'}
+_SERVICE = {'binary': 'cinder-volume', 'host': http.HOST}
+_BETWEEN_SECONDS = 60.0
+
+_UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')
+# What is not of the clock that stands.
+_TIME = re.compile(r'\b(?!2026-01-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b')
+_SOME_TIME = '2026-01-01T12:00:00.000000'
+_SECRETS = ('auth_password', 'auth_username', 'discovery_auth_password')
+
+REFUSED = {
+    'PUT /os-services/failover_host': 'no backend is replicated',
+    'PUT /os-services/failover': 'no backend is replicated',
+}
+"""Operations that are answered with a failure only, and why."""
+
+
+class Example(NamedTuple):
+    """One request of an operation and its answer, as clients see them."""
+
+    method: str
+    path: str
+    version: str | None
+    body: Any
+    status: int
+    answer: Any
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            'request': {'method': self.method, 'path': self.path, 'version': self.version,
+                        'body': self.body},
+            'answer': {'status': self.status, 'body': self.answer}}
+
+
+class Player:
+    """Sends requests, and keeps those that name the operation which they are an example of."""
+
+    def __init__(self, api: http.ApiFixture, time: clock.ManualClock) -> None:
+        self.api = api
+        self.examples: dict[str, Example] = {}
+        self._time = time
+        self._operations = {row.name: row for row in routes.operations()}
+
+    def ask(self, name: str, values: Mapping[str, str] | None = None, body: Any = None,
+            query: str = '', version: str | None = _VOLUME, keep: bool = True,
+            member: bool = False) -> Any:
+        """Ask for an operation; returns the body of the answer.
+
+        :param values: of the variables in its path
+        :param member: as a user; else as an administrator
+        """
+        row = self._operations[name]
+        path = (row.path if row.root else f'/v3/{make.PROJECT}{row.path}').format(
+            **(values or {})) + query
+        reply = self._send(row.method, path, body, version, member)
+        expected = 400 if name in REFUSED else row.status
+        if reply.status != expected:
+            raise SystemExit(f'{name} is answered {reply.status}: {reply.text}')
+        if keep:
+            self.examples[name] = Example(row.method, path, version, body, reply.status,
+                                          reply.body)
+        return reply.body
+
+    def _send(self, method: str, path: str, body: Any, version: str | None,
+              member: bool) -> http.Reply:
+        self._time.advance(_BETWEEN_SECONDS)
+        who = self.api.as_member if member else self.api.as_admin
+        request = webob.Request.blank(path, method=method, headers={'X-Auth-Token': who.token})
+        request.host = 'localhost:8776'
+        if version is not None:
+            request.headers[negotiation.HEADER] = version
+        if body is not None:
+            request.body = json.dumps(body).encode()
+            request.content_type = 'application/json'
+        return self.api.answer(request)
+
+
+def _versions(player: Player) -> None:
+    for name in ('GET /', 'GET /v3', 'GET /v3/'):
+        player.ask(name, version=None)
+
+
+def _types(player: Player) -> dict[str, str]:
+    """Returns the type that the volumes of the later requests have."""
+    made = player.ask('POST /types', body={'volume_type': {
+        'name': 'shared', 'description': 'For several hosts',
+        'extra_specs': {'multiattach': '<is> True'}}})
+    kind = {'id': made['volume_type']['id']}
+    player.ask('PUT /types/{id}', kind, {'volume_type': {'description': 'For many hosts'}})
+    player.ask('GET /types')
+    player.ask('GET /types/{id}', kind)
+    player.ask('GET /types/default')
+    spec = {**kind, 'key': 'discard'}
+    player.ask('POST /types/{id}/extra_specs', kind, {'extra_specs': {'discard': 'yes'}})
+    player.ask('PUT /types/{id}/extra_specs/{key}', spec, {'discard': 'no'})
+    player.ask('GET /types/{id}/extra_specs', kind)
+    player.ask('GET /types/{id}/extra_specs/{key}', spec)
+    player.ask('DELETE /types/{id}/extra_specs/{key}', spec)
+    _encryption(player)
+    return kind
+
+
+def _encryption(player: Player) -> None:
+    made = player.ask('POST /types', body={'volume_type': {'name': 'sealed'}}, keep=False)
+    kind = {'id': made['volume_type']['id']}
+    made = player.ask('POST /types/{id}/encryption', kind, {'encryption': _ENCRYPTION})
+    encryption = {**kind, 'encryption_id': made['encryption'].get('encryption_id', 'luks')}
+    player.ask('PUT /types/{id}/encryption/{encryption_id}', encryption,
+               {'encryption': {'key_size': 512}})
+    player.ask('GET /types/{id}/encryption', kind)
+    player.ask('GET /types/{id}/encryption/{key}', {**kind, 'key': 'cipher'})
+    player.ask('DELETE /types/{id}/encryption/{encryption_id}', encryption)
+    player.ask('DELETE /types/{id}', kind)
+
+
+def _qos(player: Player, kind: dict[str, str]) -> None:
+    made = player.ask('POST /qos-specs', body={'qos_specs': {
+        'name': 'fast', 'consumer': 'front-end', 'total_iops_sec': '500'}})
+    specs = {'id': made['qos_specs']['id']}
+    player.ask('PUT /qos-specs/{id}', specs, {'qos_specs': {'total_bytes_sec': '104857600'}})
+    player.ask('GET /qos-specs')
+    player.ask('GET /qos-specs/{id}', specs)
+    of_type = f'?vol_type_id={kind["id"]}'
+    player.ask('GET /qos-specs/{id}/associate', specs, query=of_type)
+    player.ask('GET /qos-specs/{id}/associations', specs)
+    player.ask('GET /qos-specs/{id}/disassociate', specs, query=of_type)
+    player.ask('GET /qos-specs/{id}/disassociate_all', specs)
+    player.ask('PUT /qos-specs/{id}/delete_keys', specs, {'keys': ['total_bytes_sec']})
+    player.ask('DELETE /qos-specs/{id}', specs)
+
+
+def _volumes(player: Player) -> dict[str, str]:
+    """Returns a volume for the requests about attachments."""
+    made = player.ask('POST /volumes', body={'volume': {
+        'size': 1, 'name': 'data', 'volume_type': 'shared'}}, member=True)
+    volume = {'id': made['volume']['id']}
+    player.ask('GET /volumes/{id}', volume, version=_BOTH, member=True)
+    player.ask('GET /volumes', member=True)
+    player.ask('GET /volumes/detail', query='?limit=1', member=True)
+    player.ask('GET /volumes/summary', member=True)
+    player.ask('GET /volumes/{id}/encryption', volume, member=True)
+    player.ask('GET /volumes/{id}/encryption/{key}', {**volume, 'key': 'encryption_key_id'},
+               member=True)
+    return volume
+
+
+def _attachments(player: Player, volume: dict[str, str]) -> None:
+    made = player.ask('POST /attachments', body={'attachment': {
+        'volume_uuid': volume['id'], 'instance_uuid': _SERVER, 'mode': 'rw'}}, member=True)
+    attachment = {'id': made['attachment']['id']}
+    player.ask('PUT /attachments/{id}', attachment, {'attachment': {'connector': _CONNECTOR}},
+               member=True)
+    player.ask('POST /attachments/{id}/action (os-complete)', attachment, {'os-complete': None},
+               member=True)
+    player.ask('POST /attachments', body={'attachment': {
+        'volume_uuid': volume['id'], 'instance_uuid': '22222222-2222-4222-8222-222222222222',
+        'mode': 'ro', 'connector': _OTHER_CONNECTOR}}, member=True, keep=False)
+    player.ask('GET /attachments', member=True)
+    player.ask('GET /attachments/detail', query='?host=host-a', version=_BOTH, member=True)
+    player.ask('GET /attachments/{id}', attachment, version=_BOTH, member=True)
+    player.ask('DELETE /attachments/{id}', attachment, version=_BOTH)
+
+
+def _actions(player: Player) -> None:
+    """The same for clients that know nothing of attachments, on a volume of its own."""
+    made = player.ask('POST /volumes', body={'volume': {'size': 1, 'name': 'plain'}}, member=True,
+                      keep=False)
+    volume = {'id': made['volume']['id']}
+
+    def act(action: str, value: Any = None, keep: bool = True) -> None:
+        player.ask(f'POST /volumes/{{id}}/action ({action})', volume, {action: value}, keep=keep,
+                   version=None)
+
+    act('os-reserve')
+    act('os-unreserve')
+    act('os-reserve', keep=False)
+    act('os-initialize_connection', {'connector': _CONNECTOR})
+    act('os-attach', {'instance_uuid': _SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'})
+    act('os-begin_detaching')
+    act('os-roll_detaching')
+    act('os-begin_detaching', keep=False)
+    act('os-terminate_connection', {'connector': _CONNECTOR})
+    act('os-detach')
+    act('os-reserve', keep=False)
+    act('os-initialize_connection', {'connector': _CONNECTOR}, keep=False)
+    act('os-attach', {'instance_uuid': _SERVER, 'mountpoint': '/dev/vdb'}, keep=False)
+    act('os-force_detach', {'connector': _CONNECTOR})
+    act('os-update_readonly_flag', {'readonly': True})
+    act('os-reset_status', {'status': 'error'})
+    player.ask('DELETE /volumes/{id}', volume, member=True)
+
+
+def _messages(player: Player) -> None:
+    messages.create(player.api.database, make.PROJECT, None, domain_messages.ATTACH_FAILED,
+                    '33333333-3333-4333-8333-333333333333')
+    found = player.ask('GET /messages', member=True)['messages'][0]
+    message = {'id': found['id']}
+    player.ask('GET /messages/{id}', message, member=True)
+    player.ask('DELETE /messages/{id}', message, member=True)
+
+
+def _operations(player: Player) -> None:
+    player.ask('GET /limits', member=True)
+    player.ask('GET /os-services', query='?binary=cinder-volume', version=_BOTH)
+    player.ask('PUT /os-services/disable', body=_SERVICE)
+    player.ask('PUT /os-services/enable', body=_SERVICE)
+    player.ask('PUT /os-services/disable-log-reason',
+               body={**_SERVICE, 'disabled_reason': 'new disks'})
+    player.ask('PUT /os-services/enable', body=_SERVICE, keep=False)
+    player.ask('PUT /os-services/freeze', body={'host': http.HOST})
+    player.ask('PUT /os-services/thaw', body={'host': http.HOST})
+    for action in ('failover_host', 'failover'):
+        player.ask(f'PUT /os-services/{action}', body={'host': http.HOST})
+    which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.reconcile'}
+    player.ask('PUT /os-services/set-log', body={**which, 'level': 'INFO'})
+    player.ask('PUT /os-services/get-log', body=which)
+    player.ask('GET /scheduler-stats/get_pools', query='?detail=true')
+    player.ask('GET /capabilities/{host}', {'host': http.HOST})
+
+
+def _play(player: Player) -> None:
+    _versions(player)
+    kind = _types(player)
+    _qos(player, kind)
+    volume = _volumes(player)
+    _attachments(player, volume)
+    _actions(player)
+    _messages(player)
+    _operations(player)
+
+
+def recorded() -> dict[str, Any]:
+    """Examples by the names of their operations, in the order of the table."""
+    silent = logging.NullHandler()
+    logging.getLogger('blockattach').addHandler(silent)
+    time = clock.ManualClock()
+    try:
+        with http.ApiFixture(time) as api:
+            player = Player(api, time)
+            _play(player)
+    finally:
+        logging.getLogger('blockattach').removeHandler(silent)
+    found = {row.name: player.examples[row.name].as_dict() for row in routes.operations()
+             if row.name in player.examples}
+    return json.loads(_settled(json.dumps(_without_secrets(found))))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secrets(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _of_length(key, inner) if key in _SECRETS and isinstance(inner, str)
+            else _without_secrets(inner) for key, inner in value.items()}
+
+
+def _of_length(name: str, secret: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:len(secret)]
+
+
+def _settled(text: str) -> str:
+    """Ids that chance has made become others, in the order in which they appear; so do times."""
+    fixed: dict[str, str] = {}
+
+    def other(match: re.Match[str]) -> str:
+        found = match.group()
+        if found[:8] == found[0] * 8:
+            return found
+        made = uuid.UUID(hashlib.md5(b'%d' % len(fixed), usedforsecurity=False).hexdigest(),
+                         version=4)
+        return fixed.setdefault(found, str(made))
+
+    return _TIME.sub(_SOME_TIME, _UUID.sub(other, text))
+
+
+def document() -> str:
+    """The document."""
+    return json.dumps(recorded(), indent=1, ensure_ascii=False) + '\n'
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())
