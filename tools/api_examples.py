@@ -235,8 +235,19 @@ def _messages(player: Player) -> None:
     player.ask('DELETE /messages/{id}', message, member=True)
 
 
+def _quota_sets(player: Player) -> None:
+    project = {'id': make.PROJECT}
+    player.ask('PUT /os-quota-sets/{id}', project, {'quota_set': {'attachments': 500}},
+               version=_BOTH)
+    player.ask('GET /os-quota-sets/{id}', project, query='?usage=true', version=_BOTH,
+               member=True)
+    player.ask('GET /os-quota-sets/{id}/defaults', project, version=_BOTH, member=True)
+    player.ask('DELETE /os-quota-sets/{id}', project, version=_BOTH)
+
+
 def _operations(player: Player) -> None:
     player.ask('GET /limits', member=True)
+    _quota_sets(player)
     player.ask('GET /os-services', query='?binary=cinder-volume', version=_BOTH)
     player.ask('PUT /os-services/disable', body=_SERVICE)
     player.ask('PUT /os-services/enable', body=_SERVICE)

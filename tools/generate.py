@@ -17,6 +17,7 @@ import draw_lifecycle
 import draw_parts
 import print_api
 import print_api_reference
+import print_dashboard
 import print_errors
 import print_failpoints
 import print_openapi
@@ -70,6 +71,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/user/errors.rst': print_errors.document,
     'etc/blockattach/blockattach.conf.sample': config_sample,
     'etc/blockattach/policy.yaml.sample': policy_sample,
+    'etc/grafana/blockattach.json': print_dashboard.document,
 }
 
 

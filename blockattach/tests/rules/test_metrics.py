@@ -1,5 +1,6 @@
 """Metrics: what alerts, documents and code say of them agrees with the table."""
 import ast
+import json
 import re
 import unittest
 
@@ -9,6 +10,7 @@ from blockattach import metrics
 from blockattach.tests.rules import sources
 
 RULES = sources.ROOT / 'etc' / 'prometheus' / 'blockattach.rules.yaml'
+DASHBOARD = sources.ROOT / 'etc' / 'grafana' / 'blockattach.json'
 NAMES = re.compile(rf'\b{metrics.PREFIX}\w+')
 SUFFIXES = {metrics.Kind.HISTOGRAM: ('_bucket', '_sum', '_count'), metrics.Kind.COUNTER: ('',),
             metrics.Kind.GAUGE: ('',)}
@@ -24,6 +26,26 @@ def exported():
 def alerts():
     with RULES.open(encoding='utf-8') as file:
         return [rule for group in yaml.safe_load(file)['groups'] for rule in group['rules']]
+
+
+def panels():
+    """The panels of the dashboard that ask for something."""
+    with DASHBOARD.open(encoding='utf-8') as file:
+        return [panel for panel in json.load(file)['panels'] if panel['type'] != 'row']
+
+
+def unknown(expression, legend):
+    """Metrics and labels that a query of a panel names and there are not."""
+    known = exported()
+    found = SELECTOR.findall(expression)
+    if not found:
+        yield f'no metric: {expression}'
+    # What Prometheus adds to each series.
+    labels = {'le', 'job', 'instance'}.union(*(known.get(name, ()) for name, _ in found))
+    yield from (name for name, _ in found if name not in known)
+    for words in (*re.findall(r'by \(([^)]*)\)', expression), *(text for _, text in found)):
+        yield from set(re.findall(r'(\w+)(?=,|$|\s*[=!])', re.sub('"[^"]*"', '', words))) - labels
+    yield from set(re.findall(r'{{(\w+)}}', legend)) - labels
 
 
 class TableTest(unittest.TestCase):
@@ -85,3 +107,33 @@ class AlertsTest(unittest.TestCase):
                     ('_seconds', '_bytes', '_total', '_count'))}
                 with self.subTest(name):
                     self.assertLessEqual(said, known.keys() | histograms)
+
+
+class DashboardTest(unittest.TestCase):
+
+    def test_each_metric_and_label_that_is_named_is_there(self):
+        for panel in panels():
+            for query in panel['targets']:
+                with self.subTest(panel['title'], query=query['expr']):
+                    self.assertEqual([], list(unknown(query['expr'], query['legendFormat'])))
+
+    def test_what_there_is_not_is_found(self):
+        good = f'sum by (queue) (rate({metrics.QUEUE_REFUSED.full_name}{{job=~"$job"}}[5m]))'
+        self.assertEqual([], list(unknown(good, '{{queue}}')))
+        for expression, legend in (
+                (good.replace('refused', 'party'), ''), (good.replace('(queue)', '(guest)'), ''),
+                (good.replace('job=', 'guest='), ''), (good, '{{guest}}'), ('vector(1)', '')):
+            with self.subTest(expression, legend=legend):
+                self.assertNotEqual([], list(unknown(expression, legend)))
+
+    def test_every_metric_is_shown(self):
+        shown = {name.removesuffix('_bucket').removesuffix('_count') for panel in panels()
+                 for query in panel['targets'] for name, _ in SELECTOR.findall(query['expr'])}
+        self.assertEqual({row.full_name for row in metrics.METRICS}, shown)
+
+    def test_panels_lie_beside_each_other(self):
+        taken = [(panel['gridPos']['x'] + x, panel['gridPos']['y'] + y) for panel in panels()
+                 for x in range(panel['gridPos']['w']) for y in range(panel['gridPos']['h'])]
+        self.assertTrue(taken)
+        self.assertEqual(len(taken), len(set(taken)))
+        self.assertLess(max(x for x, _ in taken), 24)

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Print a dashboard for Grafana; its panels are a table whose queries name rows of the metrics."""
+import json
+import sys
+from typing import Any
+from typing import NamedTuple
+
+from blockattach import metrics
+
+_SOURCE = {'type': 'prometheus', 'uid': '${datasource}'}
+_WIDTH, _HEIGHT = 8, 8
+_COLUMNS = 24
+_ALL = 'job=~"$job"'
+_NOT_OK = f'outcome!="{metrics.Outcome.OK}"'
+_SECONDS, _BYTES, _A_SECOND, _COUNT, _SHARE = 's', 'bytes', 'ops', 'short', 'percentunit'
+
+
+class Query(NamedTuple):
+    """What is asked of Prometheus, and what a line of the answer is called."""
+
+    expression: str
+    legend: str
+
+
+class Panel(NamedTuple):
+    """One panel: ``unit`` as Grafana names it."""
+
+    title: str
+    text: str
+    unit: str
+    queries: tuple[Query, ...]
+
+
+def _selected(metric: metrics.Metric, suffix: str, where: str) -> str:
+    return f'{metric.full_name}{suffix}{{{", ".join(filter(None, (_ALL, where)))}}}'
+
+
+def _legend(labels: tuple[str, ...], what: str = '') -> str:
+    return ' '.join(filter(None, (*(f'{{{{{label}}}}}' for label in labels), what)))
+
+
+def _gauge(metric: metrics.Metric, *by: str, how: str = 'max', where: str = '',
+           what: str = '') -> Query:
+    """By default the maximum: what is read from the database each process says alike."""
+    return Query(f'{how} by ({", ".join(by)}) ({_selected(metric, "", where)})',
+                 _legend(by, what))
+
+
+def _rate(metric: metrics.Metric, *by: str, where: str = '', what: str = '') -> Query:
+    """How many a second."""
+    suffix = '_count' if metric.buckets else ''
+    rate = f'rate({_selected(metric, suffix, where)}[$__rate_interval])'
+    return Query(f'sum by ({", ".join(by)}) ({rate})', _legend(by, what))
+
+
+def _slowest(metric: metrics.Metric, *by: str, where: str = '') -> Query:
+    """The time within which 95 of 100 end."""
+    rate = f'rate({_selected(metric, "_bucket", where)}[$__rate_interval])'
+    return Query(f'histogram_quantile(0.95, sum by ({", ".join(("le", *by))}) ({rate}))',
+                 _legend(by))
+
+
+def _increase(metric: metrics.Metric, *by: str, what: str) -> Query:
+    """How many in the time that is shown."""
+    increase = f'increase({_selected(metric, "", "")}[$__range])'
+    return Query(f'sum by ({", ".join(by)}) ({increase})', _legend(by, what))
+
+
+def _share(part: metrics.Metric, whole: metrics.Metric, *by: str) -> Query:
+    return Query(f'{_gauge(part, *by).expression} / {_gauge(whole, *by).expression}', _legend(by))
+
+
+ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
+    ('State', (
+        Panel('Attachments by state', 'Live attachments in the database.', _COUNT,
+              (_gauge(metrics.ATTACHMENTS, 'state'),)),
+        Panel('Oldest attachment in progress',
+              'How long the oldest attachment has been in a state that should not last.', _SECONDS,
+              (_gauge(metrics.OLDEST, 'state'),)),
+        Panel('Overdue rows', 'Rows whose deadline has passed. More than 0 for minutes: see the '
+              'log of the process that serves the backend.', _COUNT,
+              (_gauge(metrics.OVERDUE, 'noun'),)),
+        Panel('Failed checks', '1: the process cannot work as it should.', _COUNT,
+              (_gauge(metrics.CHECK, 'instance', 'check'),)),
+        Panel('Processes', 'Processes that Prometheus reaches, by release.', _COUNT,
+              (_gauge(metrics.BUILD, 'process', 'version', how='count'),)),
+        Panel('In progress', 'Operations that have begun and not ended.', _COUNT,
+              (_gauge(metrics.IN_PROGRESS, 'act', how='sum'),)))),
+    ('Operations', (
+        Panel('Requests', 'Requests to the API.', _A_SECOND,
+              (_rate(metrics.HTTP, 'operation'),)),
+        Panel('Time of requests (p95)', 'Until they were answered.', _SECONDS,
+              (_slowest(metrics.HTTP, 'operation'),)),
+        Panel('Operations on volumes and attachments', 'By verb, from HTTP and from the bus.',
+              _A_SECOND, (_rate(metrics.VERB, 'verb'),)),
+        Panel('Steps of attaching and detaching (p95)', 'Where the time goes.', _SECONDS,
+              (_slowest(metrics.STEP, 'way', 'step'),)),
+        Panel('Calls of backends (p95)', 'Stores and targets.', _SECONDS,
+              (_slowest(metrics.BACKEND, 'backend', 'part', 'verb'),)),
+        Panel('Background work (p95)', 'Volumes that are created and deleted.', _SECONDS,
+              (_slowest(metrics.WORK, 'work'), _slowest(metrics.PLACING))),
+        Panel('RPC calls served (p95)', 'By topic and method.', _SECONDS,
+              (_slowest(metrics.RPC_SERVER, 'topic', 'method'),)),
+        Panel('RPC calls sent (p95)', 'By topic and method.', _SECONDS,
+              (_slowest(metrics.RPC_CLIENT, 'topic', 'method'),)),
+        Panel('Database transactions (p95)', 'Reading and writing.', _SECONDS,
+              (_slowest(metrics.TRANSACTION, 'kind'),)))),
+    ('Errors and refusals', (
+        Panel('Answers that are errors', '4xx: the request; 5xx: the service.', _A_SECOND,
+              (_rate(metrics.HTTP, 'operation', 'status', where='status=~"4xx|5xx"'),)),
+        Panel('Operations that did not succeed', 'By verb and outcome.', _A_SECOND,
+              (_rate(metrics.VERB, 'verb', 'outcome', where=_NOT_OK),)),
+        Panel('Calls of backends that did not succeed', 'By backend and outcome.', _A_SECOND,
+              (_rate(metrics.BACKEND, 'backend', 'part', 'verb', 'outcome', where=_NOT_OK),)),
+        Panel('Refusals of the scheduler', 'By filter, and pools that were left for another.',
+              _A_SECOND, (_rate(metrics.SCHEDULER_REFUSALS, 'filter'),
+                          _rate(metrics.SCHEDULER_RETRIES, 'reason'))),
+        Panel('Retries of the database', 'Transactions that are repeated, by verb.', _A_SECOND,
+              (_rate(metrics.DATABASE_RETRIES, 'verb'),)),
+        Panel('Reconnections to the broker', 'By process.', _A_SECOND,
+              (_rate(metrics.BUS_RECONNECTS, 'instance'),)))),
+    ('Queues', (
+        Panel('Waiting', 'Requests that wait for their turn.', _COUNT,
+              (_gauge(metrics.QUEUE_WAITING, 'queue', how='sum'),)),
+        Panel('Time of waiting (p95)', 'Of requests that found no free place.', _SECONDS,
+              (_slowest(metrics.QUEUE_WAIT, 'queue'),)),
+        Panel('Requests refused', 'Not begun, because their turn did not come in time.', _A_SECOND,
+              (_rate(metrics.QUEUE_REFUSED, 'queue', 'refusal'),)),
+        Panel('Places', 'Taken, and all.', _COUNT,
+              (_gauge(metrics.QUEUE_BUSY, 'queue', how='sum', what='busy'),
+               _gauge(metrics.QUEUE_PLACES, 'queue', how='sum', what='all'))),
+        Panel('Threads', 'Busy, all, and work that waits for one.', _COUNT,
+              (_gauge(metrics.THREADS_BUSY, 'threads', how='sum', what='busy'),
+               _gauge(metrics.THREADS, 'threads', how='sum', what='all'),
+               _gauge(metrics.WAITING, 'threads', how='sum', what='waiting'))),
+        Panel('Connections to the database', 'By use, of all processes.', _COUNT,
+              (_gauge(metrics.CONNECTIONS, 'use', how='sum'),)))),
+    ('Drift', (
+        Panel('Drift found', 'Differences between the database and the targets.', _A_SECOND,
+              (_rate(metrics.DRIFT_FOUND, 'drift'),)),
+        Panel('Drift repaired', 'Differences that were repaired.', _A_SECOND,
+              (_rate(metrics.DRIFT_MENDED, 'drift'),)),
+        Panel('Found and repaired', 'In the time that is shown; what was found and not repaired '
+              'could not be.', _COUNT,
+              (_increase(metrics.DRIFT_FOUND, 'drift', what='found'),
+               _increase(metrics.DRIFT_MENDED, 'drift', what='repaired'))))),
+    ('Backends and capacity', (
+        Panel('Backends that fail', '1: the backend cannot say what its pools hold.', _COUNT,
+              (_gauge(metrics.CHECK, 'instance', 'check', where='check=~"backend .*"'),)),
+        Panel('Used space', 'Part of each pool that is not free.', _SHARE,
+              (Query(f'1 - {_share(metrics.POOL_FREE, metrics.POOL_TOTAL, "pool").expression}',
+                     _legend(('pool',))),)),
+        Panel('Free space', 'As the backends measured it last.', _BYTES,
+              (_gauge(metrics.POOL_FREE, 'pool'),)),
+        Panel('Provisioned', 'Sizes of the volumes, as part of the size of the pool. More than '
+              '100 %: not all volumes can be filled.', _SHARE,
+              (_share(metrics.POOL_PROVISIONED, metrics.POOL_TOTAL, 'pool'),)))))
+"""Titles of rows, and the panels in each."""
+
+
+def _panel(number: int, x: int, y: int, panel: Panel) -> dict[str, Any]:
+    return {
+        'id': number, 'type': 'timeseries', 'title': panel.title, 'description': panel.text,
+        'datasource': _SOURCE, 'gridPos': {'h': _HEIGHT, 'w': _WIDTH, 'x': x, 'y': y},
+        'fieldConfig': {'defaults': {'unit': panel.unit, 'min': 0}, 'overrides': []},
+        'options': {'legend': {'displayMode': 'list', 'placement': 'bottom'},
+                    'tooltip': {'mode': 'multi', 'sort': 'desc'}},
+        'targets': [{'refId': chr(ord('A') + place), 'datasource': _SOURCE, 'editorMode': 'code',
+                     'expr': query.expression, 'legendFormat': query.legend or panel.title}
+                    for place, query in enumerate(panel.queries)]}
+
+
+def _panels() -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    y = 0
+    for title, panels in ROWS:
+        made.append({'id': len(made) + 1, 'type': 'row', 'title': title, 'collapsed': False,
+                     'panels': [], 'gridPos': {'h': 1, 'w': _COLUMNS, 'x': 0, 'y': y}})
+        y += 1
+        for place, panel in enumerate(panels):
+            row, column = divmod(place * _WIDTH, _COLUMNS)
+            made.append(_panel(len(made) + 1, column, y + row * _HEIGHT, panel))
+        y += _HEIGHT * -(-len(panels) * _WIDTH // _COLUMNS)
+    return made
+
+
+def _variables() -> list[dict[str, Any]]:
+    values = f'label_values({metrics.BUILD.full_name}, job)'
+    return [
+        {'name': 'datasource', 'label': 'Data source', 'type': 'datasource',
+         'query': 'prometheus'},
+        {'name': 'job', 'label': 'Job', 'type': 'query', 'datasource': _SOURCE, 'refresh': 2,
+         'definition': values, 'query': {'query': values, 'refId': 'job'}, 'multi': True,
+         'includeAll': True, 'allValue': '.*', 'current': {'text': ['All'], 'value': ['$__all']}}]
+
+
+def document() -> str:
+    """The dashboard as Grafana imports it."""
+    return json.dumps({
+        'uid': 'blockattach', 'title': 'blockattach', 'tags': ['blockattach'],
+        'description': 'Made from the table of metrics by tools/generate.py: not edited by hand.',
+        'schemaVersion': 39, 'version': 1, 'editable': True, 'refresh': '30s',
+        'time': {'from': 'now-3h', 'to': 'now'}, 'timezone': 'browser',
+        'templating': {'list': _variables()}, 'panels': _panels()}, indent=1) + '\n'
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())
