@@ -93,6 +93,9 @@ FIELDS: Mapping[str, str] = {
 """What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
 
+_LINE_WITHOUT_REQUEST = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s '
+                         '%(instance)s%(message)s')
+_NO_GLOBAL_REQUEST = '[None req-'
 _NAME_IN_FORMAT = re.compile(r'%\((\w+)\)')
 _OF_LINE = {'message', 'asctime', 'instance', 'request_id', 'global_request_id', 'user_identity'}
 _OF_CALLER = {'user': 'user_id', 'project': 'project_id', 'domain': 'domain_id',
@@ -174,6 +177,10 @@ class LineFormatter(formatters.ContextFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, or several where there is an exception."""
+        # Few requests belong to another one.
+        return self._written(record).replace(_NO_GLOBAL_REQUEST, '[req-', 1)
+
+    def _written(self, record: logging.LogRecord) -> str:
         context = oslo_context.get_current()
         if context is None or not self._enough or not _is_usual(record) or context.resource_uuid:
             return super().format(record)
@@ -218,6 +225,8 @@ def register(conf: cfg.ConfigOpts) -> None:
         # It tells each error with a trace, and raises it: who asked tells it again.
         'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
+    # oslo.log's own has "[-]" where there is no request.
+    conf.set_default('logging_default_format_string', _LINE_WITHOUT_REQUEST)
     # oslo.log's own default is standard output, where a command says what it has to say.
     conf.set_default('use_stderr', True)
 

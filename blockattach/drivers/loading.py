@@ -75,7 +75,7 @@ def _load(group: str, name: str, settings: backend_conf.BackendSettings, kind: t
     try:
         loaded = stevedore_driver.DriverManager(
             group, name, invoke_on_load=True, invoke_args=(settings,),
-            on_load_failure_callback=_not_loaded).driver
+            on_load_failure_callback=_not_loaded, warn_on_missing_entrypoint=False).driver
     except stevedore_exception.NoMatches:
         raise errors.ConfigurationError(
             reason=f'{noun} = {name} of backend {settings.name} is unknown; installed are: '

@@ -5,6 +5,8 @@ from oslo_config import cfg
 from blockattach.conf import rpc as rpc_conf
 
 _WITHOUT_BROKER = 'inproc'
+_NO_METHOD = '(0, 0): '
+"""What amqp puts before a refusal that no method of its protocol brought about."""
 
 
 class BrokerProbe:
@@ -39,7 +41,8 @@ class BrokerProbe:
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
             self._away = True
-            return f'cannot reach the message broker at {self.broker}: {error}'
+            said = str(error).removeprefix(_NO_METHOD)
+            return f'cannot reach the message broker at {self.broker}: {said}'
         if self._away:
             self._away = False
             self.reconnects += 1

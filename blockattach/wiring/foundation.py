@@ -51,6 +51,13 @@ from blockattach.wiring import sealing
 
 LOG = oslo_log.getLogger(__name__)
 
+_DRIVERS = {
+    'MySQLdb': ': begin the URL with mysql+pymysql://, or install blockattach[mysqlclient]',
+    'pymysql': ': install blockattach[mysql]',
+    'psycopg': ': begin the URL with postgresql+psycopg2://',
+    'psycopg2': ': install blockattach[postgresql]'}
+"""What is to be done where a driver of a database is missing, by its module."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Foundation:
@@ -153,9 +160,10 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
             ImportError) as exc:
         told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(told, 'inner_exception', None) or told
+        cure = _DRIVERS.get(exc.name or '', '') if isinstance(exc, ImportError) else ''
         with locations.named(conf, 'database', 'connection'):
             raise errors.ConfigurationError(
-                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
+                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}{cure}'
             ) from exc
 
 

@@ -1,5 +1,6 @@
 """``blockattach-manage`` as an operator runs it: what it prints, and its exit status."""
 import datetime
+import importlib.util
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import sqlalchemy as sa
 
@@ -61,6 +63,15 @@ class ManageTestCase(base.StackTestCase):
         self.assertEqual('', self.said)
 
 
+class DriverTest(ManageTestCase):
+
+    @unittest.skipIf(importlib.util.find_spec('MySQLdb'), 'mysqlclient is installed')
+    def test_what_to_do_without_the_driver_of_a_database(self):
+        self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        self.database_url = 'mysql://u:geheim@127.0.0.1:1/x'
+        self.refused('begin the URL with mysql+pymysql://', 'db', 'version')
+
+
 class UnknownOptionTest(ManageTestCase):
 
     def test_it_is_warned_of_at_the_start(self):
@@ -70,6 +81,8 @@ class UnknownOptionTest(ManageTestCase):
         self.check(0, '--config-file', str(file), 'db', 'version')
         [line] = [line for line in self.all_errors if 'WARNING' in line]
         self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
+        # Nothing is in brackets where there is no request.
+        self.assertRegex(line, r' WARNING blockattach\.wiring\.foundation Option is not known')
 
 
 class DatabaseTest(ManageTestCase):

@@ -22,7 +22,8 @@ class LoadingTest(unittest.TestCase):
 
     def test_an_unknown_name_is_told_with_those_that_are_known(self) -> None:
         for part in ('store', 'target'):
-            with self.assertRaisesRegex(errors.ConfigurationError, f'{part} = tape .*fake'):
+            with self.assertNoLogs('stevedore', 'WARNING'), self.assertRaisesRegex(
+                    errors.ConfigurationError, f'{part} = tape .*fake'):
                 loading.load_backend(dataclasses.replace(self.settings, **{part: 'tape'}))
 
     def test_pools_tell_of_store_target_and_backend(self) -> None:

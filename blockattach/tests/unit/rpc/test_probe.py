@@ -70,6 +70,16 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             self.assertIsNone(self.probe.wrong())
         self.assertEqual(1, self.probe.reconnects)
 
+    def test_it_tells_a_refusal_in_words(self):
+        conf = cfg.ConfigOpts()
+        self.adapt(conf)
+        conf.set_override('transport_url', self.broker._replace(
+            netloc=f'nobody:geheim@{self.broker.hostname}:{self.broker.port or 5672}').geturl())
+        channel = transport.build_transport(conf)
+        self.addCleanup(channel.cleanup)
+        said = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
+        self.assertRegex(said, rf'at {self.broker.hostname}:\d+: (\(403\) )?ACCESS_REFUSED')
+
     def test_it_tells_no_password(self):
         self.assertNotIn(self.broker.password, self.probe.wrong() + self.probe.broker)
 
