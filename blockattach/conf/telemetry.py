@@ -1,6 +1,7 @@
 """[metrics] and [tracing]: what a process tells of itself, and to whom."""
 import dataclasses
 import socket
+from collections.abc import Sequence
 
 from oslo_config import cfg
 
@@ -12,8 +13,10 @@ METRICS_OPTS = (
                 help='First port to serve metrics for Prometheus on, without authentication. 0: '
                      'off, and nothing is measured.'),
     cfg.IntOpt('port_range', default=16, min=1,
-               help='How many ports there are: each process of a host takes the first of them '
-                    'that is free, and logs which.'),
+               help='How many ports there are. On each host blockattach-api (or -all) takes '
+                    'the first, control the second, scheduler the third and volume the fourth; '
+                    'where that is taken, as by another one of the kind, the first free one from '
+                    'the fifth on. Each logs which.'),
     cfg.HostAddressOpt('host', default='127.0.0.1',
                        help='Address to serve metrics on: one that only the monitoring reaches.'),
 )
@@ -32,14 +35,17 @@ TRACING_OPTS = (
 )
 
 _LAST_PORT = 65535
+_PLACES = {'blockattach-control': 1, 'blockattach-scheduler': 2, 'blockattach-volume': 3}
+"""Of the port of a process among all, so that it has the same one after each restart."""
+_KINDS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """``ports``: those that may be served on; empty: off."""
+    """``ports``: those that may be served on, the first free one counts; empty: off."""
 
     host: str
-    ports: range
+    ports: Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,11 +64,18 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(TRACING_OPTS, group=TRACING_GROUP)
 
 
-def metrics_settings(conf: cfg.ConfigOpts) -> MetricsSettings:
-    """Read [metrics]."""
+def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
+    """Read [metrics].
+
+    :param process: whose settings
+    """
     group = conf[METRICS_GROUP]
     end = min(group.port + group.port_range, _LAST_PORT + 1) if group.port else 0
-    return MetricsSettings(group.host, range(group.port, end))
+    ports = list(range(group.port, end))
+    own = _PLACES.get(process, 0)
+    # Those of other kinds last: they may not have started yet.
+    return MetricsSettings(group.host, [
+        *ports[own:own + 1], *ports[_KINDS:], *ports[:own], *ports[own + 1:_KINDS]])
 
 
 def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:

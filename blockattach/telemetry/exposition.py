@@ -55,5 +55,5 @@ class Exposition:
                                f'{exc.strerror}') from exc
         taken = self._settings.ports
         raise errors.ConfigurationError(
-            reason=f'cannot serve metrics on {self._settings.host}: no port from {taken[0]} to '
-                   f'{taken[-1]} is free')
+            reason=f'cannot serve metrics on {self._settings.host}: no port from {min(taken)} to '
+                   f'{max(taken)} is free')

@@ -71,7 +71,7 @@ class Observation:
         self._running.close()
 
     def _start_counting(self, starting: contextlib.ExitStack) -> None:
-        settings = telemetry_conf.metrics_settings(self._conf)
+        settings = telemetry_conf.metrics_settings(self._conf, self._process)
         if not settings.ports:
             return
         # Only who counts needs what counts.

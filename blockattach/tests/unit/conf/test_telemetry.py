@@ -1,0 +1,39 @@
+"""Which port a process serves its metrics on does not depend on when it starts."""
+import unittest
+
+from oslo_config import cfg
+
+from blockattach.conf import telemetry
+
+
+class PortsTest(unittest.TestCase):
+
+    def ports(self, process, port=9400, number=16):
+        conf = cfg.ConfigOpts()
+        telemetry.register(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override('port', port, group='metrics')
+        conf.set_override('port_range', number, group='metrics')
+        return list(telemetry.metrics_settings(conf, process).ports)
+
+    def test_each_kind_has_its_own(self):
+        for process, port in (('blockattach-all', 9400), ('blockattach-api', 9400),
+                              ('blockattach-control', 9401), ('blockattach-scheduler', 9402),
+                              ('blockattach-volume', 9403)):
+            with self.subTest(process):
+                self.assertEqual([port, 9404, 9405], self.ports(process)[:3])
+
+    def test_every_port_may_be_taken_in_the_end_and_none_twice(self):
+        for number in (1, 2, 3, 4, 5, 16):
+            for process in ('blockattach-api', 'blockattach-volume', 'other'):
+                with self.subTest(number=number, process=process):
+                    self.assertEqual(list(range(9400, 9400 + number)),
+                                     sorted(self.ports(process, number=number)))
+
+    def test_those_of_others_come_last(self):
+        self.assertEqual([9401, 9404, 9405, 9400, 9402, 9403],
+                         self.ports('blockattach-control', number=6))
+
+    def test_off_and_at_the_end(self):
+        self.assertEqual([], self.ports('blockattach-api', port=0))
+        self.assertEqual([65535], self.ports('blockattach-volume', port=65535))
