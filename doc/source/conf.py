@@ -3,12 +3,15 @@ import importlib.metadata
 import logging
 import pathlib
 
+import blockattach  # noqa: F401  keeps the libraries, whose options are read, from eventlet
+
 project = 'blockattach'
 author = 'The blockattach developers'
 copyright = author
 version = release = importlib.metadata.version('blockattach')
 
-extensions = ['sphinx_copybutton', 'reno.sphinxext']
+extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext', 'reno.sphinxext',
+              'sphinx_copybutton']
 exclude_patterns = ['**/*.inc']
 # Most of what is shown are commands; other blocks name their language.
 highlight_language = 'bash'
