@@ -70,7 +70,7 @@ class HelpTest(CommandLineTestCase):
     def test_who_leaves_out_a_command_is_told_which_there_are(self):
         self.assertIn('{sync,version,online_data_migrations,purge}',
                       self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
-        self.assertIn('{attachments,db,reconcile,secrets,service}',
+        self.assertIn('{attachments,db,reconcile,secrets,service,target}',
                       self.said('blockattach-manage', status=2).splitlines()[-1])
         self.assertIn('{check}',
                       self.said('blockattach-status', 'upgrade', status=2).splitlines()[-1])

@@ -84,7 +84,7 @@ class ExtensionTest(unittest.TestCase):
 
     def test_whoever_asks_for_it_gets_it(self):
         for header, told in (('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
-                             ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.2'),
+                             ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.3'),
                              ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
                 self.assertEqual(told, app.negotiator().negotiate(header).header)
@@ -93,7 +93,7 @@ class ExtensionTest(unittest.TestCase):
         built = app.build_app(services(), anybody(), check_answers=True)
         for path in ('/', '/v3', '/v3/'):
             with self.subTest(path=path):
-                self.assertEqual('min=1.0, max=1.2',
+                self.assertEqual('min=1.0, max=1.3',
                                  get(built, path).headers['Blockattach-API-Versions'])
 
 
