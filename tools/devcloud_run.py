@@ -37,13 +37,15 @@ COLUMNS = ('PROCESS', 'PID', 'ADDRESS', 'STATE', 'HEALTH', 'SINCE (UTC)')
 FOUND = 'not ours'
 
 HOW_TO_GO_ON = """
-As administrator, or as a member of the project:
+As a member of the project:
 
-  . {openrc}
   . {member_openrc}
-
   openstack volume create --type {volume_type} --size 1 v1
   openstack --os-interface internal volume list        # asks the other API
+
+As administrator, in another shell:
+
+  . {openrc}
   openstack volume service list"""
 
 
