@@ -219,7 +219,7 @@ def register(conf: cfg.ConfigOpts) -> None:
         'oslo.messaging.notification=INFO',
         # It warns of what arrives while a connection is closed, at each stop.
         'amqp=ERROR',
-        'taskflow=WARNING', 'alembic=WARNING', 'cheroot=WARNING', 'sqlalchemy=WARNING',
+        'taskflow=WARNING', 'alembic=WARNING', 'sqlalchemy=WARNING',
         # It tells a malformed rule with a trace; what reads the file says it in a line.
         'oslo_policy._parser=CRITICAL',
         # It tells each error with a trace, and raises it: who asked tells it again.

@@ -177,8 +177,8 @@ LABELS = {
     'part': '``store``, ``target``',
     'pool': '``host@backend#pool``',
     'process': 'the name of the program',
-    'queue': '``work``; a backend, ``host@backend``; ``http``: connections that no thread of the '
-             'built-in server has read yet',
+    'queue': '``work``; a backend, ``host@backend``; ``http``: requests for which the '
+             'built-in server has no thread',
     'reason': '``not_taken_on``: the manager was silent or refused; ``room_taken``: others were '
               'faster',
     'refusal': '``queue.timeout``, ``queue.full``, ``queue.backend_busy``, ``queue.abandoned`` '

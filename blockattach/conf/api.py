@@ -49,6 +49,13 @@ API_OPTS = (
     cfg.IntOpt('queue_timeout', default=30, min=1, max=3600,
                help='Seconds that a request may wait for its turn, also for one at its backend. '
                     'Then it is answered 503, and nothing of it was begun.'),
+    cfg.IntOpt('header_timeout', default=10, min=1, max=3600,
+               help='Seconds in which a client must have sent the whole header of a request, from '
+                    'its first byte. The built-in server answers 408 then. So long it keeps a '
+                    'connection on which nothing comes.'),
+    cfg.IntOpt('body_timeout', default=30, min=1, max=3600,
+               help='Seconds in which it must have sent the whole body, from the end of the '
+                    'header. The built-in server answers 408 then.'),
     cfg.IntOpt('backend_places', default=16, min=1,
                help='How many requests of one process are at one backend at the same time. The '
                     'others wait in a line of that backend.'),
@@ -122,8 +129,8 @@ class BasicAuthFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """How much is done at once, and what waits. ``timeout`` in seconds; ``backend_size`` may wait
-    for a backend that is slow."""
+    """How much is done at once, and what waits. All that ends in ``timeout`` is in seconds;
+    ``backend_size`` may wait for a backend that is slow."""
 
     work_places: int = 8
     threads: int = 1024
@@ -131,6 +138,8 @@ class QueueSettings:
     timeout: float = 30
     backend_places: int = 16
     backend_size: int = 256
+    header_timeout: float = 10
+    body_timeout: float = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +199,8 @@ def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
     return QueueSettings(
         work_places=group.threads, threads=group.request_threads, size=group.queue_size,
         timeout=group.queue_timeout, backend_places=group.backend_places,
-        backend_size=group.backend_queue_size)
+        backend_size=group.backend_queue_size, header_timeout=group.header_timeout,
+        body_timeout=group.body_timeout)
 
 
 def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:

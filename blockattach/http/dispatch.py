@@ -28,6 +28,8 @@ from blockattach.policy import enforcer
 JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
+SEVERAL_HOSTS = 'The header Host must be one name.'
+UNKNOWN_CODING = 'Unsupported Content-Encoding'
 TOO_LARGE = 'Request is too large.'
 NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
@@ -120,6 +122,9 @@ class Dispatcher:
 
         :raises BlockattachError: as said at the head of the module
         """
+        # Some servers put several headers into one, of which a proxy may have read another one.
+        if ',' in request.environ.get('HTTP_HOST', ''):
+            raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
         if match is None:
             return rendering.unknown_route_response()
@@ -207,6 +212,8 @@ class Dispatcher:
         kind = (request.environ.get('CONTENT_TYPE') or '').partition(';')[0].strip().lower()
         if kind and kind not in JSON_TYPES:
             raise errors.MediaTypeNotSupported()
+        if request.environ.get('HTTP_CONTENT_ENCODING', 'identity').lower() != 'identity':
+            raise errors.MediaTypeNotSupported(UNKNOWN_CODING)
         try:
             value = orjson.loads(raw)
         except ValueError:

@@ -48,7 +48,7 @@ def listen(conf: cfg.ConfigOpts) -> 'Listener':
     settings = api_conf.settings(conf)
     entrance.check_address(conf, settings)
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
-        secured = None if settings.tls is None else tls.Adapter(settings.tls)
+        secured = None if settings.tls is None else tls.Certificate(settings.tls)
     with locations.named(conf, api_conf.GROUP, 'port'):
         return Listener(settings, core_conf.settings(conf).graceful_shutdown_timeout, secured)
 
@@ -57,7 +57,7 @@ class Listener:
     """The address, taken before there is an application to answer."""
 
     def __init__(self, settings: api_conf.ApiSettings, shutdown_seconds: int,
-                 secured: tls.Adapter | None) -> None:
+                 secured: tls.Certificate | None) -> None:
         self._application: Callable[..., Any] | None = None
         self._secured = secured
         host = settings.host

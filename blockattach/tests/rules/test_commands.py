@@ -9,7 +9,7 @@ from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_packaging
 
 # What takes long to import: none of it is there when the first signal may come.
-HEAVY = ('alembic', 'cheroot', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 'oslo_messaging',
+HEAVY = ('alembic', 'httptools', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 'oslo_messaging',
          'oslo_policy', 'sqlalchemy', 'stevedore', 'webob')
 # Options of oslo.log that it takes over itself.
 OF_LIBRARIES = {'[DEFAULT] debug', '[DEFAULT] log_config_append'}

@@ -84,7 +84,7 @@ NOWHERE = {
     'blockattach.conformance': 'tests of drivers',
 }
 
-_NO_HTTP = dict.fromkeys(('webob', 'routes', 'cheroot', 'oslo_middleware', 'fastjsonschema',
+_NO_HTTP = dict.fromkeys(('webob', 'routes', 'httptools', 'oslo_middleware', 'fastjsonschema',
                           'blockattach.http', 'blockattach.api'), 'it serves no HTTP')
 _NO_BACKEND = dict.fromkeys(('blockattach.drivers', 'blockattach.volume', 'oslo_privsep'),
                             'it keeps no backend')
@@ -95,7 +95,7 @@ _NO_POLICY = {'oslo_policy.policy': 'it decides nothing by a policy',
 
 # Besides; process: module: reason
 NOT_HERE = {
-    'wsgi': {**_NO_BACKEND, **_NO_PLACES, 'cheroot': 'the server is another one'},
+    'wsgi': {**_NO_BACKEND, **_NO_PLACES, 'httptools': 'the server is another one'},
     'api': {**_NO_BACKEND, **_NO_PLACES},
     'control': {**_NO_HTTP, **_NO_BACKEND, **_NO_PLACES},
     'scheduler': {**_NO_HTTP, **_NO_BACKEND, **_NO_POLICY},

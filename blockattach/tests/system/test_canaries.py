@@ -34,7 +34,7 @@ from blockattach.tests.system import processes
 SECONDS = 180
 ALL = ('volume', 'scheduler', 'api', 'control')
 LEVELS = ','.join(f'{name}=DEBUG' for name in (
-    'sqlalchemy', 'oslo_messaging', 'oslo.messaging', 'amqp', 'taskflow', 'cheroot',
+    'sqlalchemy', 'oslo_messaging', 'oslo.messaging', 'amqp', 'taskflow',
     'keystonemiddleware', 'keystoneauth', 'urllib3', 'requests', 'stevedore', 'oslo_db',
     'oslo_policy', 'oslo.cache'))
 CONFIGURATION, KEYS, CLIENTS, BUS = 'configuration', 'keys', 'clients', 'bus'

@@ -18,7 +18,7 @@ from blockattach.tests.functional import base
 
 VERBOSE = """[DEFAULT]
 debug = true
-default_log_levels = sqlalchemy=DEBUG,oslo_messaging=DEBUG,taskflow=DEBUG,cheroot=DEBUG
+default_log_levels = sqlalchemy=DEBUG,oslo_messaging=DEBUG,taskflow=DEBUG
 """
 PROJECT = '00000000000000000000000000000002'
 STRANGER = 'ffffffffffffffffffffffffffffffff'

@@ -105,9 +105,22 @@ class WsgiServersTest(base.StackTestCase):
                 'volume_type']['id'])[0], range(REQUESTS)))
         self.assertEqual([200] * REQUESTS, answers)
         self.assertEqual(404, self.api.ask('GET', f'/volumes/{base.instance("none")}')[0])
+        self.check_refuses()
         self.end(process)
         log = self.log.read_text()
         self.assertNotIn('Traceback', log, log)
+
+    def check_refuses(self):
+        """What some servers let pass is refused behind them."""
+        host = f'Host: 127.0.0.1:{self.port}\r\n'
+        for status, line, headers in (
+                (415, 'POST /v3/types', 'Content-Encoding: gzip\r\nContent-Length: 2\r\n'),
+                (400, 'GET /v3/types', host.replace('\r', f', 127.0.0.1:{self.port}\r'))):
+            with socket.create_connection(('127.0.0.1', self.port), base.SECONDS) as client:
+                client.sendall(f'{line} HTTP/1.1\r\nConnection: close\r\n{headers}'
+                               f'{"" if "Host" in headers else host}\r\n{{}}'.encode())
+                answer = client.recv(65536)
+                self.assertTrue(answer.startswith(b'HTTP/1.1 %d ' % status), answer)
 
     def test_uwsgi(self):
         example = (ETC / 'uwsgi' / 'blockattach-api.ini').read_text()

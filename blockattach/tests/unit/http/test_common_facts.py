@@ -150,6 +150,22 @@ class BodiesTest(unittest.TestCase):
                 self.assertEqual(('badMediaType', 415, 'Unsupported Content-Type'),
                                  tiny.fault(answer))
 
+    def test_a_body_that_is_packed_is_not_supported(self):
+        """Whatever the server lets pass: it is not unpacked."""
+        for coding, code in (('identity', 202), ('gzip', 415), ('x', 415), ('', 415)):
+            with self.subTest(coding=coding):
+                answer = self.api.call('POST', '/v3/attachments', json=GOOD,
+                                       headers={'Content-Encoding': coding})
+                self.assertEqual(code, answer.status_int)
+
+    def test_several_hosts_are_none(self):
+        """As servers put two headers together."""
+        for host in ('a,b', 'localhost, localhost'):
+            with self.subTest(host=host):
+                answer = self.api.call('GET', '/v3/volumes', headers={'Host': host})
+                self.assertEqual(('badRequest', 400, 'The header Host must be one name.'),
+                                 tiny.fault(answer))
+
     def test_what_is_no_json_is_malformed(self):
         for body in (b'{', b'nothing', b'\xff\xfe', b'{"attachment": NaN}', b'{"a": "\\u0000"}',
                      b'[' * 100000):

@@ -1,0 +1,280 @@
+"""What comes on a connection, as requests whose end is certain. llhttp takes it apart.
+
+Behind a proxy that guesses otherwise, the rest of one client's request would be taken for the next
+request of another one (RFC 9112, 6.3 and 11.2). What llhttp lets pass and HTTP forbids, or what
+two programs read differently, is refused here.
+"""
+import collections
+import enum
+import functools
+
+import httptools
+
+_MOST_HEADER_BYTES = 65536
+_BESIDE = 4
+"""Bytes of a header that are neither name nor value, and of which a crowd is made too."""
+# A body that is somewhat too large is refused by the application, in the words of the API.
+_MORE_BODY_BYTES = 1048576
+_VERSIONS = ('1.1', '1.0')
+_HOST = 'HTTP_HOST'
+_LENGTH = 'HTTP_CONTENT_LENGTH'
+_CODING = 'HTTP_TRANSFER_ENCODING'
+_EXPECT = 'HTTP_EXPECT'
+
+
+class Stage(enum.Enum):
+    """What is there of the request that comes next."""
+
+    NOTHING = 'nothing'
+    HEADER = 'a part of the header'
+    BODY = 'the header, and a part of the body'
+
+
+class Refusal(Exception):
+    """Cannot be a request. The server answers it, and the connection ends."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class Request:
+    """One request. ``headers`` are named as in an environ; ``length`` is that of the whole body,
+    of which ``body`` has no more than the application may read."""
+
+    __slots__ = ('body', 'closes', 'expects', 'headers', 'leaves', 'length', 'method', 'missing',
+                 'path', 'query', 'version')
+
+    def __init__(self, method: str, target: tuple[bytes, bytes], version: str,
+                 headers: dict[str, str]) -> None:
+        self.method = method
+        self.path, self.query = target
+        self.version = version
+        self.headers = headers
+        self.body = bytearray()
+        self.length = 0
+        # The connection ends behind it; and more may come that is not looked at.
+        self.closes = False
+        self.leaves = False
+        # The client sends the body when it is asked to.
+        self.expects = False
+        # How much of the body llhttp leaves to another protocol, none of which is spoken here.
+        self.missing = 0
+
+
+@functools.lru_cache(maxsize=512)
+def _key(name: bytes) -> str | None:
+    """The name in an environ. ``_`` in place of ``-`` could hide a header from a proxy: an
+    application gets both under one name, so such a header is dropped."""
+    if b'_' in name:
+        return None
+    return 'HTTP_' + name.decode('latin-1').upper().replace('-', '_')
+
+
+class Incoming:
+    """The requests of one connection, in their order."""
+
+    def __init__(self, most_body: int) -> None:
+        """
+        :param most_body: the largest body that the application reads, in bytes
+        """
+        self.whole: collections.deque[Request | Refusal] = collections.deque()
+        """Those that can be answered. Behind a refusal nothing comes."""
+        self.stage = Stage.NOTHING
+        self._most_kept = most_body + 1
+        self._most_read = most_body + _MORE_BODY_BYTES
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b''
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._request: Request | None = None
+        self._refusal: Refusal | None = None
+
+    def expects(self) -> bool:
+        """Whether the client waits to be asked for the body; true once."""
+        request = self._request
+        if request is None or not request.expects:
+            return False
+        request.expects = False
+        return True
+
+    def feed(self, data: bytes) -> None:
+        """Something has come."""
+        self._size += len(data)
+        try:
+            if self._request is not None and self._request.missing:
+                self._take_missing(data)
+            else:
+                self._parser.feed_data(data)
+            if self.stage is Stage.NOTHING:
+                self._size = 0
+            elif self._size > _MOST_HEADER_BYTES:
+                self._check_size()
+        except httptools.HttpParserUpgrade as upgrade:
+            self._take_missing(data[upgrade.args[0]:])
+        except (httptools.HttpParserError, Refusal) as error:
+            self._refuse(error)
+
+    def end(self) -> None:
+        """Nothing more comes: what has begun never becomes a request."""
+        if self.stage is not Stage.NOTHING:
+            self._refuse(_bad('The request ends too early.'))
+
+    # The names of the methods below are httptools'.
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._headers.clear()
+        self._target = b''
+        self._size = 0
+        self.stage = Stage.HEADER
+
+    def on_url(self, part: bytes) -> None:
+        """A part of the request target."""
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. Behind the body nothing is believed."""
+        if self._request is None:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The header is whole."""
+        try:
+            self._request = self._begin()
+        except Refusal as refusal:
+            self._refusal = refusal
+            raise
+        self.stage = Stage.BODY
+
+    def on_body(self, part: bytes) -> None:
+        """A part of the body, out of its chunk if there are any."""
+        request = self._request
+        assert request is not None
+        request.length += len(part)
+        request.body += part[:max(self._most_kept - len(request.body), 0)]
+        if request.length > self._most_read:
+            self._refusal = _too_large()
+            raise self._refusal
+
+    def on_message_complete(self) -> None:
+        """The end of a request, or of what llhttp reads of it."""
+        request = self._request
+        assert request is not None
+        if request.missing:
+            return
+        self._request = None
+        self.whole.append(request)
+        self.stage = Stage.NOTHING
+
+    def _begin(self) -> Request:
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in _VERSIONS:
+            raise Refusal('505 HTTP Version Not Supported', 'There is no such version here.')
+        if len(self._target) + sum(len(name) + len(value) + _BESIDE
+                                   for name, value in self._headers) > _MOST_HEADER_BYTES:
+            raise _long_header()
+        target = _split(self._target)
+        headers = self._named(version)
+        coding = headers.pop(_CODING, None)
+        if coding is not None and coding.lower() != 'chunked':
+            raise Refusal('501 Not Implemented', 'The only transfer coding is chunked.')
+        length = int(headers.pop(_LENGTH, 0))
+        if length > self._most_read:
+            raise _too_large()
+        request = Request(parser.get_method().decode('latin-1'), target, version, headers)
+        upgrade = parser.should_upgrade()
+        if upgrade:
+            if coding is not None:
+                raise Refusal('501 Not Implemented', 'There is no other protocol.')
+            request.missing = length
+        # Where a body in chunks ends is what programs have always disagreed about.
+        request.leaves = upgrade or coding is not None
+        request.closes = request.leaves or not parser.should_keep_alive()
+        request.expects = version == '1.1' and headers.get(_EXPECT, '').lower() == '100-continue'
+        return request
+
+    def _named(self, version: str) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        for name, value in self._headers:
+            key = _key(name)
+            if key is None:
+                continue
+            text = value.decode('latin-1').strip(' \t')
+            if key in headers:
+                if key == _HOST:
+                    raise _bad('There is more than one Host.')
+                text = f'{headers[key]}, {text}'
+            headers[key] = text
+        if _HOST not in headers and version == '1.1':
+            raise _bad('There is no Host.')
+        return headers
+
+    def _take_missing(self, data: bytes) -> None:
+        """The client offers another protocol. What it asks for is answered in this one, and what
+        it sends behind that is not looked at."""
+        request = self._request
+        if request is None:
+            return
+        part = data[:request.missing]
+        request.missing -= len(part)
+        self.on_body(part)
+        if not request.missing:
+            self.on_message_complete()
+
+    def _check_size(self) -> None:
+        """Whatever pads a body in chunks has an end as well."""
+        if self.stage is Stage.HEADER:
+            raise _long_header()
+        if self._size > _MOST_HEADER_BYTES + 2 * self._most_read:
+            raise _too_large()
+
+    def _refuse(self, error: Exception) -> None:
+        last = self.whole[-1] if self.whole else None
+        if isinstance(last, Request) and last.closes:
+            # Behind the end nothing is looked at.
+            last.leaves = True
+            return
+        refusal = self._refusal
+        if refusal is None:
+            refusal = error if isinstance(error, Refusal) else _named_by_parser(error)
+        self.whole.append(refusal)
+        self.stage = Stage.NOTHING
+
+
+def _split(target: bytes) -> tuple[bytes, bytes]:
+    """The path and the query. What a client sends to a proxy has more before them."""
+    if b'#' in target:
+        raise _bad('A fragment is no part of a request target.')
+    if target.startswith(b'/'):
+        path, _, query = target.partition(b'?')
+        return path, query
+    if target == b'*':
+        return target, b''
+    try:
+        url = httptools.parse_url(target)
+    except httptools.HttpParserError:
+        url = None
+    if url is None or url.schema is None:
+        raise _bad('The request target is no path.')
+    return url.path or b'/', url.query or b''
+
+
+def _named_by_parser(error: Exception) -> Refusal:
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        return Refusal('501 Not Implemented', 'There is no such method.')
+    return _bad(f'{error}.')
+
+
+def _bad(reason: str) -> Refusal:
+    return Refusal('400 Bad Request', reason)
+
+
+def _long_header() -> Refusal:
+    return Refusal('431 Request Header Fields Too Large', 'The header is too long.')
+
+
+def _too_large() -> Refusal:
+    return Refusal('413 Content Too Large', 'The body is too large.')

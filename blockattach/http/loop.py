@@ -1,0 +1,234 @@
+"""The one thread of the built-in server that reads and writes, for all connections.
+
+A request gets a thread of the pool when it is whole. A client that sends or reads slowly
+costs a connection, and is cut at a deadline.
+"""
+import logging
+import math
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import clock as clocks
+from blockattach.http import connection as connections
+from blockattach.http import gateway
+from blockattach.http import incoming
+from blockattach.http import tls
+from blockattach.log import fields
+
+LOG = logging.getLogger(__name__)
+
+_TICK_SECONDS = 1.0
+_ENDING_TICK_SECONDS = 0.05
+_ANSWER_SECONDS = 120
+_LEAVE_SECONDS = 2
+_TIMED_OUT = '408 Request Timeout', 'The request did not come in time.'
+
+Connection = connections.Connection
+State = connections.State
+Stage = incoming.Stage
+
+
+class Loop:
+    """Connections, from the first byte to the last."""
+
+    def __init__(self, listening: socket.socket, take: Callable[[Connection], None],
+                 look: Callable[[], None], *, most: int, most_body: int, header_seconds: float,
+                 body_seconds: float, secured: tls.Certificate | None,
+                 clock: clocks.Clock) -> None:
+        """
+        :param take: has the first whole request of a connection answered, by `answered`
+        :param look: called about once a second
+        :param most: how many connections there are at most; others wait to be accepted
+        """
+        self._listening = listening
+        self._number = listening.fileno()
+        self._take = take
+        self._look = look
+        self._most = most
+        self._most_body = most_body
+        self._seconds = {Stage.NOTHING: header_seconds, Stage.HEADER: header_seconds,
+                         Stage.BODY: body_seconds}
+        self._secured = secured
+        self._clock = clock
+        self._connections: dict[int, Connection] = {}
+        self._poll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._wake, select.EPOLLIN)
+        self._accepts = False
+        self._next_look = 0.0
+        self.ending = False
+
+    def run(self) -> None:
+        """Return when `end` was called and all that was whole is answered."""
+        self._watch_listening(True)
+        while not self.ending:
+            # Where nothing can become late, there is nothing to look at.
+            self._turn(_TICK_SECONDS if self._connections or not self._accepts else None)
+        self._poll.unregister(self._wake)
+        self._accept()
+        self._watch_listening(False)
+        self._listening.close()
+        while self._connections:
+            if not self._turn(_ENDING_TICK_SECONDS):
+                # What was sent has been read.
+                self._close_where(lambda one: one.state in (State.AGREEING, State.READING))
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Of the address, and of all that it was watched by; where `run` was never called."""
+        self._listening.close()
+        self._poll.close()
+        os.close(self._wake)
+
+    def end(self) -> None:
+        """Take no more."""
+        self.ending = True
+        os.eventfd_write(self._wake, 1)
+
+    def cut_off(self) -> None:
+        """What does not come to its end has it now."""
+        for one in list(self._connections.values()):
+            one.cut_off()
+
+    def answered(self, one: Connection, answer: gateway.Answer, leaves: bool) -> None:
+        """Send it, and go on with what comes next; by any thread that has the connection."""
+        one.answer(answer.data, answer.closes or self.ending, leaves)
+        self._guard(one, self._write)
+
+    def close(self, one: Connection) -> None:
+        """End a connection, by the thread that has it."""
+        # Its number is another one's from now on.
+        self._connections.pop(one.number, None)
+        one.close()
+
+    def _turn(self, seconds: float | None) -> int:
+        """How many events there were."""
+        events = self._poll.poll(seconds)
+        for number, _ in events:
+            if number == self._number:
+                self._accept()
+            elif number != self._wake:
+                self._guard(self._connections[number], self._go_on)
+        now = self._clock.monotonic()
+        if now >= self._next_look or not events:
+            self._next_look = now + _TICK_SECONDS
+            self._close_late(now)
+            self._watch_listening(not self.ending and len(self._connections) < self._most)
+            self._look()
+        return len(events)
+
+    def _guard(self, one: Connection, act: Callable[[Connection], None]) -> None:
+        """What goes wrong on one connection ends that one only."""
+        try:
+            act(one)
+        except OSError as exc:
+            LOG.debug('Client is lost: %s', exc)
+            self.close(one)
+        except Exception:
+            LOG.exception('Cannot serve a connection')
+            self.close(one)
+
+    def _go_on(self, one: Connection) -> None:
+        if one.state is State.AGREEING and not one.agree():
+            self._watch(one)
+        elif one.state is State.READING:
+            one.read()
+            self._go_to_next(one)
+        elif one.state is State.WRITING:
+            self._write(one)
+        elif one.skip():
+            self._watch(one)
+        else:
+            self.close(one)
+
+    def _go_to_next(self, one: Connection) -> None:
+        """Answer what is whole, or read on."""
+        whole, stage = one.incoming.whole, one.incoming.stage
+        if whole and isinstance(whole[0], incoming.Refusal):
+            self._refuse(one, whole[0].status, whole[0].reason)
+        elif whole:
+            one.state = State.ANSWERING
+            one.until = math.inf
+            self._take(one)
+        elif one.closes:
+            self.close(one)
+        else:
+            if stage is not one.stage:
+                one.stage = stage
+                one.until = self._clock.monotonic() + self._seconds[stage]
+            self._watch(one)
+
+    def _refuse(self, one: Connection, status: str, reason: str) -> None:
+        answer = gateway.plain(status, reason, self._clock.utcnow())
+        one.answer(answer.data, closes=True, leaves=True)
+        self._write(one)
+
+    def _write(self, one: Connection) -> None:
+        if one.state is not State.WRITING:
+            one.state = State.WRITING
+            one.until = self._clock.monotonic() + _ANSWER_SECONDS
+        if not one.write():
+            self._watch(one)
+        elif not one.closes:
+            one.state = State.READING
+            one.stage = Stage.NOTHING
+            one.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
+            self._go_to_next(one)
+        elif one.leaves:
+            # To close with something unread would take the answer from the client.
+            one.leave()
+            one.until = self._clock.monotonic() + _LEAVE_SECONDS
+            self._watch(one)
+        else:
+            self.close(one)
+
+    def _watch(self, one: Connection) -> None:
+        """From here on it is this thread's, at once: the last that another one does with it."""
+        self._poll.modify(one.number, one.waits_for | select.EPOLLONESHOT)
+
+    def _close_late(self, now: float) -> None:
+        for one in list(self._connections.values()):
+            if one.until > now:
+                continue
+            if one.state is State.READING and one.stage is not Stage.NOTHING:
+                self._guard(one, lambda late: self._refuse(late, *_TIMED_OUT))
+            else:
+                self.close(one)
+
+    def _close_where(self, is_to_end: Callable[[Connection], bool]) -> None:
+        for one in list(self._connections.values()):
+            if is_to_end(one):
+                self.close(one)
+
+    def _watch_listening(self, wanted: bool) -> None:
+        if wanted and not self._accepts:
+            self._poll.register(self._listening, select.EPOLLIN)
+        elif self._accepts and not wanted:
+            self._poll.unregister(self._listening)
+        self._accepts = wanted
+
+    def _accept(self) -> None:
+        """As many as have come, and as there may be."""
+        while len(self._connections) < self._most:
+            try:
+                sock, address = self._listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                # Of files, or of memory, there is too little; others end, and then it goes on.
+                LOG.warning('Cannot accept a connection%s', fields(reason=exc))
+                break
+            self._begin(sock, address)
+        self._watch_listening(False)
+
+    def _begin(self, sock: socket.socket, address: Any) -> None:
+        sock.setblocking(False)
+        if self._secured is not None:
+            sock = self._secured.wrap(sock)
+        one = Connection(sock, address, self._most_body)
+        one.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
+        self._connections[one.number] = one
+        self._poll.register(one.number, select.EPOLLIN | select.EPOLLONESHOT)

@@ -1,0 +1,270 @@
+"""The built-in server, and clients who send or take slowly: they hold up nobody, and are cut.
+
+Time passes when a test lets it.
+"""
+import contextlib
+import http.client
+import socket
+import threading
+import unittest
+
+from blockattach import errors
+from blockattach.conf import api as api_conf
+from blockattach.http import arrival
+from blockattach.http import server
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import patience
+
+SECONDS = patience.LIMIT
+HEADER_SECONDS = 10
+BODY_SECONDS = 30
+QUEUE_SECONDS = 60
+THREADS = 2
+WAITING = 500
+CROWD = 40
+HALF = b'GET /half HTTP/1.1\r\nHost: x\r\nX-A: '
+HEADER = b'POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n'
+LARGE = b'x' * 20000000
+
+
+class Case(unittest.TestCase):
+    """Two threads, which requests for /held hold until the test lets them go."""
+
+    def setUp(self):
+        super().setUp()
+        self.clock = clock.ManualClock()
+        self.go_on = threading.Event()
+        self.begun = []
+        self.server = server.Server(
+            self.application, '127.0.0.1', 0,
+            api_conf.QueueSettings(work_places=1, threads=THREADS, size=WAITING,
+                                   timeout=QUEUE_SECONDS, header_timeout=HEADER_SECONDS,
+                                   body_timeout=BODY_SECONDS),
+            at_once=('/health',), clock=self.clock)
+        self.server.bind()
+        self.server.start()
+        self.addCleanup(self.server.stop)
+        self.addCleanup(self.go_on.set)
+
+    def application(self, environ, start_response):
+        path = environ['PATH_INFO']
+        refused = environ.get(arrival.REFUSED)
+        if refused is None:
+            self.begun.append(path)
+            if path == '/held':
+                self.go_on.wait(2 * SECONDS)
+        start_response('200 OK' if refused is None else f'503 {refused.code}', [])
+        return [LARGE if path == '/large' else b'ok']
+
+    def connect(self, sent=b''):
+        made = socket.create_connection(('127.0.0.1', self.server.port), SECONDS)
+        self.addCleanup(made.close)
+        made.sendall(sent)
+        return made
+
+    def ask(self, path):
+        """A client who has asked, and whose answer is still to be read."""
+        client = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=SECONDS)
+        self.addCleanup(client.close)
+        client.request('GET', path)
+        return client
+
+    def status(self, client):
+        answer = client.getresponse()
+        answer.read()
+        return answer.status
+
+    def hold_all(self):
+        """Requests that hold all threads."""
+        holding = [self.ask('/held') for _ in range(THREADS)]
+        patience.until(lambda: self.server.use().busy == THREADS)
+        return holding
+
+    def until_closed(self, client):
+        parts = []
+        while part := client.recv(65536):
+            parts.append(part)
+        return b''.join(parts)
+
+    def until_cut(self, client, sent):
+        """Time passes, a byte a second, until the server says something."""
+        for second in range(SECONDS):
+            client.setblocking(False)
+            try:
+                answer = client.recv(65536)
+            except BlockingIOError:
+                pass
+            else:
+                client.setblocking(True)
+                return second, answer + self.until_closed(client)
+            client.setblocking(True)
+            client.sendall(sent)
+            self.clock.advance(1)
+            # What the server has made of this second, an honest client sees.
+            self.assertEqual(200, self.status(self.ask('/a')))
+        raise AssertionError('never cut')
+
+
+class DeadlineTest(Case):
+    """However steadily something comes."""
+
+    def assert_cut(self, sent, limit, first):
+        client = self.connect(first)
+        second, answer = self.until_cut(client, sent)
+        self.assertTrue(answer.startswith(b'HTTP/1.1 408 '), answer)
+        self.assertGreaterEqual(second, limit)
+        self.assertEqual({'/a'}, set(self.begun))
+
+    def test_of_the_header(self):
+        self.assert_cut(b'a', HEADER_SECONDS, HALF)
+
+    def test_of_the_body(self):
+        self.assert_cut(b'a', BODY_SECONDS, HEADER)
+
+    def test_of_a_body_in_pieces(self):
+        self.assert_cut(b'1\r\na\r\n', BODY_SECONDS,
+                        b'POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+
+    def test_the_body_has_a_time_of_its_own(self):
+        client = self.connect(HALF)
+        self.clock.advance(HEADER_SECONDS - 1)
+        client.sendall(b'\r\nContent-Length: 2\r\n\r\na')
+        self.assertEqual(200, self.status(self.ask('/a')))
+        self.clock.advance(BODY_SECONDS - 1)
+        self.assertEqual(200, self.status(self.ask('/a')))
+        client.sendall(b'a')
+        self.assertIn(b' 200 OK', client.recv(65536))
+
+    def test_the_next_request_has_its_own_time(self):
+        client = self.connect(b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n')
+        for _ in range(3):
+            self.assertIn(b' 200 OK', client.recv(65536))
+            self.clock.advance(HEADER_SECONDS - 1)
+            client.sendall(b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n')
+        self.assertIn(b' 200 OK', client.recv(65536))
+        # And a silence ends without a word.
+        self.clock.advance(HEADER_SECONDS)
+        self.assertEqual(b'', client.recv(65536))
+
+    def test_of_the_answer(self):
+        client = self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
+        patience.until(lambda: '/large' in self.begun and self.server.use().busy == 0)
+        self.clock.advance(3600)
+        try:
+            answer = self.until_closed(client)
+        except ConnectionError:
+            return
+        self.assertLess(len(answer), len(LARGE))
+
+
+class CrowdTest(Case):
+    """Many more than there are threads."""
+
+    def crowd(self, sent):
+        return [self.connect(sent) for _ in range(CROWD)]
+
+    def assert_served(self):
+        for path in ('/health', '/a'):
+            self.assertEqual(200, self.status(self.ask(path)))
+        self.assertEqual(0, self.server.use().waiting)
+
+    def test_who_sends_slowly_holds_up_nobody(self):
+        for sent in (b'', b'G', HALF, HEADER, HEADER + b'abc'):
+            with self.subTest(sent=sent):
+                self.crowd(sent)
+                self.assert_served()
+
+    def test_who_takes_slowly_holds_up_nobody(self):
+        for count in range(2 * THREADS):
+            self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
+            patience.until(lambda count=count: self.begun.count('/large') == count + 1)
+        self.assert_served()
+
+    def test_health_is_answered_while_all_threads_are_busy(self):
+        holding = self.hold_all()
+        self.crowd(HALF)
+        client = self.ask('/health')
+        self.assertEqual(200, self.status(client))
+        client.request('GET', '/health')
+        self.assertEqual(200, self.status(client))
+        self.go_on.set()
+        self.assertEqual([200] * THREADS, [self.status(one) for one in holding])
+
+    def test_those_who_came_during_a_burst_are_served_in_their_order(self):
+        self.hold_all()
+        honest = []
+        for number in range(10):
+            self.crowd(HALF)
+            honest.append(self.ask(f'/honest/{number}'))
+            patience.until(lambda count=number + 1: self.server.use().waiting == count)
+        self.go_on.set()
+        self.assertEqual([200] * 10, [self.status(one) for one in honest])
+        # Of two threads each takes the next: so none is more than one place from its own.
+        order = [int(path.rpartition('/')[2]) for path in self.begun if 'honest' in path]
+        self.assertTrue(all(abs(place - number) <= 1 for place, number in enumerate(order)),
+                        order)
+
+    def test_who_waits_for_too_long_is_refused_though_no_thread_is_free(self):
+        holding = self.hold_all()
+        waiting = self.ask('/a')
+        patience.until(lambda: self.server.use().waiting == 1)
+        self.clock.advance(QUEUE_SECONDS)
+        answer = waiting.getresponse()
+        answer.read()
+        self.assertEqual((503, errors.TurnTooLate.code), (answer.status, answer.reason))
+        self.assertNotIn('/a', self.begun)
+        self.go_on.set()
+        self.assertEqual([200] * THREADS, [self.status(one) for one in holding])
+        # It may ask again on the same connection.
+        waiting.request('GET', '/a')
+        self.assertEqual(200, self.status(waiting))
+
+    def test_more_connections_than_may_be(self):
+        """They are accepted when others end."""
+        silent = [self.connect() for _ in range(THREADS + WAITING + 20)]
+        client = self.ask('/a')
+        self.clock.advance(HEADER_SECONDS)
+        self.assertEqual(200, self.status(client))
+        self.assertEqual(b'', silent[0].recv(1))
+
+
+class EndTest(Case):
+
+    def test_what_was_sent_is_answered(self):
+        holding = self.hold_all()
+        waiting = [self.ask('/a') for _ in range(5)]
+        silent, half = self.connect(), self.connect(HALF)
+        patience.until(lambda: self.server.use().waiting == 5)
+        ending = threading.Thread(target=self.server.stop)
+        ending.start()
+        self.assertEqual(b'', silent.recv(1))
+        self.assertEqual(b'', half.recv(1))
+        self.go_on.set()
+        self.assertEqual([200] * 7, [self.status(one) for one in (*holding, *waiting)])
+        ending.join()
+        with self.assertRaises(OSError):
+            self.connect()
+        # A repeat does nothing.
+        self.server.stop()
+
+    def test_what_does_not_end_is_cut_off(self):
+        self.server.stop()
+        self.server = server.Server(
+            self.application, '127.0.0.1', 0, api_conf.QueueSettings(
+                work_places=1, threads=THREADS, size=WAITING), shutdown_seconds=1)
+        self.server.bind()
+        self.server.start()
+        holding = self.connect(b'GET /held HTTP/1.1\r\nHost: x\r\n\r\n')
+        patience.until(lambda: self.begun)
+        self.server.stop()
+        self.assertEqual(b'', holding.recv(1))
+
+    def test_it_was_never_started(self):
+        made = server.Server(self.application, '127.0.0.1', 0)
+        made.bind()
+        with socket.create_connection(('127.0.0.1', made.port), SECONDS) as client:
+            made.stop()
+            with self.assertRaises(OSError):
+                socket.create_connection(('127.0.0.1', made.port), SECONDS)
+            with contextlib.suppress(ConnectionError):
+                self.assertEqual(b'', client.recv(1))
