@@ -85,8 +85,9 @@ class Loop:
 
     def end(self) -> None:
         """Take no more."""
-        self.ending = True
+        # In this order: `run` may be over, and the number another one's, as soon as it is ending.
         os.eventfd_write(self._wake, 1)
+        self.ending = True
 
     def cut_off(self) -> None:
         """What does not come to its end has it now."""
@@ -221,7 +222,11 @@ class Loop:
                 # Of files, or of memory, there is too little; others end, and then it goes on.
                 LOG.warning('Cannot accept a connection%s', fields(reason=exc))
                 break
-            self._begin(sock, address)
+            try:
+                self._begin(sock, address)
+            except OSError as exc:
+                LOG.debug('Client is lost: %s', exc)
+                sock.close()
         self._watch_listening(False)
 
     def _begin(self, sock: socket.socket, address: Any) -> None:

@@ -123,7 +123,8 @@ class Server:
             return
         self._thread.join(self._shutdown_seconds)
         # What has not been begun by now never is.
-        self._pool.late(math.inf)
+        for work in self._pool.late(math.inf):
+            made.close(work.connection)
         self._pool.end()
         self._aside.end()
         made.cut_off()

@@ -5,6 +5,7 @@ import os
 import pathlib
 import socket
 import ssl
+import struct
 import tempfile
 import unittest
 
@@ -36,13 +37,16 @@ class Case(unittest.TestCase):
     def files(self, **more):
         return api_conf.TlsFiles(str(self.issued.cert), str(self.issued.key), **more)
 
-    def serve(self, **more):
+    def bind(self, **more):
         self.certificate = tls.Certificate(self.files(**more))
         self.server = server.Server(application, certificates.LOOPBACK, 0,
                                     secured=self.certificate)
         self.server.bind()
-        self.server.start()
         self.addCleanup(self.server.stop)
+
+    def serve(self, **more):
+        self.bind(**more)
+        self.server.start()
 
     def context(self):
         return ssl.create_default_context(cafile=self.authority.cert)
@@ -120,6 +124,17 @@ class ServerTest(Case):
                 silent.enter_context(socket.create_connection(
                     (certificates.LOOPBACK, self.server.port), SECONDS))
             self.assertIn(b'https /a', self.talk(closing(b'a')))
+
+    def test_a_client_who_is_gone_before_it_is_accepted_holds_up_nobody(self):
+        self.bind()
+        for sent in (b'', REQUEST):
+            gone = socket.create_connection((certificates.LOOPBACK, self.server.port), SECONDS)
+            gone.sendall(sent)
+            # Closed like this, it is reset.
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+            gone.close()
+        self.server.start()
+        self.assertIn(b'https /a', self.talk(closing(b'a')))
 
     def test_with_an_authority_for_clients_only_theirs_are_served(self):
         self.serve(client_ca=str(self.authority.cert))
