@@ -2,7 +2,7 @@
 
 The API under a WSGI server by the files in ``etc``, control, scheduler and one volume manager
 with fakes that cost nothing, all by the defaults of their options. MariaDB and RabbitMQ are those
-of the machine, or of `tools/with-servers`.
+of the machine, or started by `tools/benchmark`.
 """
 import contextlib
 import functools
@@ -97,7 +97,7 @@ class Cloud:
         """
         for why in (database.why_missing(database.MYSQL), rabbit.why_missing()):
             if why is not None:
-                raise CannotMeasure(f'{why} (tools/with-servers starts one)')
+                raise CannotMeasure(why)
         self._shape = shape
         self._clock = clock
         self._never = threading.Event()
