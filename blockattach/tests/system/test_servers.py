@@ -1,11 +1,17 @@
 """Servers of one's own: they come up, keep their data over a crash, and leave nothing behind."""
+import contextlib
 import os
 import socket
+import sqlite3
+import threading
 import unittest
+from concurrent import futures
 
 import kombu
+import requests
 import sqlalchemy as sa
 
+from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 
@@ -70,6 +76,44 @@ class ServersTest(unittest.TestCase):
         with kombu.Connection(url, connect_timeout=30) as broker:
             kombu.Queue('kept', channel=broker.channel()).queue_declare(passive=True)
         self.check_leaves_nothing(server)
+
+
+class KeystoneTest(unittest.TestCase):
+
+    CLIENTS = 32
+
+    def test_many_who_log_in_at_the_same_moment(self):
+        try:
+            server = self.enterContext(keystone.Keystone())
+        except servers.CannotStart as exc:
+            if os.environ.get('CI') == 'true':
+                raise
+            self.skipTest(str(exc))
+        for _ in range(8):
+            # It notes who logs in for the first time on a day.
+            with contextlib.closing(sqlite3.connect(
+                    server.directory / 'keystone.sqlite', timeout=base.SECONDS)) as rows, rows:
+                rows.execute('UPDATE user SET last_active_at = NULL')
+            self.assertEqual([201] * self.CLIENTS, self.log_in(server))
+
+    def log_in(self, server):
+        """What each is answered."""
+        login = server.login()['auth']
+        person = {'name': login['username'], 'password': login['password'],
+                  'domain': {'id': login['user_domain_id']}}
+        scope = {'project': {'name': login['project_name'],
+                             'domain': {'id': login['project_domain_id']}}}
+        body = {'auth': {'scope': scope, 'identity': {
+            'methods': ['password'], 'password': {'user': person}}}}
+        together = threading.Barrier(self.CLIENTS)
+
+        def one(_):
+            together.wait()
+            return requests.post(f'{server.url}/auth/tokens', json=body,
+                                 timeout=base.SECONDS).status_code
+
+        with futures.ThreadPoolExecutor(self.CLIENTS) as pool:
+            return list(pool.map(one, range(self.CLIENTS)))
 
 
 class ExpectedTest(unittest.TestCase):
