@@ -26,4 +26,6 @@ class Distribution(setuptools.Distribution):
         return BuildWithoutTests if command == 'build_py' else super().get_command_class(command)
 
 
-setuptools.setup(setup_requires=['pbr>=6.0.0'], pbr=True, distclass=Distribution)
+# Of a license in setup.cfg pbr makes the field that has been replaced by an expression.
+setuptools.setup(pbr=True, distclass=Distribution, license_expression='Apache-2.0',
+                 license_files=['LICENSE'])

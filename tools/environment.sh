@@ -110,7 +110,7 @@ make_venv() {
         say "another Python: PYTHON=/path/to/python3"
         return 1
     fi
-    say "Making a virtual environment in .venv"
+    say "Making a virtual environment in ${BLOCKATTACH_VENV##*/}"
     rm -rf "$BLOCKATTACH_VENV"
     "$python" -m venv "$BLOCKATTACH_VENV"
 }

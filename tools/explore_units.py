@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = 'blockattach.tests'
 APART = ('system', 'faults', 'lab')
 """Packages of tests that have commands of their own and are no part of the gate."""
+LOWEST = ('unit', 'api')
+"""Packages of tests that run with the lowest versions, too: tools/run-lowest."""
 SIMULATIONS = 12
 BUGS_AT_ONCE = 4
 
@@ -107,6 +109,9 @@ LAYERS = (
     Layer('faults', lambda: test_modules('faults'),
           'BLOCKATTACH_TEST_SEED={seed} tools/run-faults {unit}', _FAILED),
     Layer('lab', lambda: test_modules('lab'), 'tools/run-lab {unit}', _FAILED),
+    # Each requirement at its lower bound, in an environment of its own.
+    Layer('lowest', lambda: list(LOWEST), 'BLOCKATTACH_TEST_SEED={seed} tools/run-lowest {unit}',
+          _FAILED),
     # With the gate's own seed, for the record of durations.
     Layer('gate', lambda: [f'{TESTS}.{layer}' for layer in gate_layers()],
           'tools/run-tests --write-durations {unit}', _FAILED, 'tools/run-tests {unit}'),

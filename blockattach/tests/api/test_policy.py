@@ -14,7 +14,7 @@ from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
-FOLDER = pathlib.Path(__file__).parent / 'policy'
+FOLDER = pathlib.Path(__file__).parent / 'policy-stories'
 KEYS = {'operation', 'id', 'key', 'query', 'body', 'asks_for', 'status'}
 
 PERSONAS = {

@@ -40,6 +40,10 @@ class UnitsTest(unittest.TestCase):
         self.assertLessEqual({'rules', 'unit', 'db', 'api', 'functional', 'conformance'}, layers)
         self.assertEqual(set(), layers.intersection(explore.APART))
 
+    def test_the_lowest_versions_are_played(self):
+        self.assertEqual({'unit', 'api'}, {one.name for one in self.units
+                                           if one.layer.name == 'lowest'})
+
     def test_tests_that_play_by_chance_are_found(self):
         names = {one.name for one in self.units if one.layer.name == 'random'}
         self.assertLessEqual({'blockattach.tests.api.test_random_requests',
