@@ -34,7 +34,8 @@ class State(enum.Enum):
 
 
 class Connection:
-    """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll."""
+    """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll;
+    ``watched``: it is the server's thread that has it, and waits for them."""
 
     def __init__(self, sock: socket.socket, address: Any, most_body: int) -> None:
         self.socket = sock
@@ -45,6 +46,7 @@ class Connection:
         self.stage = incoming.Stage.NOTHING
         self.until = 0.0
         self.waits_for = select.EPOLLIN
+        self.watched = False
         self.closes = False
         self.leaves = False
         self._unsent = memoryview(b'')

@@ -4,10 +4,10 @@ A request gets a thread of the pool when it is whole. A client that sends or rea
 costs a connection, and is cut at a deadline.
 """
 import logging
-import math
 import os
 import select
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +54,8 @@ class Loop:
         self._secured = secured
         self._clock = clock
         self._connections: dict[int, Connection] = {}
+        # A connection that is late is this thread's as a whole, or not yet.
+        self._handing = threading.Lock()
         self._poll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(self._wake, select.EPOLLIN)
@@ -74,7 +76,9 @@ class Loop:
         while self._connections:
             if not self._turn(_ENDING_TICK_SECONDS):
                 # What was sent has been read.
-                self._close_where(lambda one: one.state in (State.AGREEING, State.READING))
+                for one in self._watched(lambda one: one.state in (State.AGREEING,
+                                                                   State.READING)):
+                    self.close(one)
         self.let_go()
 
     def let_go(self) -> None:
@@ -133,6 +137,7 @@ class Loop:
             self.close(one)
 
     def _go_on(self, one: Connection) -> None:
+        one.watched = False
         if one.state is State.AGREEING and not one.agree():
             self._watch(one)
         elif one.state is State.READING:
@@ -152,7 +157,6 @@ class Loop:
             self._refuse(one, whole[0].status, whole[0].reason)
         elif whole:
             one.state = State.ANSWERING
-            one.until = math.inf
             self._take(one)
         elif one.closes:
             self.close(one)
@@ -188,21 +192,22 @@ class Loop:
 
     def _watch(self, one: Connection) -> None:
         """From here on it is this thread's, at once: the last that another one does with it."""
-        self._poll.modify(one.number, one.waits_for | select.EPOLLONESHOT)
+        with self._handing:
+            one.watched = True
+            self._poll.modify(one.number, one.waits_for | select.EPOLLONESHOT)
 
     def _close_late(self, now: float) -> None:
-        for one in list(self._connections.values()):
-            if one.until > now:
-                continue
+        for one in self._watched(lambda one: one.until <= now):
             if one.state is State.READING and one.stage is not Stage.NOTHING:
                 self._guard(one, lambda late: self._refuse(late, *_TIMED_OUT))
             else:
                 self.close(one)
 
-    def _close_where(self, is_to_end: Callable[[Connection], bool]) -> None:
-        for one in list(self._connections.values()):
-            if is_to_end(one):
-                self.close(one)
+    def _watched(self, chosen: Callable[[Connection], bool]) -> list[Connection]:
+        """Those that no other thread has, nor is about to hand over."""
+        with self._handing:
+            return [one for one in list(self._connections.values())
+                    if one.watched and chosen(one)]
 
     def _watch_listening(self, wanted: bool) -> None:
         if wanted and not self._accepts:
@@ -235,5 +240,6 @@ class Loop:
             sock = self._secured.wrap(sock)
         one = Connection(sock, address, self._most_body)
         one.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
+        one.watched = True
         self._connections[one.number] = one
         self._poll.register(one.number, select.EPOLLIN | select.EPOLLONESHOT)

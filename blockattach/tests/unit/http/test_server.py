@@ -9,6 +9,7 @@ from blockattach import errors
 from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import server
+from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import patience
 
 SECONDS = patience.LIMIT
@@ -85,7 +86,9 @@ class ServerTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.seen = []
-        self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=1000)
+        # However slow a machine is, nothing is cut that is still being sent.
+        self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=1000,
+                                    clock=clock.ManualClock())
         self.server.bind()
         self.server.start()
         self.addCleanup(self.server.stop)

@@ -21,8 +21,8 @@ HEADER_SECONDS = 10
 BODY_SECONDS = 30
 QUEUE_SECONDS = 60
 THREADS = 2
-WAITING = 500
-CROWD = 40
+WAITING = 300
+CROWD = 20
 HALF = b'GET /half HTTP/1.1\r\nHost: x\r\nX-A: '
 HEADER = b'POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n'
 LARGE = b'x' * 20000000
@@ -226,11 +226,14 @@ class CrowdTest(Case):
 
     def test_more_connections_than_may_be(self):
         """They are accepted when others end."""
-        silent = [self.connect() for _ in range(THREADS + WAITING + 20)]
-        client = self.ask('/a')
-        self.until_something_comes(client.sock)
+        kept = [self.connect(b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n')
+                for _ in range(THREADS + WAITING)]
+        for client in kept:
+            self.assertIn(b' 200 OK', client.recv(65536))
+        client = self.ask('/late')
+        self.clock.advance(HEADER_SECONDS)
         self.assertEqual(200, self.status(client))
-        self.assertEqual(b'', silent[0].recv(1))
+        self.assertEqual(b'', kept[0].recv(1))
 
 
 class EndTest(Case):
