@@ -17,6 +17,7 @@ import draw_lifecycle
 import draw_parts
 import print_api
 import print_api_reference
+import print_commands
 import print_dashboard
 import print_errors
 import print_failpoints
@@ -54,6 +55,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/_static/parts.svg': draw_parts.picture,
     'doc/source/contributor/lifecycle.svg': draw_lifecycle.picture,
     'doc/source/contributor/lifecycle.rst': draw_lifecycle.document,
+    'doc/source/admin/blockattach_manage.rst': print_commands.manage_page,
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
     'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
     'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,

@@ -13,7 +13,16 @@ _VERSIONS = """
 A client names the version that it speaks in a header, ``OpenStack-API-Version: volume 3.44``; one
 that names none speaks the first. What goes beyond the Block Storage API is an item of its own in
 the same header: ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
+
+*Not served* are versions that bring nothing here, since what they are about is not offered:
+snapshots, backups, groups, transfers, images, migration, metadata and extending of volumes. A
+client may speak them all the same.
 """
+
+# By the minor number.
+_NOT_SERVED = frozenset((
+    1, 6, 8, 9, 11, 14, 15, 16, 17, 18, 19, 20, 22, 24, 25, 29, 30, 33, 37, 38, 40, 41, 42, 43, 46,
+    47, 51, 55, 56, 57, 58, 59, 62, 66, 68, 70, 71))
 
 
 def noun(row: operation.Operation) -> str:
@@ -43,8 +52,10 @@ def history() -> str:
     parts = [rst.NOTICE, rst.heading('Microversions'), _VERSIONS]
     for title, rows in (('volume', versions.HISTORY), ('blockattach', versions.EXTENSION_HISTORY)):
         parts.append(rst.heading(title, '-'))
-        parts.append(rst.table(('version', 'what came with it'),
-                               [(str(number), text) for number, text in rows], (10, 60)))
+        unserved = _NOT_SERVED if rows is versions.HISTORY else ()
+        parts.append(rst.table(('version', 'what came with it', 'here'), [
+            (str(number), text, 'not served' if number.minor in unserved else '')
+            for number, text in rows], (10, 60, 14)))
     return ''.join(parts)
 
 

@@ -25,6 +25,9 @@ if not (pathlib.Path(__file__).parents[2] / '.git').exists():
     exclude_patterns.append('release_notes.rst')
     suppress_warnings = ['toc.excluded', 'ref.doc']
 
+man_pages = [('admin/blockattach_manage', 'blockattach-manage',
+              'maintain an installation of blockattach', author, 1)]
+
 html_theme = 'furo'
 html_title = f'blockattach {release}'
 html_static_path = ['_static']
