@@ -18,8 +18,9 @@ highlight_language = 'bash'
 # A literal is a literal: no quotes turned round, no dashes made long.
 smartquotes = False
 
-# It would say of each note where it found it.
-logging.getLogger('reno').setLevel(logging.WARNING)
+# reno would say of each note where it found it, and oslo.service which threads it chose.
+for name in ('reno', 'oslo_service'):
+    logging.getLogger(name).setLevel(logging.WARNING)
 # reno reads the notes from git, and an unpacked archive has none.
 if not (pathlib.Path(__file__).parents[2] / '.git').exists():
     exclude_patterns.append('release_notes.rst')
