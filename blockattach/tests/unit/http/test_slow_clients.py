@@ -89,7 +89,9 @@ class Case(unittest.TestCase):
 
     def until_something_comes(self, client):
         """Time passes: the server may have begun to count a moment ago only."""
-        patience.until(lambda: self.clock.advance(1) or select.select([client], [], [], 0)[0])
+        coming = select.poll()
+        coming.register(client, select.POLLIN)
+        patience.until(lambda: self.clock.advance(1) or coming.poll(0))
 
     def until_cut(self, client, sent):
         """Time passes, a byte a second, until the server says something."""
