@@ -25,22 +25,27 @@ def sync(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: told to contract, and it cannot be yet
     """
-    if conf.noun.contract:
-        database = open_database(conf)
-        hindrances = foundation.contract_hindrances(conf, database)
-        if hindrances:
-            raise errors.ConfigurationError(
-                reason=f'cannot contract the database: {"; ".join(hindrances)}')
-        migrate.contract(database.engine)
-        return
-    opened = _open_engine(conf)
-    if conf.noun.expand:
-        migrate.expand(opened)
-        return
-    migrate.upgrade(opened)
-    if migrate.version(opened) != migrate.expected():
-        for hindrance in foundation.finish_upgrade(conf, open_database(conf)):
-            print(f'The schema is expanded, and not contracted: {hindrance}.')
+    with locations.named(conf, 'database', 'connection'):
+        if conf.noun.contract:
+            _contract(conf)
+            return
+        opened = _open_engine(conf)
+        if conf.noun.expand:
+            migrate.expand(opened)
+            return
+        migrate.upgrade(opened)
+        if migrate.version(opened) != migrate.expected():
+            for hindrance in foundation.finish_upgrade(conf, open_database(conf)):
+                print(f'The schema is expanded, and not contracted: {hindrance}.')
+
+
+def _contract(conf: cfg.ConfigOpts) -> None:
+    database = open_database(conf)
+    hindrances = foundation.contract_hindrances(conf, database)
+    if hindrances:
+        raise errors.ConfigurationError(
+            reason=f'cannot contract the database: {"; ".join(hindrances)}')
+    migrate.contract(database.engine)
 
 
 def version(conf: cfg.ConfigOpts) -> None:
