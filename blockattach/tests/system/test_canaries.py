@@ -293,6 +293,12 @@ class CanaryTest(processes.ProcessesTestCase):
                 **({'disabled_reason': 'why not'} if word == 'disable-log-reason' else {})})
         for word in ('freeze', 'thaw'):
             self.done('PUT', f'/os-services/{word}', {'host': f'{processes.HOST}@disks'})
+        quotas, extended = f'/os-quota-sets/{self.project}', {
+            'OpenStack-API-Version': 'volume 3.71, blockattach 1.3'}
+        self.done('PUT', quotas, {'quota_set': {'attachments': 100}}, **extended)
+        for path in (quotas, f'{quotas}/defaults'):
+            self.done('GET', path, **extended)
+        self.done('DELETE', quotas, **extended)
         self.done('PUT', '/os-services/set-log', {'level': 'DEBUG'})
         self.done('PUT', '/os-services/get-log', {})
 
