@@ -63,5 +63,5 @@ class LogsTest(base.StackTestCase):
         for sentence in SENTENCES:
             with self.subTest(sentence):
                 self.assertTrue(base.wait_for(lambda sentence=sentence: re.search(
-                    rf'\[\S+ {request_id} \S+ {PROJECT} .*\] {sentence} ',
+                    rf'\[{request_id} \S+ {PROJECT} .*\] {sentence} ',
                     service.log_text()), SECONDS))
