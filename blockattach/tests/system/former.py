@@ -33,7 +33,7 @@ def unpack(folder):
     """Put its package into a folder, to be run from there.
 
     What the environment says of entry points holds for it too: it has the same names at the same
-    places. It needs no dependency that this release does not need.
+    places. What it needs and this release does not (cheroot) is in test-requirements.txt.
     """
     archive = _git('archive', COMMIT, _PACKAGE)
     assert archive.returncode == 0, archive.stderr
