@@ -1,4 +1,5 @@
 """The volume service of one backend."""
+from collections.abc import Callable
 from typing import NamedTuple
 
 from oslo_config import cfg
@@ -30,6 +31,7 @@ from blockattach.volume import outcomes
 from blockattach.volume import reconcile
 from blockattach.volume import service
 from blockattach.volume import stats
+from blockattach.volume import target_answers
 from blockattach.volume import target_truth
 from blockattach.volume import turns
 from blockattach.volume import volumes
@@ -111,7 +113,7 @@ def build_manager(base: foundation.Foundation, backend_name: str,
     made = service.VolumeService(
         host, kept.keeper.backend, working, base.bus.server(answering, host), reporter,
         prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
-        recover=kept.reconciler.mend, reconcile=kept.truth.mend, leave=taking.leave,
+        recover=kept.reconciler.mend, reconcile=_comparing(kept, reporter), leave=taking.leave,
         heartbeat=presence.beat,
         menders=menders, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
@@ -158,6 +160,16 @@ def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: st
                              base.control.backend_seconds, _settle_seconds(base),
                              base.clock.monotonic),
         target_truth.TargetTruth(base.database, keeper, attachment_keeper, menders), menders)
+
+
+def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
+    """The comparison of target and rows; it also tells whether a target answers that nobody
+    watches.
+    """
+    keeper = kept.keeper
+    if isinstance(keeper.backend.target, capabilities.Daemon):
+        return kept.truth.mend
+    return target_answers.TargetAnswers(kept.truth.mend, keeper.host, reporter.target_is).compare
 
 
 def _menders(base: foundation.Foundation) -> mending.Menders:

@@ -1,5 +1,7 @@
 """Placing volumes on two backends: one dies, or is silent; a scheduler does; reports go on."""
+from blockattach import errors
 from blockattach.tests.simulation import base
+from blockattach.tests.simulation import deployment
 
 SILENT_SECONDS = 45
 LONG = 3600
@@ -25,8 +27,8 @@ class PlacingTestCase(base.ScenarioTestCase):
     def of_each(self, word):
         return {host: pool[word] for host, pool in self.pools().items()}
 
-    def states(self):
-        return {one['host'].partition('@')[0]: one['state'] for one in self.api.sure(
+    def states(self, of='state'):
+        return {one['host'].partition('@')[0]: one[of] for one in self.api.sure(
             (200,), 'GET', '/os-services?binary=cinder-volume')['services']}
 
 
@@ -50,6 +52,36 @@ class SilenceTest(PlacingTestCase):
         self.assertEqual({'storage-1': 'down', 'storage-2': 'up'}, self.states())
         self.cloud.heal('volume-1')
         self.cloud.until(lambda: set(self.states().values()) == {'up'})
+
+
+class TargetTest(PlacingTestCase):
+    """A target in the kernel: no process of its own is watched."""
+
+    UP = {'storage-1': 'up', 'storage-2': 'up'}
+    WRONG = 'its target does not answer'
+
+    def test_a_backend_whose_target_does_not_answer_counts_as_down(self):
+        self.assertEqual((self.UP, [None]), (self.states('backend_state'), self.found()))
+        self.cloud.fail('volume-1', 'backend.target.exports.before',
+                        errors.BackendUncertain(reason='no answer'), always=True)
+        self.cloud.pass_time(2 * deployment.RECONCILE_SECONDS)
+        down = self.UP | {'storage-1': 'down'}
+        self.assertEqual((self.UP, down, down), (
+            self.states(), self.states('backend_state'), self.of_each('backend_state')))
+        self.assertEqual((self.WRONG, [self.WRONG]), (
+            self.pools()['storage-1']['backend_state_reason'], self.found()))
+        for _ in range(3):
+            self.assertEqual('storage-2', self.made_on(self.create()))
+        self.cloud.disarm('volume-1')
+        self.cloud.pass_time(2 * deployment.RECONCILE_SECONDS)
+        self.assertEqual((self.UP, [None]), (self.states('backend_state'), self.found()))
+        self.assertNotIn('backend_state_reason', self.pools()['storage-1'])
+
+    def found(self):
+        """What the check of the backend finds, from which health and metrics tell."""
+        monitor = self.cloud.parts['volume-1'].base.monitor
+        monitor.look()
+        return [one.wrong for one in monitor.findings() if one.name.startswith('backend ')]
 
 
 class ChangesTest(PlacingTestCase):

@@ -1,0 +1,50 @@
+"""What is said of a target that nobody watches, from one comparison to the next."""
+import unittest
+
+from blockattach import errors
+from blockattach.volume import target_answers
+
+MODULE = 'blockattach.volume.target_answers'
+SILENT = errors.BackendUncertain(reason='LIO has not answered for 40 seconds')
+AWAY = errors.DatabaseUnavailable()
+
+
+class TargetAnswersTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.told = []
+        self.fault = None
+        self.answers = target_answers.TargetAnswers(self.ask, 'storage-1@disks', self.told.append)
+
+    def ask(self):
+        if self.fault is not None:
+            raise self.fault
+
+    def compare(self, *faults):
+        """One comparison after the other, each with what it meets."""
+        for self.fault in faults:
+            self.answers.compare()
+
+    def test_one_that_answers_is_not_spoken_of(self):
+        with self.assertNoLogs(MODULE):
+            self.compare(None, None)
+        self.assertEqual([], self.told)
+
+    def test_each_change_is_told_once(self):
+        with self.assertLogs(MODULE) as said:
+            self.compare(SILENT, SILENT, None, None, SILENT)
+        wrong = 'its target does not answer'
+        self.assertEqual([wrong, None, wrong], self.told)
+        silent, again, _ = said.records
+        self.assertEqual(('ERROR', 'INFO'), (silent.levelname, again.levelname))
+        self.assertIn('LIO has not answered for 40 seconds', silent.getMessage())
+        self.assertIsNone(silent.exc_info)
+
+    def test_it_is_not_blamed_for_the_database(self):
+        for before, told in (((), []), ((SILENT,), ['its target does not answer'])):
+            with self.subTest(before):
+                self.compare(*before)
+                with self.assertRaises(errors.DatabaseUnavailable):
+                    self.compare(AWAY)
+                self.assertEqual(told, self.told)
