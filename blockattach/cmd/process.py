@@ -174,7 +174,7 @@ def command(name: str) -> Iterator[Told]:
     """Surround all that a command does.
 
     What the process and its children make belongs to its user alone, wherever it is told to be.
-    A refusal is one line and exit status 1. Who is interrupted ends by that signal, as whoever
+    A known error is one line and exit status 1. Who is interrupted ends by that signal, as whoever
     started him expects.
     """
     os.umask(_OWNER_ONLY)
@@ -183,7 +183,7 @@ def command(name: str) -> Iterator[Told]:
     except Interrupted as exc:
         _end_by(exc.number)
     except Exception as exc:
-        if not _is_refusal(exc):
+        if not _is_known(exc):
             raise
         print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
         raise SystemExit(1) from None
@@ -248,14 +248,13 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _is_refusal(exc: Exception) -> bool:
-    """Whether whoever gave the command must change something; all else is a mistake of ours."""
+def _is_known(exc: Exception) -> bool:
+    """Whether its words say it all; anything else is a mistake of ours, and has a traceback."""
     from oslo_config import cfg
 
     from blockattach import errors
 
-    return isinstance(exc, errors.ConfigurationError | errors.NotFound | errors.Conflict
-                      | cfg.Error)
+    return isinstance(exc, cfg.Error) or errors.is_known(exc)
 
 
 def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:

@@ -137,8 +137,17 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
 
 
 def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine:
-    """The database as configured, by default an embedded one under the state folder."""
-    return engine.open_engine(_settings(conf, core))
+    """The database as configured, by default an embedded one under the state folder.
+
+    :raises ConfigurationError: its driver cannot be loaded
+    """
+    try:
+        return engine.open_engine(_settings(conf, core))
+    except ImportError as exc:
+        with locations.named(conf, 'database', 'connection'):
+            raise errors.ConfigurationError(
+                reason=f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}'
+            ) from exc
 
 
 def _settings(conf: cfg.ConfigOpts,
@@ -156,14 +165,13 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
     """
     try:
         yield
-    except (errors.DatabaseUnavailable, oslo_db_exception.DBError, sa.exc.SQLAlchemyError,
-            ImportError) as exc:
+    except (errors.DatabaseUnavailable, oslo_db_exception.DBError,
+            sa.exc.SQLAlchemyError) as exc:
         told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(told, 'inner_exception', None) or told
-        cure = _DRIVERS.get(exc.name or '', '') if isinstance(exc, ImportError) else ''
         with locations.named(conf, 'database', 'connection'):
             raise errors.ConfigurationError(
-                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}{cure}'
+                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
             ) from exc
 
 

@@ -18,12 +18,12 @@ class Done(NamedTuple):
     errors: str
 
 
-def run(name, arguments, environment=None):
-    """Run one to its end."""
+def run(name, arguments, environment=None, prepare=None):
+    """Run one to its end; ``prepare`` is called in its process first."""
     with tempfile.TemporaryDirectory() as folder:
         places = [pathlib.Path(folder) / stream for stream in ('output', 'errors')]
         process = forks.Fork([name, *arguments], places[0], errors=places[1],
-                             environment=environment)
+                             environment=environment, prepare=prepare)
         try:
             status = process.wait()
         finally:

@@ -1,5 +1,6 @@
 """``blockattach-manage`` as an operator runs it: what it prints, and its exit status."""
 import datetime
+import functools
 import importlib.util
 import os
 import pathlib
@@ -14,6 +15,8 @@ import unittest
 import sqlalchemy as sa
 
 from blockattach import clock
+from blockattach import errors
+from blockattach import failpoints
 from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
@@ -29,6 +32,15 @@ from blockattach.tests.functional import commands
 
 SECONDS = patience.LIMIT
 LONG_AGO = datetime.datetime(2020, 1, 1)
+
+
+def fail_at(point, error):
+    """What a process meets at a failpoint from now on."""
+    failpoints.arm(point, functools.partial(_meet, error))
+
+
+def _meet(error):
+    raise error
 
 
 class ManageTestCase(base.StackTestCase):
@@ -83,6 +95,38 @@ class UnknownOptionTest(ManageTestCase):
         self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
         # Nothing is in brackets where there is no request.
         self.assertRegex(line, r' WARNING blockattach\.wiring\.foundation Option is not known')
+
+
+class FailureTest(ManageTestCase):
+    """What a command meets in the middle of its work."""
+
+    def setUp(self):
+        super().setUp()
+        self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        self.check(0, 'db', 'sync')
+
+    def meet(self, error):
+        """The lines of a command that does, of which none is about the database."""
+        done = commands.run('blockattach-manage', ('attachments', 'derive', '--counts'),
+                            self.environment(),
+                            functools.partial(fail_at, 'db.derived.counts.before', error))
+        self.assertEqual((1, ''), (done.status, done.output))
+        self.assertNotIn('[database]', done.errors)
+        return done.errors.splitlines()
+
+    def test_a_known_error_is_one_line(self):
+        for error in (errors.ServiceUnreachable(topic='cinder-scheduler', seconds=60),
+                      errors.OutcomeUnknown(), errors.BackendUncertain(reason='no answer')):
+            with self.subTest(error):
+                self.assertEqual([f'blockattach-manage: {error}'], self.meet(error))
+
+    def test_what_nobody_foresees_has_its_own_words_and_a_traceback(self):
+        """Also a module that is missing: only the driver of the database is the database's."""
+        for error in (ImportError("No module named 'castellan'"), OSError('fell over')):
+            with self.subTest(error):
+                lines = self.meet(error)
+                self.assertIn('Traceback (most recent call last):', lines)
+                self.assertEqual(f'{type(error).__name__}: {error}', lines[-1])
 
 
 class DatabaseTest(ManageTestCase):
