@@ -15,27 +15,22 @@ SOME_VIOLATED = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
-    """Compare the rows with each other and with the targets that answer; print what is wrong.
-
-    :raises ConfigurationError: a target answers no longer
-    """
+    """Compare the rows with each other and with the targets that answer; print what is wrong."""
     told = conf.noun
     built = checking.build_checker(conf, manage_db.open_database(conf))
-    try:
-        found = built.checker.lasting()
-    except errors.BackendError as exc:
-        raise errors.ConfigurationError(reason=f'cannot ask a target: {exc}') from exc
+    found = built.checker.lasting()
+    silent = built.checker.silent
     if told.volume_id is not None:
         found = [one for one in found if one.volume_id == told.volume_id]
     if told.format == 'json':
-        print(json.dumps({'targets': built.seen, 'targets_not_asked': built.unseen,
-                          'targets_silent': built.silent,
+        print(json.dumps({'targets': [host for host in built.seen if host not in silent],
+                          'targets_not_asked': built.unseen, 'targets_silent': silent,
                           'violations': [dataclasses.asdict(one) for one in found]}, indent=2))
     else:
         _print(built, found)
     if found:
         return SOME_VIOLATED
-    return NOT_ALL_ASKED if built.silent else 0
+    return NOT_ALL_ASKED if silent else 0
 
 
 def derive(conf: cfg.ConfigOpts) -> None:
@@ -59,9 +54,9 @@ def derive(conf: cfg.ConfigOpts) -> None:
 def _print(built: checking.Checking, found: list[invariants.Violation]) -> None:
     for host in built.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
-    for host, reason in built.silent.items():
+    for host, reason in built.checker.silent.items():
         print(f'The target of {host} does not answer, its rows are compared without it: {reason}')
-    if not built.seen and not built.unseen and not built.silent:
+    if not built.seen and not built.unseen:
         print('No backend is configured here: the rows are compared with each other only.')
     for one in found:
         of = one.attachment_id or one.volume_id

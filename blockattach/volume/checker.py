@@ -5,9 +5,11 @@ changes nothing. Which invariants there are says `blockattach.domain.invariants.
 """
 import dataclasses
 import threading
+from collections.abc import Iterable
 from collections.abc import Mapping
 
 from blockattach import clock as clocks
+from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import facts
 from blockattach.domain import invariants
@@ -18,7 +20,10 @@ _BETWEEN_SECONDS = 1.0
 
 
 class Checker:
-    """One database, and those targets that can be asked from here."""
+    """One database, and those targets that can be asked from here.
+
+    :ivar silent: which of the targets did not answer `lasting`, and why
+    """
 
     def __init__(self, database: engine.Database,
                  targets: Mapping[str, base.ExportTarget] | None = None,
@@ -29,14 +34,15 @@ class Checker:
         self._database = database
         self._targets = dict(targets or {})
         self._clock = clock or clocks.Clock()
+        self.silent: dict[str, str] = {}
 
     def facts(self) -> invariants.Facts:
         """What is now; the targets are asked first, so that what they let in was wanted before.
 
         :raises BackendError: a target does not answer
         """
-        targets = tuple(_target(host, target) for host, target in sorted(self._targets.items()))
-        return dataclasses.replace(facts.read(self._database), targets=targets)
+        return self._beside(_target(host, target)
+                            for host, target in sorted(self._targets.items()))
 
     def violations(self, settled: bool = True) -> list[invariants.Violation]:
         """One look; raises as `facts`.
@@ -46,18 +52,33 @@ class Checker:
         return invariants.check(self.facts(), settled)
 
     def lasting(self) -> list[invariants.Violation]:
-        """What is violated on several looks in a row, a moment apart; raises as `facts`.
+        """What is violated on several looks in a row, a moment apart.
 
-        For a deployment at work: rows and targets are not read at one moment.
+        For a deployment at work: rows and targets are not read at one moment. A target that does
+        not answer is `silent` and not asked again: the rows are compared without it.
         """
-        found = self.violations()
+        found = self._without_silent()
         for _ in range(_LOOKS - 1):
             if not found:
                 break
             self._clock.wait(threading.Event(), _BETWEEN_SECONDS)
-            again = {_key(one) for one in self.violations()}
+            again = {_key(one) for one in self._without_silent()}
             found = [one for one in found if _key(one) in again]
         return found
+
+    def _without_silent(self) -> list[invariants.Violation]:
+        targets = []
+        for host in sorted(self._targets.keys() - self.silent.keys()):
+            try:
+                targets.append(_target(host, self._targets[host]))
+            except errors.BackendError as exc:
+                self.silent[host] = str(exc)
+        return invariants.check(self._beside(targets))
+
+    def _beside(self, targets: Iterable[invariants.TargetFact]) -> invariants.Facts:
+        """What the targets tell, and then what the rows do."""
+        asked = tuple(targets)
+        return dataclasses.replace(facts.read(self._database), targets=asked)
 
 
 def _target(host: str, target: base.ExportTarget) -> invariants.TargetFact:

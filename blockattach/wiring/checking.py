@@ -3,7 +3,6 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.conf import core as core_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
@@ -17,14 +16,13 @@ _IN_MEMORY = 'fake'
 
 
 class Checking(NamedTuple):
-    """``unseen`` are backends whose targets cannot be asked from another process, ``silent`` those
-    whose targets do not answer, and why.
+    """``seen`` are backends whose targets it asks, ``unseen`` those whose targets cannot be asked
+    from another process.
     """
 
     checker: checker.Checker
     seen: list[str]
     unseen: list[str]
-    silent: dict[str, str]
 
 
 def is_in_memory(loaded: loading.Backend) -> bool:
@@ -33,24 +31,18 @@ def is_in_memory(loaded: loading.Backend) -> bool:
 
 
 def build_checker(conf: cfg.ConfigOpts, database: engine.Database) -> Checking:
-    """Over the database, and those targets of the backends configured here that answer.
+    """Over the database, and the targets of the backends configured here.
 
     :raises ConfigurationError: a backend is not configured rightly
     """
     service = service_conf.settings(conf)
     targets: dict[str, base.ExportTarget] = {}
-    unseen, silent = [], {}
+    unseen = []
     for name in volume_conf.settings(conf).enabled_backends:
         loaded = volume.load_backend(conf, core_conf.settings(conf), service, name)
         host = service.address(name)
         if is_in_memory(loaded):
             unseen.append(host)
-            continue
-        try:
-            loaded.target.exports()
-        except errors.BackendError as exc:
-            silent[host] = str(exc)
         else:
             targets[host] = loaded.target
-    return Checking(checker.Checker(database, targets, database.clock), sorted(targets), unseen,
-                    silent)
+    return Checking(checker.Checker(database, targets, database.clock), sorted(targets), unseen)

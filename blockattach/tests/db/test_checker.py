@@ -3,6 +3,7 @@ import datetime
 
 import sqlalchemy as sa
 
+from blockattach import clock
 from blockattach.db import derived
 from blockattach.db import grants
 from blockattach.db.models import attachment as attachment_models
@@ -10,6 +11,7 @@ from blockattach.db.models import pool as pool_models
 from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
+from blockattach.drivers import faults
 from blockattach.drivers.targets import fake
 from blockattach.testing import backend
 from blockattach.tests.db import base
@@ -35,6 +37,17 @@ BREAKAGES = (
     (attachment_models.grants.delete(), {'credentials_match'}),
     (pool_models.pools.update().values(allocated_gb=77), {'room_is_counted'}),
 )
+
+
+class Meanwhile(clock.Clock):
+    """Something happens between two looks."""
+
+    def __init__(self, act):
+        self._act = act
+
+    def wait(self, event, seconds):
+        self._act()
+        return False
 
 
 @base.on_chosen_databases
@@ -105,3 +118,20 @@ class TargetTest(base.DatabaseTestCase):
         self.target.revoke(self.row.volume_id, 'iqn.b')
         self.target.export(connection.Export('gone', 'name', '/dev/null', 1))
         self.assertEqual(['nothing_gone_is_offered'], self.found())
+
+    def test_one_that_falls_silent_between_two_looks(self):
+        """What the rows and the other target show is found; of it nothing is said."""
+        other = fake.FakeTarget(backend.settings('/nonexistent'))
+        other.export(connection.Export('gone', 'name', '/dev/null', 1))
+        with self.database.writer() as writer:
+            writer.execute(pool_models.pools.update().values(allocated_gb=77))
+        self.assertEqual(['who_uses_it_is_let_in', 'room_is_counted'], self.found())
+        looking = checker.Checker(
+            self.database, {HOST: self.target, 'other@disks': other},
+            Meanwhile(lambda: self.target.faults.plan('exports', faults.Fault.UNCERTAIN_BEFORE)))
+        asked = self.target.faults.calls['exports']
+        self.assertEqual(['nothing_gone_is_offered', 'room_is_counted'],
+                         [one.invariant for one in looking.lasting()])
+        self.assertEqual({HOST: 'exports lost as planned'}, looking.silent)
+        # Who does not answer costs a time-out each time: it is not asked again.
+        self.assertEqual(asked + 2, self.target.faults.calls['exports'])
