@@ -1,7 +1,7 @@
 """``blockattach-manage target``."""
 from oslo_config import cfg
 
-from blockattach.wiring import left_target
+from blockattach.wiring import own_tgtd
 
 
 def stop(conf: cfg.ConfigOpts) -> None:
@@ -9,5 +9,5 @@ def stop(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
     """
-    pid = left_target.stop(conf, conf.noun.force)
+    pid = own_tgtd.stop(conf, conf.noun.force)
     print('No tgtd runs.' if pid is None else f'tgtd (process {pid}) is stopped.')

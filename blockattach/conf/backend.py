@@ -41,8 +41,8 @@ BACKEND_OPTS = (
                help='Management socket of a running tgtd, as its TGT_IPC_SOCKET with the control '
                      'port appended (/run/tgtd/socket.0). It is neither started nor stopped, and '
                      'must listen on target_ip_address and target_port; the members of a cluster '
-                     'share one. Empty: a tgtd of our own is started under the state directory '
-                     'and stopped with the service.'),
+                     'share one. Empty: one is started under the state directory, which all such '
+                     'backends of the process use.'),
     cfg.BoolOpt('report_discard_supported', default=False,
                 help='Tell consumers that they may discard, so that what a server trims takes no '
                      'room any more. Told of volumes only whose store and target can do it.'),

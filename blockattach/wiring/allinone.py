@@ -73,8 +73,8 @@ class AllInOne(processes.ServiceProcess):
         return base
 
     def _services(self, base: foundation.Foundation) -> Iterator[processes.Service]:
-        for name in volume_conf.settings(self._conf).enabled_backends:
-            yield volume.build_volume(base, name, ends_target=True)
+        yield from volume.build_volumes(
+            base, volume_conf.settings(self._conf).enabled_backends, ends_target=True)
         yield volume.build_own(base)
         yield from scheduler.build_services(base)
         yield control.build_control(base)

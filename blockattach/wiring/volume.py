@@ -1,5 +1,6 @@
 """The volume service of one backend."""
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from oslo_config import cfg
@@ -38,7 +39,7 @@ from blockattach.volume import volumes
 from blockattach.volume import workers
 from blockattach.wiring import expiry
 from blockattach.wiring import foundation
-from blockattach.wiring import left_target
+from blockattach.wiring import own_tgtd
 
 _MENDER_THREADS = 8
 
@@ -59,8 +60,8 @@ def build_services(base: foundation.Foundation,
             if name not in known:
                 raise errors.ConfigurationError(
                     reason=f'cannot serve backend {name}: there is no group [{name}]')
-    services = [build_volume(base, name) for name in backends]
-    left_target.warn_if_unused(base, backends)
+    services = build_volumes(base, backends)
+    own_tgtd.warn_if_unused(base, backends)
     return [*services, build_own(base)]
 
 
@@ -75,6 +76,17 @@ class Manager(NamedTuple):
     service: service.VolumeService
     kept: 'Backend'
     endpoint: endpoint.VolumeEndpoint
+
+
+def build_volumes(base: foundation.Foundation, backends: Iterable[str],
+                  ends_target: bool = False) -> list[service.VolumeService]:
+    """The services of these backends; for ``ends_target`` see `build_volume`.
+
+    :raises ConfigurationError: one is not configured rightly, or two do not go together
+    """
+    services = [build_volume(base, name, ends_target=ends_target) for name in backends]
+    own_tgtd.check_portals(base.conf, backends)
+    return services
 
 
 def build_volume(base: foundation.Foundation, backend_name: str,

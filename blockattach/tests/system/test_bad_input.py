@@ -95,6 +95,14 @@ class BadInputTest(test_process_lives.ProcessTestCase):
         self.check(('volume',), '[disks] filter_function', 'it ends too early',
                    last='[disks]\nfilter_function = volume.size <')
 
+    def test_backends_that_want_one_tgtd_at_two_places(self):
+        self.migrated()
+        both = '[volume]\nenabled_backends = disks,more\n[disks]\ntarget = tgt\n[more]\n'
+        for option in ('target_ip_address = 127.0.0.2', 'target_port = 3261',
+                       'target_secondary_ip_addresses = 127.0.0.2'):
+            self.check(('volume', 'allinone'), f'[more] {option.split()[0]}',
+                       'the same as of backend disks', last=f'{both}{option}')
+
     def test_a_filter_that_nobody_can_answer(self):
         self.migrated()
         self.check(('scheduler',), '[scheduler] scheduler_default_filters', 'cannot ask Nova',

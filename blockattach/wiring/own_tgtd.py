@@ -1,4 +1,4 @@
-"""The tgtd that a volume manager has left running: whether a backend still uses it; its end."""
+"""The tgtd under the state directory: which backends use it, and where it listens; its end."""
 from collections.abc import Iterable
 
 from oslo_config import cfg
@@ -16,12 +16,26 @@ LOG = oslo_log.getLogger(__name__)
 _TARGET = 'tgt'
 
 
+def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
+    """Its users want it to listen at the same places: each closes what it does not want.
+
+    :raises ConfigurationError: two of them differ
+    """
+    first, *others = _users(conf, backends) or ['']
+    for name in others:
+        for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
+            if conf[name][option] != conf[first][option]:
+                with locations.named(conf, name, option):
+                    raise errors.ConfigurationError(
+                        reason=f'it must be the same as of backend {first}, which uses the same '
+                               f'tgtd; another one is named by tgt_socket')
+
+
 def warn_if_unused(base: foundation.Foundation, backends: Iterable[str]) -> None:
     """Log that one still runs that none of these backends uses: its exports stay until it is
     ended, and nobody revokes them.
     """
-    groups = [base.conf[name] for name in backends]
-    if any(group.target == _TARGET and not group.tgt_socket for group in groups):
+    if _users(base.conf, backends):
         return
     pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
     if pid is not None:
@@ -51,6 +65,11 @@ def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
         if found.pid() == pid:
             raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
     return pid
+
+
+def _users(conf: cfg.ConfigOpts, backends: Iterable[str]) -> list[str]:
+    return [name for name in backends
+            if conf[name].target == _TARGET and not conf[name].tgt_socket]
 
 
 def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
