@@ -118,7 +118,7 @@ NOUNS = {
             Argument('--reseal', 'Seal with it what other keys have sealed.', _YES),
             Argument('--finish', 'Remove all keys but the one that seals.', _YES)))}),
     'service': Noun('List the running services, and remove those that will not come back.', {
-        'list': Command('List the services, and whether they are up.',
+        'list': Command('List the services, whether they are up, and whether their backends are.',
                         'manage_service.print_all'),
         'remove': Command('Remove a service that will not come back, and its pools.',
                           'manage_service.remove', (

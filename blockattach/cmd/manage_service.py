@@ -6,17 +6,21 @@ from blockattach.conf import service
 from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
+from blockattach.domain import binaries
+
+_WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
     """Print every service that has reported itself."""
-    found = services.list_all(manage_db.open_database(conf),
-                              service.settings(conf).service_down_time)
+    database, down_after = manage_db.open_database(conf), service.settings(conf).service_down_time
+    found, living = services.list_all(database, down_after), pools.living(database, down_after)
     manage_db.print_table(
-        ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'LAST SIGN OF LIFE', 'REASON'),
+        ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'BACKEND STATE',
+         'LAST SIGN OF LIFE', 'REASON'),
         [(one.binary, one.host, one.cluster or '', one.availability_zone,
           'disabled' if one.disabled else 'frozen' if one.frozen else 'enabled',
-          'up' if one.up else 'down',
+          _WORD[one.up], _WORD[one.backend in living] if one.binary == binaries.VOLUME else '',
           f'{one.updated_at:%Y-%m-%d %H:%M:%S}', one.disabled_reason or '') for one in found])
 
 

@@ -83,6 +83,22 @@ def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
         return [_record(row) for row in _ALL.rows(connection, **_since(down_after))]
 
 
+def living(database: engine.Database, down_after: float) -> frozenset[str]:
+    """The backends that can be used, whether they are in use or not: a pool has reported lately,
+    and not that it is down, and a service that keeps it lives.
+
+    :param down_after: as of `list_all`
+    """
+    keeper = sa.exists().where(
+        _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host),
+        _services.c.reported_at >= clock.now(-down_after))
+    query = sa.select(_pools.c.host, _pools.c.capabilities).where(
+        _pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE), keeper)
+    with database.reader() as connection:
+        return frozenset(row.host for row in connection.execute(query)
+                         if pools.says_up(rows.from_json(row.capabilities)))
+
+
 def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
     """One pool by its whole name.
 

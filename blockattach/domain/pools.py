@@ -45,7 +45,7 @@ class Pool:
     @property
     def usable(self) -> bool:
         """Whether its service serves it, and its backend says that it can be used."""
-        return self.up and self.capabilities.get('backend_state') != 'down'
+        return self.up and says_up(self.capabilities)
 
     @property
     def host(self) -> str:
@@ -127,6 +127,11 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str]) -> Volume
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
         multiattach=volume.multiattach, availability_zone=volume.availability_zone,
         extra_specs=extra_specs, tried=volume.tried)
+
+
+def says_up(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a backend does not report that it is down."""
+    return capabilities.get('backend_state') != 'down'
 
 
 def stats(pool: Pool) -> dict[str, Any]:

@@ -27,8 +27,7 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
                               call.query.get('binary') or None)
     living: frozenset[str] = frozenset()
     if call.version >= _BACKENDS:
-        living = frozenset(pool.host for pool in pools.list_all(handed.database, down_after)
-                           if pool.usable)
+        living = pools.living(handed.database, down_after)
     return {'services': [_view(call.version, one, living) | _extended(call.extension, one)
                          for one in found]}
 
@@ -63,7 +62,7 @@ def _view(version: operation.V, service: records.Service,
           living: frozenset[str]) -> dict[str, Any]:
     """One service.
 
-    :param living: the backends with a pool that can be used
+    :param living: the backends that can be used, also those that are not in use
     """
     shown: dict[str, Any] = {
         'binary': service.binary,

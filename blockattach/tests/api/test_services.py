@@ -1,6 +1,8 @@
 """Services: their list, and taking them out of use."""
 import datetime
+import functools
 
+from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import records
@@ -49,6 +51,19 @@ class ServicesTest(base.ApiTestCase):
         volume = self.list()[0]
         self.assertEqual(('disabled', 'new disks', 'up'),
                          (volume['status'], volume['disabled_reason'], volume['state']))
+
+    def test_the_state_of_a_backend_is_its_own_whether_it_is_in_use_or_not(self):
+        for put in (functools.partial(services.set_disabled, self.http.database, binaries.VOLUME),
+                    functools.partial(services.set_frozen, self.http.database)):
+            put(http.HOST, True)
+            for state in ('up', 'down', 'up'):
+                with self.subTest(put.func.__name__, state=state):
+                    pools.report(self.http.database, http.HOST,
+                                 [(http.POOL, {'backend_state': state})], 'nova')
+                    shown = self.list()[0]
+                    self.assertEqual(('disabled', state),
+                                     (shown['status'], shown['backend_state']))
+            put(http.HOST, False)
 
     def test_some_of_them(self):
         for query, expected in (

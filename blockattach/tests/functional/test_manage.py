@@ -192,13 +192,13 @@ class DatabaseTest(ManageTestCase):
         self.check(0, 'db', 'version')
         self.assertRegex(self.said, r'^\d+, contracted to c\d+\n$')
     def listed(self):
-        """Host to status and state."""
+        """Host to status, state, state of the backend and reason."""
         self.check(0, 'service', 'list')
         head, *rows = (re.split(' {2,}', line.strip()) for line in self.said.splitlines()
                        if not line.startswith('-'))
         self.assertEqual(['BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE',
-                          'LAST SIGN OF LIFE', 'REASON'], head)
-        return {row[1]: (row[3], row[4], *row[6:]) for row in rows}
+                          'BACKEND STATE', 'LAST SIGN OF LIFE', 'REASON'], head)
+        return {row[1]: (row[3], row[4], row[5], *row[7:]) for row in rows}
 
     def test_services(self):
         self.check(0, 'db', 'sync')
@@ -209,15 +209,17 @@ class DatabaseTest(ManageTestCase):
             pools.report(rows, host, [(f'{host}#pool', {})], 'nova')
         services.set_disabled(rows, binaries.VOLUME, disks, True, 'new disks')
         services.set_frozen(rows, tapes, True)
-        self.assertEqual({disks: ('disabled', 'up', 'new disks'), tapes: ('frozen', 'up')},
-                         self.listed())
+        self.assertEqual({disks: ('disabled', 'up', 'up', 'new disks'),
+                          tapes: ('frozen', 'up', 'up')}, self.listed())
+        pools.report(rows, tapes, [(f'{tapes}#pool', {'backend_state': 'down'})], 'nova')
+        self.assertEqual(('frozen', 'up', 'down'), self.listed()[tapes])
         self.refused(f'{binaries.VOLUME} on {tapes} gives signs of life', 'service', 'remove',
                      binaries.VOLUME, tapes)
         self.refused('could not be found', 'service', 'remove', binaries.SCHEDULER, tapes)
         with rows.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
                                        f"WHERE host = '{tapes}'"))
-        self.assertEqual(('frozen', 'down'), self.listed()[tapes])
+        self.assertEqual(('frozen', 'down', 'down'), self.listed()[tapes])
         self.check(0, 'service', 'remove', binaries.VOLUME, tapes)
         self.refused('could not be found', 'service', 'remove', binaries.VOLUME, tapes)
         self.assertEqual({disks}, set(self.listed()))
