@@ -55,7 +55,8 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/_static/parts.svg': draw_parts.picture,
     'doc/source/contributor/lifecycle.svg': draw_lifecycle.picture,
     'doc/source/contributor/lifecycle.rst': draw_lifecycle.document,
-    'doc/source/admin/blockattach_manage.rst': print_commands.manage_page,
+    **{f'doc/source/admin/{name.replace("-", "_")}.rst': functools.partial(
+        print_commands.page, name) for name in print_commands.NAMES},
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
     'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
     'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,

@@ -1,11 +1,83 @@
 #!/usr/bin/env python3
-"""Print the page of blockattach-manage, from the table that its parser is made of."""
+"""Print the page of a command, which is its manual page as well, from what its parser is made of.
+"""
+import argparse
 import sys
+from collections.abc import Iterable
+from types import ModuleType
+from typing import NamedTuple
+
+from oslo_config import cfg
 
 import rst
+from blockattach.cmd import allinone
+from blockattach.cmd import api
+from blockattach.cmd import control
 from blockattach.cmd import manage
+from blockattach.cmd import scheduler
+from blockattach.cmd import status
+from blockattach.cmd import status_upgrade
+from blockattach.cmd import volume
+from blockattach.conf import embedded
 
-_INTRODUCTION = """
+
+class Service(NamedTuple):
+    """A command that runs until it is stopped; ``more`` are the pages about it."""
+
+    module: ModuleType
+    more: tuple[str, ...]
+    options: tuple[cfg.Opt, ...] = ()
+
+
+SERVICES = {one.module.NAME: one for one in (
+    Service(allinone, ('all_in_one', 'processes'), embedded.CLI_OPTS),
+    Service(api, ('processes', 'tls', 'keystone', 'health')),
+    Service(control, ('processes', 'bus', 'health')),
+    Service(scheduler, ('processes', 'scheduling', 'health')),
+    Service(volume, ('processes', 'storage', 'clusters', 'health')))}
+NAMES = (*SERVICES, manage.NAME, status.NAME)
+
+_CONFIGURED = """
+``--config-file FILE``
+    Configuration file; may be given several times, later ones go before earlier ones. Default: see
+    Files.
+
+``--config-dir DIR``
+    Folder whose ``*.conf`` files are read after the files, in the order of their names.
+
+``--shell_completion {bash,zsh}``
+    Print a script that a shell reads to complete the words of this command.
+
+``--version``
+    Print the version.
+
+``-h``, ``--help``
+    Print all options, last of all those of oslo.log (``--debug``, ``--log-file FILE``, ...).
+"""
+
+_FILES = """
+Without ``--config-file``, ``blockattach.conf`` and ``{name}.conf`` are read, each from the first
+of ``~/.blockattach``, ``~``, ``/etc/blockattach`` and ``/etc`` that has it; so are the folders
+``blockattach.conf.d`` and ``{name}.conf.d`` without ``--config-dir``. An option can also be set in
+the environment: ``OS_<GROUP>__<OPTION>``.
+"""
+
+_SIGNALS = {
+    'SIGTERM, SIGINT': 'Take no new work, finish what runs, and end. The second one ends the '
+                       'process at once.',
+    'SIGHUP': 'Read the configuration files again; what may change while it runs holds from then '
+              'on.',
+    'SIGUSR2': 'Write a report of the state of the process to standard error, or to a file in '
+               '``[oslo_reports] log_dir``.'}
+
+_SERVICE_STATUSES = {
+    '0': 'It was stopped by a signal, and what ran is finished.',
+    '1': 'It cannot start (standard error says why, in a line), or it was cut off after '
+         '``graceful_shutdown_timeout`` seconds.',
+    '2': 'The command line is wrong.',
+    '130, 143': 'It was stopped by SIGINT or SIGTERM before it served, or by a second signal.'}
+
+_MANAGE_INTRODUCTION = """
 ::
 
     blockattach-manage [--config-file FILE] [--config-dir DIR] NOUN [VERB] [ARGUMENT...]
@@ -15,10 +87,51 @@ It runs on any host that has the configuration which the processes read. Exit st
 has others it says so.
 """
 
+_STATUS_INTRODUCTION = """
+::
 
-def manage_page() -> str:
-    """The page, which is the manual page as well."""
-    parts = [rst.NOTICE, rst.heading(manage.NAME), _INTRODUCTION]
+    blockattach-status health --file FILE [--max-age SECONDS] [--live]
+    blockattach-status [--config-file FILE] [--config-dir DIR] upgrade check [--json]
+
+``health`` reads no configuration.
+"""
+
+
+def page(name: str) -> str:
+    """The page of one command."""
+    if name == manage.NAME:
+        return _manage_page()
+    return _status_page() if name == status.NAME else _service_page(name, SERVICES[name])
+
+
+def _service_page(name: str, service: Service) -> str:
+    parts = [rst.NOTICE, rst.heading(name), f'\n{service.module.TEXT}\n',
+             f'\n::\n\n    {name} [OPTION...]\n',
+             _more(*service.more), rst.heading('Options', '-')]
+    for option in service.options:
+        choices = getattr(option.type, 'choices', None)
+        value = f'{{{",".join(choices)}}}' if choices else option.metavar
+        default = '' if option.default is None else f' Default: ``{option.default}``.'
+        parts.append(_entry(f'--{option.name} {value}', f'{option.help}{default}'))
+    parts += [_CONFIGURED, *_files(name), rst.heading('Signals', '-'),
+              *(_entry(*signal) for signal in _SIGNALS.items()),
+              rst.heading('Exit status', '-'),
+              *(_entry(*one) for one in _SERVICE_STATUSES.items())]
+    return ''.join(parts)
+
+
+def _status_page() -> str:
+    commands = argparse.ArgumentParser().add_subparsers()
+    status.add_health(commands)
+    status_upgrade.add_upgrade(commands)
+    return ''.join([
+        rst.NOTICE, rst.heading(status.NAME), f'\n{status.TEXT}\n', _STATUS_INTRODUCTION,
+        _more('health', 'upgrade'), *_parsers((), commands), rst.heading('Options', '-'),
+        _CONFIGURED, *_files(status.NAME)])
+
+
+def _manage_page() -> str:
+    parts = [rst.NOTICE, rst.heading(manage.NAME), f'\n{manage.TEXT}\n', _MANAGE_INTRODUCTION]
     for name, noun in manage.NOUNS.items():
         if noun.alone is not None:
             parts.append(_command(name, noun.alone, '-'))
@@ -26,12 +139,36 @@ def manage_page() -> str:
         parts += [rst.heading(name, '-'), f'\n{noun.text}\n']
         parts += [_command(f'{name} {verb}', command, '~')
                   for verb, command in noun.commands.items()]
-    return ''.join(parts)
+    return ''.join([*parts, rst.heading('Options', '-'), _CONFIGURED, *_files(manage.NAME)])
+
+
+def _more(*pages: str) -> str:
+    """Links, which lead nowhere in a manual page."""
+    links = ', '.join(f':doc:`{page}`' for page in pages)
+    return f'\n.. only:: html\n\n   More: {links}.\n'
+
+
+def _files(name: str) -> tuple[str, str]:
+    return rst.heading('Files', '-'), _FILES.format(name=name)
+
+
+def _parsers(words: tuple[str, ...], commands: 'argparse._SubParsersAction') -> Iterable[str]:
+    """What argparse was given for commands, and for those below them."""
+    for name, parser in commands.choices.items():
+        path = (*words, name)
+        yield rst.heading(' '.join(path), '~' if words else '-')
+        yield f'\n{parser.description}\n'
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from _parsers(path, action)
+            elif action.dest != 'help':
+                value = '' if action.nargs == 0 else f' {action.metavar}'
+                yield _entry(f'{action.option_strings[-1]}{value}', str(action.help))
 
 
 def _command(words: str, command: manage.Command, underline: str) -> str:
     parts = [rst.heading(words, underline), f'\n{command.text}\n']
-    parts += [f'\n``{one.name}{_value(one)}``\n    {one.text}\n'
+    parts += [_entry(f'{one.name}{_value(one)}', one.text)
               for one in (*command.arguments, *command.one_of)]
     if command.one_of:
         names = ', '.join(rst.literal(one.name) for one in command.one_of)
@@ -48,5 +185,10 @@ def _value(one: manage.Argument) -> str:
     return ' ' + str(one.more.get('metavar') or one.name.lstrip('-').replace('-', '_').upper())
 
 
+def _entry(term: str, text: str) -> str:
+    return f'\n``{term}``\n    {text}\n'
+
+
 if __name__ == '__main__':
-    sys.stdout.write(manage_page())
+    for name in sys.argv[1:] or NAMES:
+        sys.stdout.write(page(name))

@@ -14,7 +14,8 @@ from blockattach.health import report
 NAME = 'blockattach-status'
 HEALTH = 'health'
 TEXT = 'Report how a process is, or what is left to do of an upgrade.'
-_HEALTH_TEXT = 'Print whether a process works, from the file that it writes.'
+_HEALTH_TEXT = ('Print whether a process works, from the file that it writes. Exit status 0: it '
+                'does; 1: it does not, or its file is too old or cannot be read.')
 
 
 def main() -> int:
@@ -26,10 +27,11 @@ def main() -> int:
             return _health(parser.parse_args(sys.argv[2:]))
         from blockattach.cmd import status_upgrade
 
-        return status_upgrade.main(NAME, TEXT, sys.argv[1:], _add_health)
+        return status_upgrade.main(NAME, TEXT, sys.argv[1:], add_health)
 
 
-def _add_health(subparsers: Any) -> None:
+def add_health(subparsers: Any) -> None:
+    """Make ``health`` known to argparse."""
     _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT,
                                             description=_HEALTH_TEXT))
 

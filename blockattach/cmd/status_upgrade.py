@@ -36,13 +36,8 @@ def main(name: str, text: str, arguments: Sequence[str],
 
     def add_commands(subparsers: Any) -> None:
         add_others(subparsers)
-        upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
-        verbs = upgrade.add_subparsers(dest='verb', required=True)
-        check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
+        add_upgrade(subparsers)
         process.name_choices(subparsers, subparsers.choices)
-        process.name_choices(verbs, verbs.choices)
-        check.add_argument('--json', action='store_true', help='Print JSON, not a table.')
-        check.set_defaults(ask=_check)
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
@@ -53,6 +48,16 @@ def main(name: str, text: str, arguments: Sequence[str],
         # Status 1 would say that there are warnings.
         print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
         return UNKNOWN
+
+
+def add_upgrade(subparsers: Any) -> None:
+    """Make ``upgrade`` and its verbs known to argparse."""
+    upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
+    verbs = upgrade.add_subparsers(dest='verb', required=True)
+    check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
+    process.name_choices(verbs, verbs.choices)
+    check.add_argument('--json', action='store_true', help='Print JSON, not a table.')
+    check.set_defaults(ask=_check)
 
 
 def _check(conf: cfg.ConfigOpts) -> int:

@@ -3,7 +3,14 @@ import importlib.metadata
 import logging
 import pathlib
 
-import blockattach  # noqa: F401  keeps the libraries, whose options are read, from eventlet
+# blockattach also keeps the libraries, whose options are read, from eventlet.
+from blockattach.cmd import allinone
+from blockattach.cmd import api
+from blockattach.cmd import control
+from blockattach.cmd import manage
+from blockattach.cmd import scheduler
+from blockattach.cmd import status
+from blockattach.cmd import volume
 
 project = 'blockattach'
 author = 'The blockattach developers'
@@ -26,8 +33,11 @@ if not (pathlib.Path(__file__).parents[2] / '.git').exists():
     exclude_patterns.append('release_notes.rst')
     suppress_warnings = ['toc.excluded', 'ref.doc']
 
-man_pages = [('admin/blockattach_manage', 'blockattach-manage',
-              'maintain an installation of blockattach', author, 1)]
+# As whatis wants it: what the command does, in small letters and without a full stop.
+man_pages = [
+    (f'admin/{command.NAME.replace("-", "_")}', command.NAME,
+     command.TEXT[0].lower() + command.TEXT[1:].rstrip('.'), author, 1)
+    for command in (allinone, api, control, manage, scheduler, status, volume)]
 
 html_theme = 'furo'
 html_title = f'blockattach {release}'

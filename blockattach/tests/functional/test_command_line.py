@@ -4,6 +4,7 @@ import subprocess
 
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
+from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_packaging
 
 OF_LIBRARIES = 'options of oslo.config and oslo.log:'
@@ -50,6 +51,14 @@ class HelpTest(CommandLineTestCase):
                 self.assertNotIn('--nouse-syslog', ours)
                 self.assertIn('--log-file', theirs)
                 self.assertIn('--debug, -d', theirs)
+
+    def test_each_option_of_ours_is_on_the_page_of_its_command(self):
+        for name in names():
+            page = sources.ROOT / 'doc' / 'source' / 'admin' / f'{name.replace("-", "_")}.rst'
+            ours = self.said(name, '--help').partition(OF_LIBRARIES)[0]
+            for option in re.findall(r'^  (?:-\w, )?(--[\w-]+)', ours, re.M):
+                with self.subTest(f'{name} {option}'):
+                    self.assertRegex(page.read_text(), rf'(?m)^.*``{option}[ `]')
 
     def test_its_own_options_come_first(self):
         text = self.said('blockattach-all', '--help')

@@ -13,7 +13,14 @@ HEAVY = ('alembic', 'httptools', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 
          'oslo_policy', 'sqlalchemy', 'stevedore', 'webob')
 # Options of oslo.log that it takes over itself.
 OF_LIBRARIES = {'[DEFAULT] debug', '[DEFAULT] log_config_append'}
-PAGE = sources.ROOT / 'doc' / 'source' / 'admin' / 'processes.rst'
+DOCUMENTS = sources.ROOT / 'doc' / 'source'
+PAGE = DOCUMENTS / 'admin' / 'processes.rst'
+# In a process of its own: it changes how much is logged.
+MANUAL_PAGES = """
+import runpy
+for page, name, *_ in runpy.run_path('doc/source/conf.py')['man_pages']:
+    print(name, page)
+"""
 
 
 def commands():
@@ -36,6 +43,16 @@ class CommandsTest(unittest.TestCase):
         for name, _ in commands():
             with self.subTest(command=name):
                 self.assertIn(f'   * - ``{name}``', PAGE.read_text())
+
+    def test_each_has_a_page_that_is_its_manual_page(self):
+        done = subprocess.run([sys.executable, '-c', MANUAL_PAGES], cwd=sources.ROOT,
+                              capture_output=True, text=True, check=True)
+        pages = dict(line.split() for line in done.stdout.splitlines())
+        self.assertEqual({name for name, _ in commands()}, set(pages))
+        for name, page in pages.items():
+            with self.subTest(command=name):
+                lines = (DOCUMENTS / f'{page}.rst').read_text().splitlines()
+                self.assertIn((name, '=' * len(name)), zip(lines, lines[1:], strict=False))
 
     def test_what_may_change_while_they_run_is_described(self):
         described = set(re.findall(r'^   \* - ``(\[\w+\] \w+)``$', PAGE.read_text(), re.M))

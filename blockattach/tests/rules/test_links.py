@@ -18,6 +18,7 @@ DOTTED = re.compile(r'``(blockattach(?:\.\w+)+)``')
 ELSEWHERE = {
     'doc/build/html': 'tox -e docs writes it',
     'etc/blockattach/blockattach.conf': 'the operator writes it',
+    'blockattach.conf.d': 'a folder that the operator makes',
     'blockattach.outcome': 'a label of spans',
     'blockattach.request_id': 'a label of spans',
     'blockattach.stores': 'a group of entry points',
