@@ -110,7 +110,9 @@ def picture() -> str:
     return '\n'.join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         'role="img" aria-label="The parts of blockattach">',
-        f'<style>\n{STYLE}</style>', HEAD, whole,
+        f'<style>\n{STYLE}</style>', HEAD,
+        # Paper: a page may be dark.
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', whole,
         *(arrow.draw() for arrow in ARROWS), *(box.draw() for box in BOXES), '</svg>', ''])
 
 
