@@ -86,7 +86,11 @@ def configuration(text):
 
 def unknown_options(text):
     """Options that nobody reads, or whose values are none."""
-    parser = configuration(text)
+    return unread(configuration(text))
+
+
+def unread(parser):
+    """The same of a configuration that is read from somewhere else."""
     with tempfile.NamedTemporaryFile('w', prefix='blockattach-') as file:
         parser.write(file)
         file.flush()

@@ -55,8 +55,16 @@ class OperatorFilesTest(unittest.TestCase):
                     self.assertEqual('', self.run_program(
                         'systemd-analyze', 'verify', '--man=no', str(copy)))
 
-    def test_the_container_file_is_taken_by_its_linter(self):
-        self.run_program('hadolint', str(ETC / 'container' / 'Containerfile'))
+    def test_container_files_are_taken_by_their_linter(self):
+        files = sorted((ETC / 'container').rglob('Containerfile'))
+        self.assertEqual(2, len(files))
+        for file in files:
+            with self.subTest(file=file):
+                self.run_program('hadolint', str(file))
+
+    def test_the_compose_file_is_taken_by_its_schema(self):
+        self.run_program('check-jsonschema', '--builtin-schema', 'vendor.compose-spec',
+                         str(ETC / 'container' / 'compose.yaml'))
 
     def test_the_log_rotation_is_taken_by_logrotate(self):
         example = (ETC / 'logrotate.d' / 'blockattach').read_text()
