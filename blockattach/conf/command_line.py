@@ -19,21 +19,22 @@ _SHELLS = {
     # zsh reads completions of bash.
     'zsh': 'autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n',
 }
+# In zsh path and words are variables of its own, and :C would be a modifier.
 _SCRIPT = """\
 {begin}_{function}() {{
-    local word path='' words=''
-    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$path $word" in
-            {paths}) path="$path $word" ;;
+    local word place='' offered=''
+    for word in "${{COMP_WORDS[@]:1:$((COMP_CWORD - 1))}}"; do
+        case "$place $word" in
+            {paths}) place="$place $word" ;;
         esac
     done
-    case "$path" in
+    case "$place" in
 {words}
     esac
-    case "$path ${{COMP_WORDS[COMP_CWORD-1]}}" in
+    case "$place ${{COMP_WORDS[COMP_CWORD-1]}}" in
 {values}
     esac
-    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    COMPREPLY=($(compgen -W "$offered" -- "${{COMP_WORDS[COMP_CWORD]}}"))
 }}
 complete -o default -F _{function} {program}
 """
@@ -85,9 +86,9 @@ def completion(conf: cfg.ConfigOpts, shell: str) -> str:
     return _SCRIPT.format(
         begin=_SHELLS[shell], function=function, program=parser.prog,
         paths='|'.join(_quoted(*place.path) for place in places if place.path) or "''",
-        words='\n'.join(f"        {_quoted(*place.path)}) words='{' '.join(place.words)}' ;;"
+        words='\n'.join(f"        {_quoted(*place.path)}) offered='{' '.join(place.words)}' ;;"
                         for place in places),
-        values='\n'.join(f"        {_quoted(*place.path, option)}) words='{' '.join(found)}' ;;"
+        values='\n'.join(f"        {_quoted(*place.path, option)}) offered='{' '.join(found)}' ;;"
                          for place in places for option, found in place.values.items()))
 
 
