@@ -174,8 +174,8 @@ def command(name: str) -> Iterator[Told]:
     """Surround all that a command does.
 
     What the process and its children make belongs to its user alone, wherever it is told to be.
-    A known error is one line and exit status 1. Who is interrupted ends by that signal, as whoever
-    started him expects.
+    A known error is one line and exit status 1. A command that is interrupted ends by that signal,
+    as the process that started it expects.
     """
     os.umask(_OWNER_ONLY)
     try:

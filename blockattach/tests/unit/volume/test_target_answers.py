@@ -13,9 +13,10 @@ class TargetAnswersTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.told = []
+        self.changes = []
         self.fault = None
-        self.answers = target_answers.TargetAnswers(self.ask, 'storage-1@disks', self.told.append)
+        self.answers = target_answers.TargetAnswers(self.ask, 'storage-1@disks',
+                                                    self.changes.append)
 
     def ask(self):
         if self.fault is not None:
@@ -29,22 +30,22 @@ class TargetAnswersTest(unittest.TestCase):
     def test_one_that_answers_is_not_spoken_of(self):
         with self.assertNoLogs(MODULE):
             self.compare(None, None)
-        self.assertEqual([], self.told)
+        self.assertEqual([], self.changes)
 
     def test_each_change_is_told_once(self):
         with self.assertLogs(MODULE) as said:
             self.compare(SILENT, SILENT, None, None, SILENT)
         wrong = 'its target does not answer'
-        self.assertEqual([wrong, None, wrong], self.told)
+        self.assertEqual([wrong, None, wrong], self.changes)
         silent, again, _ = said.records
         self.assertEqual(('ERROR', 'INFO'), (silent.levelname, again.levelname))
         self.assertIn('LIO has not answered for 40 seconds', silent.getMessage())
         self.assertIsNone(silent.exc_info)
 
     def test_it_is_not_blamed_for_the_database(self):
-        for before, told in (((), []), ((SILENT,), ['its target does not answer'])):
+        for before, changes in (((), []), ((SILENT,), ['its target does not answer'])):
             with self.subTest(before):
                 self.compare(*before)
                 with self.assertRaises(errors.DatabaseUnavailable):
                     self.compare(AWAY)
-                self.assertEqual(told, self.told)
+                self.assertEqual(changes, self.changes)
