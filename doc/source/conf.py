@@ -46,4 +46,6 @@ html_css_files = ['wide.css']
 html_show_sourcelink = False
 # What is behind a prompt is copied, and what a command prints is not.
 copybutton_prompt_text = '$ '
+# Where lines are left out, an empty one is part of what a command prints.
+copybutton_copy_empty_lines = False
 copybutton_line_continuation_character = '\\'
