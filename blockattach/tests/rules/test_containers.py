@@ -125,7 +125,12 @@ def undeclared(found):
 
 
 def broken_conditions(found):
-    """What is waited for in vain."""
+    """What is waited for in vain; and what ends by itself and nobody waits for, which "up --wait"
+    takes for a failure."""
+    waited_for = {other for one in found['services'].values()
+                  for other in one.get('depends_on', ())}
+    yield from (f'{name}: ends' for name, service in found['services'].items()
+                if is_once(service) and name not in waited_for)
     for name, service in found['services'].items():
         for other, wanted in service.get('depends_on', {}).items():
             once = wanted['condition'] == 'service_completed_successfully'
@@ -240,6 +245,7 @@ class ComposeTest(unittest.TestCase):
                  {'mariadb': {'condition': 'service_completed_successfully'}}),
                 (broken_conditions, 'services/api/depends_on',
                  {'none': {'condition': 'service_healthy'}}),
+                (broken_conditions, 'services/api/depends_on', {}),
                 (unpinned, 'services/mariadb/image', 'mariadb:10'),
                 (unpinned, 'services/api/pull_policy', 'always'),
                 (unpinned, 'services/keystone-setup/image', 'blockattach-keystone:29.0.0'),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What Keystone needs before its first start: tables, keys, an administrator, itself in the catalog.
-# What is there already stays, but for the administrator's password and the addresses.
+# What Keystone needs before its first start: tables, keys, an administrator, and itself in the
+# catalog. What is there already stays, but for the administrator's password and the addresses.
 set -eu
 manage() {
     keystone-manage --config-file /etc/keystone/keystone.conf \
