@@ -88,7 +88,7 @@ RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'o
                     'What was sent over the bus: a call until its answer, all else until the '
                     'broker took it.', SLOW)
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
-                    'What was done because somebody sent for it over the bus.', SLOW)
+                    'Requests over the bus that this process has served.', SLOW)
 WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
               'What goes on after the answer: volumes made and removed.', SLOW)
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),

@@ -11,8 +11,8 @@ _INTRODUCTION = """
 Each error has a stable code, which programs may rely on; its text may change. *Final* means that
 nothing happened, so that a repeat is a new request. *Uncertain* means that the act may have
 happened: the service finds out and finishes it by itself, and a repeat is safe. *Again* says that
-it passes: the answer has the header ``Retry-After``, and who repeats the request after so many
-seconds will be served. (The one of ``quota.exceeded`` says 0, as clients expect of status 413.)
+the condition is temporary: repeat the request after the number of seconds in the header
+``Retry-After``. (The one of ``quota.exceeded`` says 0, as clients expect of status 413.)
 """
 
 

@@ -71,8 +71,8 @@ API_OPTS = (
                help='Its private key (PEM), without a passphrase. Empty: it stands in '
                     'tls_cert_file.'),
     cfg.StrOpt('tls_client_ca_file',
-               help='Certificates of those who vouch for clients (PEM): who cannot show a '
-                    'certificate of theirs is not served. Empty: clients need none.'),
+               help='CA certificates for clients (PEM): a client without a certificate signed by '
+                    'one of them is refused. Empty: clients need none.'),
     cfg.StrOpt('auth_strategy', default=AuthStrategy.NOAUTH.value, choices=[
                (AuthStrategy.KEYSTONE.value,
                 'Believe Keystone (group [keystone_authtoken]).'),
