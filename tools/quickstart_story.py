@@ -175,7 +175,7 @@ class Story:
         modes = (self._attach_host(self._a, 'rw'), self._attach_host(self._b, 'ro'))
         status = self._storage.get_volume(self._volume.id).status
         _expect(status == 'in-use', f'the volume is {status}')
-        return f'A is let in {modes[0]}, B {modes[1]}; the volume is {status}'
+        return f'A is granted {modes[0]}, B {modes[1]}; the volume is {status}'
 
     def _attach_host(self, host: Host, mode: str) -> str:
         host.attachment = self._storage.create_attachment(
