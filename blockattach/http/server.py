@@ -68,8 +68,9 @@ class Server:
         self._at_once = at_once
         self._clock = clock or clocks.Clock()
         self._telemetry: acts.Telemetry | None = None
-        self._most = self._settings.threads + self._settings.size
+        self._most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
         self._pool = pool.Pool('http', self._settings.threads, self._settings.size, self._answer)
+        # Room for all connections: what it does not take is never answered.
         self._aside = pool.Pool('http-aside', _ASIDE, self._most, self._answer)
         self._environ: dict[str, Any] = {}
         self._loop: loop.Loop | None = None

@@ -13,6 +13,7 @@ from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import patience
 
 SECONDS = patience.LIMIT
+MANY = 30
 TWO = api_conf.QueueSettings(work_places=2, threads=2)
 HOST = b'Host: x\r\n'
 PIECES = b'Transfer-Encoding: chunked\r\n'
@@ -272,6 +273,15 @@ class ServerTest(unittest.TestCase):
             other.bind()
 
 
+class Refusals:
+    """Counts them, as telemetry does."""
+
+    count = 0
+
+    def queue_refused(self, queue, refusal):
+        self.count += 1
+
+
 class BusyServerTest(unittest.TestCase):
     """One thread, which an application holds; nobody may wait."""
 
@@ -315,6 +325,19 @@ class BusyServerTest(unittest.TestCase):
         self.go_on.set()
         self.assertEqual(200, holder.getresponse().status)
         patience.until(lambda: self.ask(client, '/a') == 200)
+
+    def test_as_many_as_there_may_be_are_refused_at_once(self):
+        refusals = Refusals()
+        self.server.tell(refusals)
+        clients = [self.client() for _ in range(MANY)]
+        clients[0].request('GET', '/slow')
+        self.assertTrue(self.begun.wait(SECONDS))
+        for client in clients[1:]:
+            client.request('GET', '/slow')
+        patience.until(lambda: refusals.count == MANY - 1)
+        self.go_on.set()
+        self.assertEqual([200] + [503] * (MANY - 1),
+                         [client.getresponse().status for client in clients])
 
     def test_what_never_waits_is_answered(self):
         holder = self.client()
