@@ -379,10 +379,10 @@ class ServiceUnreachable(BlockattachError):
 
 
 class ServiceSilent(BlockattachError):
-    """Nobody was asked: it has given no sign of life for so long that it counts as down."""
+    """Nobody was asked: it has sent no heartbeat for so long that it counts as down."""
 
     code = 'service.silent'
-    text = ('Service %(binary)s on host %(host)s has given no sign of life for %(seconds)s '
+    text = ('Service %(binary)s on host %(host)s has sent no heartbeat for %(seconds)s '
             'seconds')
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from blockattach import errors
 
 
-class Told(enum.Enum):
+class Effect(enum.Enum):
     """What an action tells whoever sends or awaits a message; elsewhere it means nothing."""
 
     DROP = 'drop'
@@ -28,17 +28,17 @@ class Told(enum.Enum):
     """The message comes twice."""
 
 
-Action = Callable[[], Told | None]
+Action = Callable[[], Effect | None]
 _EVERY = ''
 
-_armed: dict[str, Callable[..., Told | None]] = {}
+_armed: dict[str, Callable[..., Effect | None]] = {}
 
 
 class Reached(Exception):
     """Raised where a point is armed with ``raise``: an error that nobody foresees."""
 
 
-def point(name: str) -> Told | None:
+def point(name: str) -> Effect | None:
     """Run the action armed at this point, if there is one."""
     if _armed:
         action = _armed.get(name)
@@ -60,7 +60,7 @@ def disarm(name: str) -> None:
     _armed.pop(name, None)
 
 
-def arm_every(action: Callable[[str], Told | None]) -> None:
+def arm_every(action: Callable[[str], Effect | None]) -> None:
     """Let ``action`` run, with its name, at every point that is not armed by itself."""
     _armed[_EVERY] = action
 
@@ -76,9 +76,9 @@ def configure(texts: Iterable[str]) -> None:
     :raises ConfigurationError: one cannot be understood
     """
     for text in texts:
-        name, _, told = text.partition('=')
-        told, _, times = told.partition('*')
-        kind, _, value = told.partition(':')
+        name, _, effect = text.partition('=')
+        effect, _, times = effect.partition('*')
+        kind, _, value = effect.partition(':')
         try:
             action = ACTIONS[kind](name, value)
             arm(name, action if not times else _first(int(times), action))
@@ -92,19 +92,19 @@ def configure(texts: Iterable[str]) -> None:
 def _first(times: int, action: Action) -> Action:
     left = iter(range(times))
 
-    def some() -> Told | None:
+    def some() -> Effect | None:
         return None if next(left, None) is None else action()
     return some
 
 
 def _raise(name: str, value: str) -> Action:
-    def action() -> Told | None:
+    def action() -> Effect | None:
         raise Reached(f'failpoint {name}')
     return action
 
 
 def _kill(name: str, value: str) -> Action:
-    def action() -> Told | None:
+    def action() -> Effect | None:
         os.kill(os.getpid(), signal.SIGKILL)
         return None
     return action
@@ -113,7 +113,7 @@ def _kill(name: str, value: str) -> Action:
 def _delay(name: str, value: str) -> Action:
     seconds = float(value)
 
-    def action() -> Told | None:
+    def action() -> Effect | None:
         threading.Event().wait(seconds)
         return None
     return action
@@ -123,7 +123,7 @@ ACTIONS: dict[str, Callable[[str, str], Action]] = {
     'raise': _raise,
     'delay': _delay,
     'kill': _kill,
-    'drop': lambda name, value: lambda: Told.DROP,
-    'duplicate': lambda name, value: lambda: Told.DUPLICATE,
+    'drop': lambda name, value: lambda: Effect.DROP,
+    'duplicate': lambda name, value: lambda: Effect.DUPLICATE,
 }
 """What an armed point does, by the word for it."""

@@ -138,12 +138,12 @@ class JsonFormatter(formatters.JSONFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line of JSON."""
-        told: dict[str, Any] = {}
+        found: dict[str, Any] = {}
         arguments = record.args if isinstance(record.args, tuple) else ()
         if any(isinstance(argument, Fields) for argument in arguments):
             for argument in arguments:
                 if isinstance(argument, Fields):
-                    told |= argument.as_json()
+                    found |= argument.as_json()
             # Other handlers get the record as it was.
             record = logging.makeLogRecord(record.__dict__)
             record.args = tuple(_NoFields() if isinstance(argument, Fields) else argument
@@ -151,7 +151,7 @@ class JsonFormatter(formatters.JSONFormatter):
         line = jsonutils.loads(super().format(record))
         # The message says it already.
         del line['args']
-        return jsonutils.dumps({**line, 'fields': told})
+        return jsonutils.dumps({**line, 'fields': found})
 
 
 class LineFormatter(formatters.ContextFormatter):
@@ -197,10 +197,10 @@ class LineFormatter(formatters.ContextFormatter):
 
 def _is_usual(record: logging.LogRecord) -> bool:
     """Whether there is nothing in it but the sentence, and what is read from the context."""
-    told = record.__dict__
+    attributes = record.__dict__
     return (record.levelno == logging.INFO and not record.exc_info and not record.exc_text
-            and not record.stack_info and not told.get('instance')
-            and 'instance_uuid' not in told and 'context' not in told)
+            and not record.stack_info and not attributes.get('instance')
+            and 'instance_uuid' not in attributes and 'context' not in attributes)
 
 
 def fields(**identifiers: Any) -> Fields:

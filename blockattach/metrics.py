@@ -113,7 +113,7 @@ SCHEDULER_REFUSALS = Metric('scheduler_refusals_total', Kind.COUNTER, ('filter',
 DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
                      'Differences between the rows and what is: interrupted work, and what the '
                      'target lets in.')
-DRIFT_MENDED = Metric('drift_mended_total', Kind.COUNTER, ('drift',),
+DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
                       'Differences that were put right.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
                        'Requests that were not begun because it was not their turn in time.')
@@ -159,7 +159,7 @@ READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, POOL_TOTAL, POOL_FREE, POO
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
            QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,
-           DRIFT_MENDED, QUEUE_REFUSED, *READ)
+           DRIFT_REPAIRED, QUEUE_REFUSED, *READ)
 
 LABELS = {
     'act': 'the name of a histogram without its unit, for instance ``http_request``',

@@ -139,11 +139,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         Panel('Drift found', 'Differences between the database and the targets.', _A_SECOND,
               (_rate(metrics.DRIFT_FOUND, 'drift'),)),
         Panel('Drift repaired', 'Differences that were repaired.', _A_SECOND,
-              (_rate(metrics.DRIFT_MENDED, 'drift'),)),
+              (_rate(metrics.DRIFT_REPAIRED, 'drift'),)),
         Panel('Found and repaired', 'In the time that is shown; what was found and not repaired '
               'could not be.', _COUNT,
               (_increase(metrics.DRIFT_FOUND, 'drift', what='found'),
-               _increase(metrics.DRIFT_MENDED, 'drift', what='repaired'))))),
+               _increase(metrics.DRIFT_REPAIRED, 'drift', what='repaired'))))),
     ('Backends and capacity', (
         Panel('Backends that fail', '1: the backend cannot say what its pools hold.', _COUNT,
               (_gauge(metrics.CHECK, 'instance', 'check', where='check=~"backend .*"'),)),

@@ -29,7 +29,7 @@ REASONS = {
     413: 'The body is too large, or a quota is exceeded.',
     415: 'The body is not JSON.',
     500: 'The backend has refused, or the service has failed.',
-    502: 'The process that would have to be asked gives no sign of life.',
+    502: 'The process that would have to be asked sends no heartbeat.',
     503: 'Another service that must be asked does not answer; nothing was changed.',
     504: 'Nobody knows yet whether it has happened; a repeat of the request is safe.',
 }

@@ -115,7 +115,7 @@ class Gate:
             found[name] = LineUse(line.places, busy, waiting)
         return found
 
-    def told(self) -> dict[str, dict[str, Any]]:
+    def report(self) -> dict[str, dict[str, Any]]:
         """The same for a report of the state."""
         return {name: dataclasses.asdict(line) for name, line in self.use().items()}
 

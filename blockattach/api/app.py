@@ -12,18 +12,18 @@ from blockattach.http import operation
 from blockattach.telemetry import acts
 
 
-def build_app(services: api_services.ApiServices, entrance: auth.Entrance, *,
+def build_app(services: api_services.ApiServices, authentication: auth.Authentication, *,
               operations: Iterable[operation.Operation] | None = None,
-              front: Iterable[middleware.Layer] = (),
+              outer: Iterable[middleware.Layer] = (),
               admission: Iterable[middleware.Layer] = (),
               check_answers: bool = False,
               telemetry: acts.Telemetry | None = None) -> middleware.Application:
     """Put the API together. It starts nothing and opens nothing.
 
     :param services: what handlers use
-    :param entrance: how it learns who asks
+    :param authentication: how it learns who asks
     :param operations: what is served; the whole API if not given
-    :param front: layers around all that can fail, outermost first
+    :param outer: layers around all that can fail, outermost first
     :param admission: layers in which a request waits for its turn
     :param check_answers: hold each answer against its schema; for tests
     :param telemetry: what requests are told to
@@ -33,7 +33,7 @@ def build_app(services: api_services.ApiServices, entrance: auth.Entrance, *,
     dispatcher = dispatch.Dispatcher(
         rows, services,
         policy=services.policy,
-        authenticate=entrance.authenticate,
+        authenticate=authentication.authenticate,
         negotiator=negotiator(),
         limits=dispatch.Limits(max_body_size=services.settings.max_request_body_size,
                                public_endpoint=services.settings.public_endpoint),
@@ -44,14 +44,14 @@ def build_app(services: api_services.ApiServices, entrance: auth.Entrance, *,
         middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
         # Outside of what turns errors into answers: it logs the status that the client gets.
         middleware.log_request(services.clock),
-        *front,
+        *outer,
         # Outside of them too: an error is answered in the version that was spoken.
         middleware.version_header,
         # What looks for a token may fail as well.
         middleware.answer_faults,
         # To find out who asks is work already.
         *admission,
-        *entrance.layers,
+        *authentication.layers,
         # Inside of them: they see a refusal as an answer. Nothing but our own dispatcher is below.
         middleware.answer_faults,
     )

@@ -46,7 +46,7 @@ class Noun(NamedTuple):
 
 def main() -> int:
     """Run one command."""
-    with process.command(NAME) as told:
+    with process.command(NAME) as signals:
         import importlib
 
         from oslo_config import cfg
@@ -56,7 +56,7 @@ def main() -> int:
         conf = cfg.ConfigOpts()
         conf.register_cli_opt(cfg.SubCommandOpt('noun', handler=_add_commands, title='commands'))
         foundation.configure(conf, sys.argv[1:], NAME, TEXT)
-        told.phase = process.Phase.BEGINNING
+        signals.phase = process.Phase.BEGINNING
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')
         act = getattr(importlib.import_module(f'blockattach.cmd.{module}'), name)

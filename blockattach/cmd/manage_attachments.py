@@ -1,4 +1,4 @@
-"""``blockattach-manage attachments``: what is wrong with them, and what mends it."""
+"""``blockattach-manage attachments``: what is wrong with them, and what repairs it."""
 import dataclasses
 import json
 
@@ -16,13 +16,13 @@ SOME_VIOLATED = 3
 
 def check(conf: cfg.ConfigOpts) -> int:
     """Compare the rows with each other and with the targets that answer; print what is wrong."""
-    told = conf.noun
+    noun = conf.noun
     built = checking.build_checker(conf, manage_db.open_database(conf))
     found = built.checker.lasting()
     silent = built.checker.silent
-    if told.volume_id is not None:
-        found = [one for one in found if one.volume_id == told.volume_id]
-    if told.format == 'json':
+    if noun.volume_id is not None:
+        found = [one for one in found if one.volume_id == noun.volume_id]
+    if noun.format == 'json':
         print(json.dumps({'targets': [host for host in built.seen if host not in silent],
                           'targets_not_asked': built.unseen, 'targets_silent': silent,
                           'violations': [dataclasses.asdict(one) for one in found]}, indent=2))
@@ -38,15 +38,15 @@ def derive(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: neither is named, or there is no such volume
     """
-    told = conf.noun
-    if (told.volume_id is None) != told.counts:
+    noun = conf.noun
+    if (noun.volume_id is None) != noun.counts:
         raise errors.ConfigurationError(reason='name a volume, or say --counts')
     database = manage_db.open_database(conf)
-    if told.counts:
+    if noun.counts:
         derived.counts(database)
         return
     try:
-        derived.volume_words(database, told.volume_id)
+        derived.volume_words(database, noun.volume_id)
     except errors.VolumeNotFound as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc
 
@@ -62,5 +62,5 @@ def _print(built: checking.Checking, found: list[invariants.Violation]) -> None:
         of = one.attachment_id or one.volume_id
         print(f'{one.promise} {one.invariant} ({one.severity}): '
               f'{f"{of} " if of else ""}{one.said}')
-        print(f'    mend with: {one.mend}')
+        print(f'    repair with: {one.repair}')
     print(f'{len(found)} violations' if found else 'No violation.')

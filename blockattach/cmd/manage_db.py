@@ -115,11 +115,11 @@ def _open_engine(conf: cfg.ConfigOpts) -> Any:
 
 def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:
     """:raises ConfigurationError: it is no number, or zero or less"""
-    told = getattr(conf.noun, name)
-    if told is None:
+    text = getattr(conf.noun, name)
+    if text is None:
         return None
     try:
-        value = int(told)
+        value = int(text)
     except ValueError:
         value = 0
     if value < 1:

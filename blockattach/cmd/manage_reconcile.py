@@ -6,8 +6,8 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import locations
-from blockattach.volume import visiting
-from blockattach.wiring import visiting as wiring
+from blockattach.volume import one_shot
+from blockattach.wiring import one_shot as wiring
 
 SOME_LEFT = 3
 
@@ -17,18 +17,18 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :raises ConfigurationError: a backend is not configured rightly, or a target does not answer
     """
-    told = conf.noun
-    found: list[visiting.Finding] = []
-    with wiring.open_visits(conf, 'blockattach-manage', told.backend) as opened:
+    noun = conf.noun
+    found: list[one_shot.Finding] = []
+    with wiring.open_visits(conf, 'blockattach-manage', noun.backend) as opened:
         for host, visit in opened.visits.items():
             with locations.named(conf, host.partition('@')[2], 'target'):
                 try:
-                    found += visit.look() if told.dry_run else visit.mend()
+                    found += visit.look() if noun.dry_run else visit.repair()
                 except errors.BackendError as exc:
                     raise errors.ConfigurationError(
                         reason=f'cannot ask the target of {host}: {exc}') from exc
-    if told.format == 'json':
-        print(json.dumps({'dry_run': told.dry_run, 'backends': list(opened.visits),
+    if noun.format == 'json':
+        print(json.dumps({'dry_run': noun.dry_run, 'backends': list(opened.visits),
                           'backends_not_asked': opened.unseen,
                           'findings': [dataclasses.asdict(one) for one in found]}, indent=2))
     else:
@@ -36,7 +36,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     return SOME_LEFT if any(one.left for one in found) else 0
 
 
-def _print(opened: wiring.Visits, found: list[visiting.Finding]) -> None:
+def _print(opened: wiring.Visits, found: list[one_shot.Finding]) -> None:
     for host in opened.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
     if not opened.visits and not opened.unseen:

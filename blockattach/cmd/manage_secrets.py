@@ -1,5 +1,5 @@
-"""``blockattach-manage secrets``: replace the keys that seal credentials, and mend what a lost key
-has left."""
+"""``blockattach-manage secrets``: replace the keys that seal credentials, and repair what a lost
+key has left."""
 from oslo_config import cfg
 
 from blockattach import errors
@@ -40,9 +40,9 @@ def rotate(conf: cfg.ConfigOpts) -> None:
     :raises ConfigurationError: not before the other steps
     """
     database = manage_db.open_database(conf)
-    told = conf.noun
-    step = (key_rotation.prepare if told.prepare else key_rotation.promote if told.promote else
-            key_rotation.reseal if told.reseal else key_rotation.finish if told.finish else None)
+    noun = conf.noun
+    step = (key_rotation.prepare if noun.prepare else key_rotation.promote if noun.promote else
+            key_rotation.reseal if noun.reseal else key_rotation.finish if noun.finish else None)
     with database.sealer.alone():
         if step is not None:
             print(step(database))

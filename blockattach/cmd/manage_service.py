@@ -17,7 +17,7 @@ def print_all(conf: cfg.ConfigOpts) -> None:
     found, living = services.list_all(database, down_after), pools.living(database, down_after)
     manage_db.print_table(
         ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'BACKEND STATE',
-         'LAST SIGN OF LIFE', 'REASON'),
+         'LAST HEARTBEAT', 'REASON'),
         [(one.binary, one.host, one.cluster or '', one.availability_zone,
           'disabled' if one.disabled else 'frozen' if one.frozen else 'enabled',
           _WORD[one.up], _WORD[one.backend in living] if one.binary == binaries.VOLUME else '',

@@ -68,7 +68,7 @@ class Interrupted(BaseException):
         self.number = number
 
 
-class Told:
+class Signals:
     """What the process is told by signals, from now on.
 
     Whoever says twice that it shall stop (SIGTERM, Ctrl-C) is not kept waiting, as for a broker
@@ -95,7 +95,7 @@ class Told:
         os.set_blocking(self._waking, False)
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         for number in (*_STOP, signal.SIGHUP):
-            signal.signal(number, self._tell)
+            signal.signal(number, self._on_signal)
         signal.signal(signal.SIGALRM, self._cut_off)
         signal.signal(signal.SIGUSR2, lambda _number, _frame: self.report())
         sys.unraisablehook = _say_unraisable
@@ -145,7 +145,7 @@ class Told:
         while not event.is_set():
             os.read(self._woken, 1)
 
-    def _tell(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
         if number == signal.SIGHUP:
             return
@@ -170,7 +170,7 @@ class Told:
 
 
 @contextlib.contextmanager
-def command(name: str) -> Iterator[Told]:
+def command(name: str) -> Iterator[Signals]:
     """Surround all that a command does.
 
     What the process and its children make belongs to its user alone, wherever it is told to be.
@@ -179,7 +179,7 @@ def command(name: str) -> Iterator[Told]:
     """
     os.umask(_OWNER_ONLY)
     try:
-        yield Told(name)
+        yield Signals(name)
     except Interrupted as exc:
         _end_by(exc.number)
     except Exception as exc:
@@ -207,7 +207,7 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') 
     :param load: imports what the process consists of, and puts it together unconfigured
     :param text: what it does, for its help
     """
-    with command(name) as told:
+    with command(name) as signals:
         # What is loaded from here on stays: the process looks for garbage once it serves.
         gc.disable()
         from oslo_config import cfg
@@ -220,18 +220,18 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') 
 
         def reload() -> None:
             if process.reload():
-                told.patience = conf.graceful_shutdown_timeout
+                signals.patience = conf.graceful_shutdown_timeout
 
-        told.patience = conf.graceful_shutdown_timeout
-        told.report = process.report
-        told.abandon = process.abandon
-        told.phase = Phase.BEGINNING
+        signals.patience = conf.graceful_shutdown_timeout
+        signals.report = process.report
+        signals.abandon = process.abandon
+        signals.phase = Phase.BEGINNING
         with contextlib.ExitStack() as running:
-            running.callback(told.end, process.stop)
+            running.callback(signals.end, process.stop)
             process.start()
-            told.phase = Phase.SERVING
+            signals.phase = Phase.SERVING
             process.announce()
-            told.wait(reload)
+            signals.wait(reload)
     return 0
 
 

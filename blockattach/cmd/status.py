@@ -47,21 +47,21 @@ def _health_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(ask=_health)
 
 
-def _health(told: argparse.Namespace) -> int:
+def _health(arguments: argparse.Namespace) -> int:
     try:
-        found = report.read(told.file)
+        found = report.read(arguments.file)
     except (OSError, ValueError) as exc:
-        print(f'cannot read {told.file}: {exc}')
+        print(f'cannot read {arguments.file}: {exc}')
         return 1
     age = found.age(clock.Clock().utcnow())
-    oldest = found.interval * report.PATIENCE if told.max_age is None else told.max_age
+    oldest = found.interval * report.PATIENCE if arguments.max_age is None else arguments.max_age
     if age > oldest:
-        print(f'{found.process} is silent: {told.file} is {age:.0f} seconds old')
+        print(f'{found.process} is silent: {arguments.file} is {age:.0f} seconds old')
         return 1
     for name, wrong in found.wrong.items():
         print(f'{name}: {wrong}')
     print(f'{found.process} is {found.state}')
-    return 0 if told.live or found.state is report.State.READY else 1
+    return 0 if arguments.live or found.state is report.State.READY else 1
 
 
 if __name__ == '__main__':

@@ -31,9 +31,7 @@ class Replaced(NamedTuple):
     now: str
 
 
-REPLACED = (
-    Replaced('rpc', 'release_pin', 'release'),
-)
+REPLACED: tuple[Replaced, ...] = ()
 
 
 def pin(at: upgrade_installation.Installation) -> Result:

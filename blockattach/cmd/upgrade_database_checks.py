@@ -66,9 +66,9 @@ def rows(at: upgrade_installation.Installation) -> Result:
     if not at.expanded:
         return _later()
     left = online_migrations.left(at.database)
-    told = ', '.join(f'{number} for {name}' for name, number in left.items())
-    return Result(Code.WARNING, f'Rows are left to be migrated: {told}. Run blockattach-manage db '
-                                'online_data_migrations.') if left else ok()
+    listed = ', '.join(f'{number} for {name}' for name, number in left.items())
+    return Result(Code.WARNING, f'Rows are left to be migrated: {listed}. Run blockattach-manage '
+                                'db online_data_migrations.') if left else ok()
 
 
 def services(at: upgrade_installation.Installation) -> Result:

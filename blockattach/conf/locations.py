@@ -60,11 +60,11 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
 
 
 def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),
-         **told: Any) -> None:
+         **options: Any) -> None:
     """Read the command line and the files, and every value once: none is found wrong later.
 
     :param own: options of this command alone, which its help shows first
-    :param told: what else oslo.config wants to know
+    :param options: what else oslo.config wants to know
     :raises ConfigurationError: a value is none for its option
     :raises oslo_config.cfg.Error: a file cannot be read
     """
@@ -72,7 +72,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
     shell = command_line.shell_wanted(list(arguments))
     try:
         with contextlib.redirect_stderr(words), contextlib.redirect_stdout(shown):
-            conf(list(arguments) if shell is None else ['--help'], **told)
+            conf(list(arguments) if shell is None else ['--help'], **options)
     except SystemExit as exc:
         if exc.code != 1:
             # A usage was asked for, or is told because of the command line itself.
@@ -82,7 +82,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
         # In a file, an option of the command line has a wrong value: oslo.config does not say
         # in which.
         raise errors.ConfigurationError(
-            reason=f'{words.getvalue().strip()} (in {", ".join(_files(arguments, told))})'
+            reason=f'{words.getvalue().strip()} (in {", ".join(_files(arguments, options))})'
         ) from None
     check_values(conf)
 
@@ -94,14 +94,14 @@ def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection
     return command_line.help_text(conf, own) if command_line.is_help(conf, shown) else shown
 
 
-def _files(arguments: Sequence[str], told: Mapping[str, Any]) -> list[str]:
+def _files(arguments: Sequence[str], options: Mapping[str, Any]) -> list[str]:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument('--config-file', action='append')
     parser.add_argument('--config-dir', action='append', default=[])
     named = parser.parse_known_args(arguments)[0]
     found = named.config_file
     if found is None:
-        found = cfg.find_config_files(told.get('project'), told.get('prog'))
+        found = cfg.find_config_files(options.get('project'), options.get('prog'))
     return [*found, *named.config_dir]
 
 
@@ -122,7 +122,7 @@ def _value(conf: cfg.ConfigOpts, values: Mapping[str, Any], group: str, name: st
     try:
         return values[name]
     except cfg.ConfigSourceValueError as exc:
-        told = _REASON.fullmatch(str(exc))
+        match = _REASON.fullmatch(str(exc))
         place = where(conf, group, name)
         raise errors.ConfigurationError(
-            reason=f'{place} is wrong: {told["reason"] if told else exc}', place=place) from exc
+            reason=f'{place} is wrong: {match["reason"] if match else exc}', place=place) from exc

@@ -16,10 +16,10 @@ RPC_OPTS = (
     cfg.IntOpt('long_call_timeout', default=600, min=1,
                help='Seconds to wait for work that may take long.'),
     cfg.IntOpt('repeat_interval', default=5, min=2,
-               help='Seconds without a sign of life from whoever works on a call, after which it '
+               help='Seconds without a heartbeat from whoever works on a call, after which it '
                     'is sent again, if it may be done twice: a process has ended with it.'),
     cfg.IntOpt('silence_timeout', default=30, min=3,
-               help='Seconds to wait for a sign of life of the process that a call was sent to. '
+               help='Seconds to wait for a heartbeat of the process that a call was sent to. '
                     'One that died is noticed then, and not only when the time of the call is '
                     'over; one that is started again has so long to do it.'),
     cfg.IntOpt('send_retries', default=3, min=0,
@@ -27,7 +27,7 @@ RPC_OPTS = (
                     'it, before the sender is told.'),
     cfg.IntOpt('threads', default=64, min=1,
                help='How many requests one server of this process works on at the same time.'),
-    cfg.StrOpt('release', default='auto', deprecated_name='release_pin',
+    cfg.StrOpt('release', default='auto',
                help='While processes of two releases run side by side: the older release, whose '
                     'interfaces and objects are then spoken. auto, or empty: the newest.'),
     cfg.StrOpt('second_transport_url', secret=True,

@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 SERVICE_OPTS = (
     cfg.IntOpt('report_interval', default=10, min=1, mutable=True,
-               help='Seconds between two signs of life of a service.'),
+               help='Seconds between two heartbeats of a service.'),
     cfg.IntOpt('service_down_time', default=60, min=1,
-               help='A service that gave no sign of life for so many seconds counts as down; '
+               help='A service that sent no heartbeat for so many seconds counts as down; '
                     'several times report_interval.'),
     cfg.StrOpt('host', sample_default='<host name>', regex='^[^@#]+$',
                help='Name of this host in the list of services and in the names of its pools. '

@@ -38,14 +38,14 @@ class TargetContract(portals.PortalContract):
     def test_an_export_lets_nobody_in(self) -> None:
         export = self.an_export()
         self.target.export(export)
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
     def test_a_repeated_export_leaves_grants_as_they_are(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export, mode=_RO)
         self.target.grant(export, grant)
         self.target.export(export)
-        self.assertEqual({grant.initiator: _RO}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RO}, self.granted(export))
 
     def test_a_grant_says_how_to_connect(self) -> None:
         export = self.an_export()
@@ -59,7 +59,7 @@ class TargetContract(portals.PortalContract):
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
-        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(export))
 
     def test_a_repeated_grant_changes_nothing(self) -> None:
         export = self.an_export()
@@ -78,20 +78,20 @@ class TargetContract(portals.PortalContract):
         for mode in (_RO, _RW, _RO):
             again = self.target.grant(export, dataclasses.replace(grant, mode=mode))
             self.assertEqual(first, again)
-            self.assertEqual({grant.initiator: mode, other.initiator: _RW}, self.let_in(export))
+            self.assertEqual({grant.initiator: mode, other.initiator: _RW}, self.granted(export))
 
     def test_each_initiator_has_its_own_mode(self) -> None:
         export = self.an_export()
         for number, mode in enumerate((_RW, _RO, _RW)):
             self.target.grant(export, self.a_grant(export, number, mode))
-        let_in = self.let_in(export)
-        self.assertEqual([_RW, _RO, _RW], [let_in[name] for name in sorted(let_in)])
+        granted = self.granted(export)
+        self.assertEqual([_RW, _RO, _RW], [granted[name] for name in sorted(granted)])
 
     def test_a_grant_of_one_volume_lets_nobody_in_to_another(self) -> None:
         export, other = self.an_export(), self.an_export()
         self.target.grant(export, self.a_grant(export))
         self.target.export(other)
-        self.assertEqual({}, self.let_in(other))
+        self.assertEqual({}, self.granted(other))
 
     def test_many_initiators_join_at_the_same_moment(self) -> None:
         export = self.an_export()
@@ -109,7 +109,7 @@ class TargetContract(portals.PortalContract):
         for thread in threads:
             thread.join()
         self.assertEqual(len(grants), len(made))
-        self.assertEqual({grant.initiator: _RW for grant in grants}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW for grant in grants}, self.granted(export))
 
     def test_a_revoke_shuts_out_one_and_leaves_the_other(self) -> None:
         export = self.an_export()
@@ -117,7 +117,7 @@ class TargetContract(portals.PortalContract):
         self.target.grant(export, gone)
         self.target.grant(export, kept)
         self.target.revoke(export.volume_id, gone.initiator)
-        self.assertEqual({kept.initiator: _RO}, self.let_in(export))
+        self.assertEqual({kept.initiator: _RO}, self.granted(export))
 
     def test_a_revoke_leaves_the_same_initiator_in_to_other_volumes(self) -> None:
         export, other = self.an_export(), self.an_export()
@@ -125,8 +125,8 @@ class TargetContract(portals.PortalContract):
         self.target.grant(export, grant)
         self.target.grant(other, self.a_grant(other))
         self.target.revoke(export.volume_id, grant.initiator)
-        self.assertEqual({}, self.let_in(export))
-        self.assertEqual({grant.initiator: _RW}, self.let_in(other))
+        self.assertEqual({}, self.granted(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(other))
 
     def test_a_repeated_revoke_is_a_success(self) -> None:
         export = self.an_export()
@@ -134,19 +134,19 @@ class TargetContract(portals.PortalContract):
         self.target.grant(export, grant)
         for _ in range(2):
             self.target.revoke(export.volume_id, grant.initiator)
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
     def test_revoking_who_was_never_in_is_a_success(self) -> None:
         export = self.an_export()
         self.target.revoke(export.volume_id, 'iqn.2026-01.org.example:nobody')
 
-    def test_who_was_shut_out_may_be_let_in_again_with_a_new_credential(self) -> None:
+    def test_who_was_revoked_may_be_granted_again_with_a_new_credential(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
         self.target.revoke(export.volume_id, grant.initiator)
         self.target.grant(export, self.a_grant(export))
-        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(export))
 
     def test_an_unexport_shuts_out_all_of_this_volume_and_none_of_another(self) -> None:
         export, other = self.an_export(), self.an_export()
@@ -156,7 +156,7 @@ class TargetContract(portals.PortalContract):
         self.target.grant(other, kept)
         self.target.unexport(export.volume_id)
         self.assertEqual([other.volume_id], [found.volume_id for found in self.target.exports()])
-        self.assertEqual({kept.initiator: _RW}, self.let_in(other))
+        self.assertEqual({kept.initiator: _RW}, self.granted(other))
 
     def test_a_repeated_unexport_is_a_success(self) -> None:
         export = self.an_export()
@@ -198,10 +198,10 @@ class TargetContract(portals.PortalContract):
         try:
             self.target.grant(export, intruder)
         except errors.BackendRefused:
-            self.assertEqual({holder.initiator: _RW}, self.let_in(export))
+            self.assertEqual({holder.initiator: _RW}, self.granted(export))
         else:
             self.assertEqual({holder.initiator: _RW, intruder.initiator: _RW},
-                             self.let_in(export))
+                             self.granted(export))
 
 
 class AccessContract(portals.PathContract):
@@ -337,7 +337,7 @@ class DaemonContract(TargetBase):
         self.daemon().start()
         self.assertTrue(self.daemon().running())
         self.assertTrue(self.daemon().lives())
-        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(export))
         self.proves('daemon')
 
     def test_stopped_it_is_not_running_and_may_be_stopped_again(self) -> None:
@@ -366,7 +366,7 @@ class DaemonContract(TargetBase):
         truth = self.target.exports()
         self.crash()
         self.daemon().start()
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
         self.assertEqual(before, [self.target.grant(export, grant) for grant in grants])
         self.assertEqual(truth, self.target.exports())
 
@@ -409,7 +409,7 @@ class ReservationContract(TargetBase):
         self.assertEqual([_Held.HOLDER, _Held.REGISTERED, _Held.NONE], self.held())
         self.proves('host_reservations')
 
-    def test_who_was_shut_out_holds_nothing_any_more(self) -> None:
+    def test_who_was_revoked_holds_nothing_any_more(self) -> None:
         self.registers(self.export, self.grants[:2])
         self.reserves(self.export, self.grants[0])
         self.target.revoke(self.export.volume_id, self.grants[0].initiator)

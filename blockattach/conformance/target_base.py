@@ -149,7 +149,7 @@ class TargetBase(report.Reported, abc.ABC):
             connection.Credential(f'user{secrets.token_hex(8)}', secrets.token_hex(8)),
             f'-{number:08x}' if number else '')
 
-    def let_in(self, export: connection.Export) -> dict[str, connection.AccessMode]:
+    def granted(self, export: connection.Export) -> dict[str, connection.AccessMode]:
         """Whom the target lets in to a volume, and how."""
         return {grant.initiator: grant.mode for found in self.target.exports()
                 if found.volume_id == export.volume_id for grant in found.grants}

@@ -96,9 +96,9 @@ class AttachmentControl:
             raise errors.ConnectorUnusable(missing='host')
         if volume.others_connected:
             raise errors.DuplicateConnectors(volume_id=volume.id)
-        return self.let_in(caller, attachment, connector, _Verb.UPDATE)
+        return self.connect(caller, attachment, connector, _Verb.UPDATE)
 
-    def let_in(self, caller: context.RequestContext, attachment: records.Attachment,
+    def connect(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any],
                ruled: detach_rule.Verb | None = None) -> records.Attachment:
         """Connect a row, whatever it was before; raises as `update`.
@@ -164,7 +164,7 @@ class AttachmentControl:
         row = attachment
         while True:
             try:
-                self._tell_to_go(caller, row, force)
+                self._mark_disconnecting(caller, row, force)
                 break
             except (errors.StaleGeneration, errors.InvalidTransition):
                 # It has moved on since it was read: another way may be the right one now.
@@ -177,7 +177,7 @@ class AttachmentControl:
         if force:
             self.moves.forced(caller, attachment)
 
-    def _tell_to_go(self, caller: context.RequestContext, attachment: records.Attachment,
+    def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
                     force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):

@@ -67,7 +67,7 @@ class BackendCalls:
             now = self._now(row)
             answer = self._answer_before(row, now)
             if answer is not None:
-                raise _told(sentence, answer) from exc
+                raise _as_client_error(sentence, answer) from exc
             assert now is not None
             return now
         except errors.BlockattachError as exc:
@@ -75,18 +75,15 @@ class BackendCalls:
             if now is not None and self._lets_in(row, now):
                 return now
             self._undo(caller, row, exc)
-            raise _told(sentence, exc) from exc
+            raise _as_client_error(sentence, exc) from exc
 
     def _call_connect(self, caller: context.RequestContext,
                       row: records.Attachment) -> records.Attachment:
         manager = self._volume_services.on(_served_by(row))
         assert row.initiator is not None
-        if self._moves.mixed:
-            manager.connect(caller, row.id, row.generation)
-            return self._moves.current(row)
-        told = manager.let_in(caller, row.volume_id, row.initiator, row.id, row.generation)
-        return attachments.connected(row, told['connection'],
-                                     datetime.datetime.fromisoformat(told['at']))
+        made = manager.connect(caller, row.volume_id, row.initiator, row.id, row.generation)
+        return attachments.connected(row, made['connection'],
+                                     datetime.datetime.fromisoformat(made['at']))
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         """Shut the row's initiator out, and end the row."""
@@ -99,7 +96,7 @@ class BackendCalls:
             if not exc.final and self._now(row) is None:
                 return
             self._undo(caller, row, exc)
-            raise _told('Unable to delete attachment for volume', exc) from exc
+            raise _as_client_error('Unable to delete attachment for volume', exc) from exc
 
     def disconnect_or_forget(self, caller: context.RequestContext,
                              row: records.Attachment) -> None:
@@ -140,12 +137,8 @@ class BackendCalls:
     def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
         with self._telemetry.detaching('call'):
             manager = self._volume_services.on(_served_by(row))
-            if self._moves.mixed:
-                manager.disconnect(caller, row.id, row.generation)
-            else:
-                manager.shut_out(caller, row.volume_id, sorted(
-                    {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
-                    row.generation)
+            manager.disconnect(caller, row.volume_id, sorted(
+                {*filter(None, (row.initiator, row.previous_initiator))}), row.id, row.generation)
 
     def _answer_before(self, row: records.Attachment,
                        now: records.Attachment | None) -> errors.BlockattachError | None:
@@ -199,7 +192,7 @@ def _served_by(row: records.Attachment) -> str:
     return row.owner
 
 
-def _told(sentence: str, exc: errors.BlockattachError) -> errors.BlockattachError:
+def _as_client_error(sentence: str, exc: errors.BlockattachError) -> errors.BlockattachError:
     """The failure in the words that clients know; its kind stays."""
     if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict
                   | errors.DeadlinePassed):

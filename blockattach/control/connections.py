@@ -44,8 +44,8 @@ def _composed(attachment: records.Attachment,
     """:param credential: what the initiator must prove; None: none, or not for this caller"""
     if attachment.connection is None:
         # Only os-attach tells of a mountpoint without an initiator.
-        told = attachment.mountpoint is not None and attachment.initiator is None
-        return None if told else {}
+        by_os_attach = attachment.mountpoint is not None and attachment.initiator is None
+        return None if by_os_attach else {}
     connector = attachment.previous_connector or attachment.connector or {}
     info = {
         'qos_specs': None,

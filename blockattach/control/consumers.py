@@ -72,7 +72,7 @@ class Consumers:
         self._policy.authorize(caller, rule, found.project_id)
         return found
 
-    def told(self, caller: context.RequestContext,
+    def shown(self, caller: context.RequestContext,
              rows: Sequence[records.Attachment]) -> list[carriers.Attachment]:
         """Attachments as the caller may see them, with how their hosts reach the volume."""
         infos = connections.shown(self._database, self._policy, caller, rows)

@@ -38,15 +38,15 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         request = consumer_requests.named(ctxt, idempotency_key, {
             'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,
             'mode': mode})
-        return self._consumers.told(
+        return self._consumers.shown(
             ctxt, [self._control.create(ctxt, volume, wish, request)])[0]
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> carriers.Attachment:
         """Let the host behind a connector in."""
         row = self._consumers.attachment(ctxt, policies.UPDATE, attachment_id)
-        told = consumer_requests.connector_of(connector)
-        return self._consumers.told(ctxt, [self._control.update(ctxt, row, told)])[0]
+        shown = consumer_requests.connector_of(connector)
+        return self._consumers.shown(ctxt, [self._control.update(ctxt, row, shown)])[0]
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
         """The consumer uses the volume."""
@@ -56,7 +56,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
         """Show one."""
         row = self._consumers.attachment(ctxt, policies.GET, attachment_id)
-        return self._consumers.told(ctxt, [row])[0]
+        return self._consumers.shown(ctxt, [row])[0]
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[carriers.Attachment]:
@@ -64,7 +64,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         self._consumers.admit(ctxt, policies.GET_ALL)
         wanted = consumer_requests.filters(ctxt, filters, all_projects)
         page = consumer_requests.page(marker, limit, self._most)
-        return self._consumers.told(
+        return self._consumers.shown(
             ctxt, attachment_queries.list_page(self._database, wanted, page, sealed=True))
 
     def delete(self, ctxt: context.RequestContext,

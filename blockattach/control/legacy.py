@@ -91,11 +91,12 @@ class LegacyControl:
             # os-attach has told it; clients of old leave it out here.
             connector = {'mountpoint': row.mountpoint, **connector}
         try:
-            connected = self._control.let_in(caller, row, connector)
+            connected = self._control.connect(caller, row, connector)
         except errors.BackendError as exc:
             if found is None:
                 self._control.remove(caller, row, force=True)
-            raise _told('Unable to fetch connection information from backend.', exc) from exc
+            raise _as_client_error(
+                'Unable to fetch connection information from backend.', exc) from exc
         if row.state is _State.ATTACHED:
             return self._control.complete(caller, connected)
         return connected
@@ -132,7 +133,7 @@ class LegacyControl:
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
-                raise _told('Unable to terminate volume connection from backend.',
+                raise _as_client_error('Unable to terminate volume connection from backend.',
                             exc) from exc
 
     def _given_up(self, volume: records.Volume,
@@ -157,22 +158,22 @@ class LegacyControl:
         if self._attached_to(volume, consumer) is not None:
             return
         held = _held_for(self._rows(volume), consumer)
-        told = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
+        attached = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
                                     consumer.mode)
         if held is not None:
-            self._adopt(caller, volume, held, told)
+            self._adopt(caller, volume, held, attached)
         else:
             self._refuse_second(volume)
             self._control.moves.reserve(caller, attachments.Wish(
-                volume.id, volume.project_id, attached=told, forbidden_by=forbidden_by))
+                volume.id, volume.project_id, attached=attached, forbidden_by=forbidden_by))
 
     def _adopt(self, caller: context.RequestContext, volume: records.Volume,
-               held: records.Attachment, told: attachments.Attached) -> None:
+               held: records.Attachment, attached: attachments.Attached) -> None:
         new = self._control.moves.move(caller, held, _Event.ATTACH,
-                                       attachments.Facts(attached=told), held.generation)
+                                       attachments.Facts(attached=attached), held.generation)
         if new.connector is not None and held.mode is not new.mode:
             # Let in before he said how he uses it: the target follows what he said.
-            self._control.let_in(caller, new, new.connector)
+            self._control.connect(caller, new, new.connector)
             self._control.complete(caller, new)
 
     def detach(self, caller: context.RequestContext, volume: records.Volume,
@@ -268,7 +269,7 @@ def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
             reason=f'Unable to {verb} volume {volume.id}: it is in maintenance.')
 
 
-def _told(sentence: str, exc: errors.BackendError) -> errors.BackendError:
+def _as_client_error(sentence: str, exc: errors.BackendError) -> errors.BackendError:
     """The failure in the words that clients of old know; its kind stays."""
     kind = errors.BackendRefused if exc.final else errors.BackendUncertain
     return kind(reason=sentence)

@@ -16,7 +16,7 @@ from blockattach.rpc import processes
 
 LOG = oslo_log.getLogger(__name__)
 
-_Told = TypeVar('_Told')
+_Answer = TypeVar('_Answer')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Levels:
 
 
 class LogControl:
-    """Asks this process, and over the bus those that give signs of life.
+    """Asks this process, and over the bus those that send heartbeats.
 
     Another API has no server on the bus: it is asked by a request to itself.
     """
@@ -51,7 +51,7 @@ class LogControl:
                  down_after: float) -> None:
         """
         :param host: of this process
-        :param down_after: seconds without a sign of life after which a process is not asked
+        :param down_after: seconds without a heartbeat after which a process is not asked
         """
         self._database = database
         self._others = others
@@ -61,7 +61,7 @@ class LogControl:
 
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
         """What they are; a process that does not answer is left out."""
-        return [Levels(binary, host, told) for binary, host, told in self._each(
+        return [Levels(binary, host, levels) for binary, host, levels in self._each(
             choice, lambda process: process.get_log_levels(caller, choice.prefix))]
 
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
@@ -74,10 +74,10 @@ class LogControl:
             LOG.info('Levels of a log are set%s', log.fields(
                 binary=binary, host=host, prefix=choice.prefix, level=level))
 
-    def _each(self, choice: Choice, ask: Callable[[processes.ProcessInterface], _Told],
-              ) -> Iterator[tuple[str, str, _Told]]:
+    def _each(self, choice: Choice, ask: Callable[[processes.ProcessInterface], _Answer],
+              ) -> Iterator[tuple[str, str, _Answer]]:
         """Binary and host of each process that is meant, and what it says."""
-        told: dict[tuple[str, str], _Told] = {}
+        levels: dict[tuple[str, str], _Answer] = {}
         if choice.binary in ('', binaries.API) and choice.server in ('', self._host):
             yield binaries.API, self._host, ask(self._own)
         for service in services.list_all(self._database, self._down_after,
@@ -87,9 +87,9 @@ class LogControl:
             name = service.binary, service.host.partition('@')[0]
             try:
                 # One process may keep several backends.
-                if name not in told:
-                    told[name] = ask(self._others.on(*name))
-                yield service.binary, service.host, told[name]
+                if name not in levels:
+                    levels[name] = ask(self._others.on(*name))
+                yield service.binary, service.host, levels[name]
             except errors.BlockattachError as exc:
                 LOG.warning('Cannot ask a process about its log: %s%s', exc, log.fields(
                     binary=service.binary, host=service.host))

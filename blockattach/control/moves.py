@@ -18,21 +18,16 @@ class AttachmentMoves:
     """Makes attachments and moves them; arguments and errors are `blockattach.db.attachments`'."""
 
     def __init__(self, database: engine.Database,
-                 tell: notifications.AttachmentNotifications) -> None:
+                 notify: notifications.AttachmentNotifications) -> None:
         self._database = database
-        self._tell = tell
-
-    @property
-    def mixed(self) -> bool:
-        """Whether processes of the release before may be at work."""
-        return self._database.mixed
+        self._notify = notify
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 lease_seconds: float = 0,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
         """Hold the volume for a new attachment; returns it."""
         made = attachments.reserve(self._database, wish, lease_seconds, within)
-        self._tell.moved(caller, None, made)
+        self._notify.moved(caller, None, made)
         return made
 
     def move(self, caller: context.RequestContext, row: records.Attachment,
@@ -41,7 +36,7 @@ class AttachmentMoves:
         """Let an event happen to an attachment; returns it as it is then."""
         moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation,
                                  seen=row)
-        self._tell.moved(caller, moved.old, moved.new)
+        self._notify.moved(caller, moved.old, moved.new)
         return moved.new
 
     def current(self, row: records.Attachment) -> records.Attachment:
@@ -53,4 +48,4 @@ class AttachmentMoves:
 
     def forced(self, caller: context.RequestContext, row: records.Attachment) -> None:
         """Tell that an attachment is ended by force."""
-        self._tell.forced(caller, row)
+        self._notify.forced(caller, row)

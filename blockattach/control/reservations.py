@@ -37,13 +37,13 @@ class ReservationControl:
             volume = volume_queries.get(self._database, attachment.volume_id)
             if volume.pool is None or volume.host is None or not self._can_tell(volume.pool):
                 return None
-            told = self._volume_services.on(volume.host).host_reservation(
+            held = self._volume_services.on(volume.host).host_reservation(
                 caller, volume.id, attachment.initiator)
         except errors.BlockattachError as exc:
             LOG.info('Cannot tell what a host holds of a volume: %s%s', exc,
                      log.fields(attachment_id=attachment.id, volume_id=attachment.volume_id))
             return None
-        return None if told is None else reservation.HostReservation(told)
+        return None if held is None else reservation.HostReservation(held)
 
     def _can_tell(self, name: str) -> bool:
         pool = pools.get(self._database, name, self._down_after)

@@ -63,7 +63,7 @@ class VolumeControl:
         made = volumes.create(self._database, draft, self._settings.schedule_seconds, within)
         if refusal is not None:
             # Before the scheduler hears of it: what it says then, or a success, comes later.
-            self._check.tell(made.project_id, caller.request_id, made.id, refusal)
+            self._check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         sending.send(self._scheduler.create_volume, caller, placement.VolumeRequest.from_domain(
             pools.request_of(made, draft.kind.extra_specs)), volume_id=made.id)
@@ -81,14 +81,14 @@ class VolumeControl:
 
     def _delete(self, caller: context.RequestContext, volume: records.Volume,
                 force: bool) -> None:
-        told = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
+        deleting = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
                                     force)
         failpoints.point('control.volumes.after_delete')
-        if told.host is not None and not sending.send(
-                self._tell_to_go, caller, told, told.host, volume_id=told.id):
+        if deleting.host is not None and not sending.send(
+                self._call_delete, caller, deleting, deleting.host, volume_id=deleting.id):
             # Not at its deadline, which is far, but when the manager looks next.
-            volumes.own(self._database, told.id, told.generation, told.host, 0)
+            volumes.own(self._database, deleting.id, deleting.generation, deleting.host, 0)
 
-    def _tell_to_go(self, caller: context.RequestContext, told: records.Volume,
+    def _call_delete(self, caller: context.RequestContext, deleting: records.Volume,
                     host: str) -> None:
-        self._volume_services.on(host).delete_volume(caller, told.id, told.generation)
+        self._volume_services.on(host).delete_volume(caller, deleting.id, deleting.generation)

@@ -74,7 +74,8 @@ def read(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
          initiator: str | None) -> Seen:
     """The same inside a transaction; raises as `get`."""
     found = _query(instance_uuid is not None, initiator is not None).rows(
-        connection, volume_id=volume_id, **_told(instance_uuid=instance_uuid, initiator=initiator))
+        connection, volume_id=volume_id,
+        **_values(instance_uuid=instance_uuid, initiator=initiator))
     if not found:
         raise errors.VolumeNotFound(volume_id=volume_id)
     first = found[0]
@@ -86,7 +87,7 @@ def read(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
         first.hard_limit)
 
 
-def _told(**values: str | None) -> dict[str, str]:
+def _values(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 

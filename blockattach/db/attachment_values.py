@@ -141,7 +141,7 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
 
     :param at: when that was written
     """
-    return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _let_in(
+    return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _connected_values(
         connection, at))
 
 
@@ -205,7 +205,8 @@ def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | N
         'updated_at': now, **(lease or {'owner': None, 'deadline': None})}
 
 
-def _let_in(connection: Mapping[str, Any] | None, now: datetime.datetime) -> dict[str, Any]:
+def _connected_values(connection: Mapping[str, Any] | None,
+                      now: datetime.datetime) -> dict[str, Any]:
     return {'connection': rows.to_json(connection), 'last_error': None, 'attached_at': now,
             **_NOTHING_BEFORE}
 
@@ -224,7 +225,7 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
             values |= {'previous_connector': rows.to_json(old.connector or _place(old)),
                        'previous_initiator': old.initiator, 'previous_mode': old.mode}
     elif event is _Event.CONNECTED:
-        values |= _let_in(facts.connection, now)
+        values |= _connected_values(facts.connection, now)
     elif event is _Event.ATTACH:
         assert facts.attached is not None
         values |= _attached_values(volume, facts.attached, now, old)

@@ -3,9 +3,6 @@
 Both read what they judge by in one statement, judge, and then write the row and what follows for
 its volume where all of that is still as it was. Somebody else was faster: it is read and judged
 anew, at last under the volume's lock. Lock order: volume, project, attachments.
-
-While processes of the release before are at work (`engine.Database.mixed`), which lock the volume
-and count no moves, the lock comes first always.
 """
 import contextlib
 import dataclasses
@@ -115,7 +112,7 @@ def _insist(database: engine.Database, seen: _Seen | None,
             act: Callable[[_Seen | None, bool], _Done]) -> _Done:
     """Do it with what was read already, then with what is read anew, then under the lock."""
     for tried in itertools.count():
-        lock = database.mixed or tried >= _TRIES
+        lock = tried >= _TRIES
         try:
             return act(None if lock else seen, lock)
         except _Overtaken:

@@ -15,7 +15,7 @@ def hindrances(database: engine.Database, down_after: float,
                older: Collection[str]) -> list[str]:
     """What stands against it, a sentence each.
 
-    :param down_after: seconds without a sign of life after which a service is not counted
+    :param down_after: seconds without a heartbeat after which a service is not counted
     :param older: the names of the releases before this one
     """
     found = [f'{number} rows wait for the online migration {name}: run blockattach-manage db '
@@ -27,17 +27,16 @@ def hindrances(database: engine.Database, down_after: float,
 def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
     """The same, of services alone: one sentence, or none."""
     names = services_behind(database, down_after, older)
-    return ([f'services of an older release give signs of life: {", ".join(names)}'] if names
+    return ([f'services of an older release send heartbeats: {", ".join(names)}'] if names
             else [])
 
 
 def services_behind(database: engine.Database, down_after: float,
                     older: Collection[str]) -> list[str]:
-    """The services of older releases that give signs of life; arguments as `hindrances`."""
+    """The services of older releases that send heartbeats; arguments as `hindrances`."""
     query = sa.select(_services).where(
-        _services.c.reported_at >= clock.now(-down_after),
-        sa.or_(_services.c.release.is_(None), _services.c.release.in_(older)),
+        _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(older),
     ).order_by(_services.c.id)
     with database.reader() as connection:
-        return [f'{row.binary} on {row.host} (release {row.release or "not told"})'
+        return [f'{row.binary} on {row.host} (release {row.release})'
                 for row in connection.execute(query)]

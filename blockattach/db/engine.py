@@ -77,13 +77,11 @@ class Database:
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
                  attachment_quota: quotas.AttachmentQuota | None = None,
-                 telemetry: acts.Telemetry | None = None, mixed: bool = False,
+                 telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None) -> None:
         """
-        :param mixed: processes of the release before may be at work on the same rows
         :param readers: what `open_readers` has opened; None: who reads takes what writers take
         """
-        self.mixed = mixed
         self.engine = engine
         self._readers = readers or engine
         self.telemetry = telemetry or acts.Telemetry(clock)
@@ -427,7 +425,7 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     before, after = f'db.{name}.before', f'db.{name}.after'
 
     @functools.wraps(verb)
-    def told(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         failpoints.point(before)
         database: Any = args[0]
         for seconds in (*_RETRY_SECONDS, None):
@@ -447,7 +445,7 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
         failpoints.point(after)
         return result
     VERBS.append(name)
-    return told
+    return wrapped
 
 
 def _give_up(error: Exception) -> NoReturn:

@@ -21,11 +21,11 @@ def rotate(database: engine.Database) -> list[str]:
         raise errors.ConfigurationError(
             reason='cannot rotate in one step: the configuration names the keys: go by --prepare, '
                    '--promote, --reseal and --finish')
-    told = []
+    progress = []
     # Keys that wait to be promoted or forgotten look alike; by the one that seals all is well.
     if len(database.sealer.ring()) > 1:
-        told += [reseal(database), finish(database)]
-    return [*told, *(step(database) for step in (prepare, promote, reseal, finish))]
+        progress += [reseal(database), finish(database)]
+    return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
 
 
 def prepare(database: engine.Database) -> str:

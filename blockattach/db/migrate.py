@@ -53,8 +53,8 @@ class Version(NamedTuple):
     contract: str | None
 
     def __str__(self) -> str:
-        return f'{self.expand}, ' + (f'contracted to {self.contract}' if self.contract
-                                     else 'not contracted')
+        contracted = f', contracted to {self.contract}' if self.contract else ''
+        return f'{self.expand}{contracted}'
 
 
 def upgrade(engine: sa.Engine) -> None:
@@ -140,7 +140,7 @@ def _run(engine: sa.Engine, choose: Callable[[Version], tuple[Phase, ...]]) -> N
         _refuse_newer(before)
         settings = _settings()
         settings.attributes['connection'] = connection
-        for phase in choose(before):
+        for phase in filter(_revisions, choose(before)):
             command.upgrade(settings, _head(phase))
         after = _version(connection)
     if after != before:

@@ -127,14 +127,14 @@ def write_volume(connection: sa.Connection, where: Unchanged, values: Mapping[st
     The transaction's first statement: it locks the volume.
     """
     return _volume_update(where.by_others, prepared.shape(values)).change(
-        connection, **prepared.told(values, _VOLUME), **_seen(where)) == 1
+        connection, **prepared.values_of(values, _VOLUME), **_seen(where)) == 1
 
 
 def write_row(connection: sa.Connection, old: records.Attachment,
               values: Mapping[str, Any]) -> bool:
     """Change a row alone; False: it has moved since it was read."""
     return _row_update(prepared.shape(values)).change(
-        connection, **prepared.told(values, _ROW), **_as_read(old)) == 1
+        connection, **prepared.values_of(values, _ROW), **_as_read(old)) == 1
 
 
 def write(connection: sa.Connection, old: records.Attachment, values: Mapping[str, Any],
@@ -145,8 +145,8 @@ def write(connection: sa.Connection, old: records.Attachment, values: Mapping[st
     # MariaDB counts the rows of both tables.
     return _pair_update(
         where.by_others, prepared.shape(of_volume), prepared.shape(values)).change(
-            connection, **prepared.told(of_volume, _VOLUME), **prepared.told(values, _ROW),
-            **_seen(where), **_as_read(old)) > 0
+            connection, **prepared.values_of(of_volume, _VOLUME),
+            **prepared.values_of(values, _ROW), **_seen(where), **_as_read(old)) > 0
 
 
 def insert(connection: sa.Connection, values: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ _NAMES = {
 
 _FACTS = prepared.Statement(lambda dialect: sa.select(
     _volumes.c.scheduler_hints, _volumes.c.attempts, _specs.c.specs,
-    messages.is_there(prepared.value('refusal')).label('refusal_told'),
+    messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
     _specs, _specs.c.id == _types.c.qos_specs_id,
@@ -54,7 +54,7 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
         return pools.Facts(
             hints=hints, volume={name: getattr(row, f'of_{name}') for name in _NAMES},
             qos=rows.from_json(row.specs) or {}, attempts=row.attempts,
-            refusal_told=bool(row.refusal_told),
+            refusal_reported=bool(row.refusal_reported),
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
 

@@ -77,7 +77,7 @@ def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
     """Every pool by name. ``up``: its report is recent, a service that keeps it lives and is
     enabled, and it is not frozen.
 
-    :param down_after: seconds without a sign of life after which a service counts as down
+    :param down_after: seconds without a heartbeat after which a service counts as down
     """
     with database.reader() as connection:
         return [_record(row) for row in _ALL.rows(connection, **_since(down_after))]
@@ -89,11 +89,11 @@ def living(database: engine.Database, down_after: float) -> frozenset[str]:
 
     :param down_after: as of `list_all`
     """
-    keeper = sa.exists().where(
+    manager = sa.exists().where(
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host),
         _services.c.reported_at >= clock.now(-down_after))
     query = sa.select(_pools.c.host, _pools.c.capabilities).where(
-        _pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE), keeper)
+        _pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE), manager)
     with database.reader() as connection:
         return frozenset(row.host for row in connection.execute(query)
                          if pools.says_up(rows.from_json(row.capabilities)))
@@ -114,17 +114,17 @@ def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
 def _with_up() -> sa.Select[Any]:
     reported, lived = (clock.now(prepared.value(name, sa.Float()))
                        for name in ('report_offset', 'life_offset'))
-    keeper = sa.exists().where(_services.c.binary == binaries.VOLUME,
+    manager = sa.exists().where(_services.c.binary == binaries.VOLUME,
                                services.keeps(_pools.c.host))
-    one_serves = sa.or_(~keeper, keeper.where(
+    one_serves = sa.or_(~manager, manager.where(
         _services.c.disabled == sa.false(), _services.c.reported_at >= lived))
     up = sa.and_(_pools.c.reported_at >= reported, one_serves,
-                 ~keeper.where(_services.c.frozen == sa.true()))
-    # Of those that keep it, the first that gives signs of life.
-    of_keeper = sa.select(_services.c.uuid).where(
+                 ~manager.where(_services.c.frozen == sa.true()))
+    # Of those that keep it, the first that sends heartbeats.
+    of_manager = sa.select(_services.c.uuid).where(
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host)).order_by(
         (_services.c.reported_at >= lived).desc(), _services.c.id).limit(1)
-    return sa.select(_pools, up.label('up'), of_keeper.scalar_subquery().label('service_uuid'),
+    return sa.select(_pools, up.label('up'), of_manager.scalar_subquery().label('service_uuid'),
                      ).order_by(_pools.c.name)
 
 
@@ -134,7 +134,7 @@ _ONE = prepared.Statement(lambda dialect: _with_up().where(
 
 
 def _since(down_after: float) -> dict[str, float]:
-    """From which moments on a report and a sign of life are recent."""
+    """From which moments on a report and a heartbeat are recent."""
     return {'report_offset': -down_after * _REPORT_PATIENCE, 'life_offset': -down_after}
 
 
@@ -178,10 +178,10 @@ def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]
 
     A backend that does not say what it has provisioned has provisioned what was given away.
     """
-    told = {'provisioned_capacity_gb': allocated, **capabilities}
-    capacity = pools.measure(told)
+    reported = {'provisioned_capacity_gb': allocated, **capabilities}
+    capacity = pools.measure(reported)
     return {
-        'capabilities': rows.to_json(_speakable(told)),
+        'capabilities': rows.to_json(_speakable(reported)),
         'total_gb': _finite(capacity.total_gb), 'free_gb': _finite(capacity.free_gb),
         'provisioned_gb': _finite(capacity.provisioned_gb) or 0.0,
         'limit_gb': _finite(capacity.limit_gb), 'thin': capacity.thin,

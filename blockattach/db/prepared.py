@@ -72,7 +72,7 @@ def shape(row: Mapping[str, Any]) -> Shape:
     return tuple([(name, type(one) is clock.Later) for name, one in row.items()])
 
 
-def told(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+def values_of(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     """The columns of a row as a `Statement` is told them."""
     return {prefix + name: one.seconds if type(one) is clock.Later else one
             for name, one in row.items()}
@@ -86,14 +86,14 @@ def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]
 
 def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
     """Write a new row."""
-    _insert(table, shape(row)).change(connection, **told(row))
+    _insert(table, shape(row)).change(connection, **values_of(row))
 
 
 def update(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any],
            row: Mapping[str, Any]) -> int:
     """Change the rows that have these values, none of which is None; how many have them."""
     return _update(table, tuple(where), shape(row)).change(
-        connection, **told(row), **told(where, _WHERE))
+        connection, **values_of(row), **values_of(where, _WHERE))
 
 
 @functools.cache
@@ -200,12 +200,12 @@ def _row(names: list[str]) -> _Process:
 def _sent(connection: sa.Connection, compiled: _Compiled,
           values: dict[str, Any]) -> Iterator[Any]:
     """The cursor of a statement that has been executed, until what it tells is read."""
-    told = {**compiled.fixed, **values}
+    values_of = {**compiled.fixed, **values}
     for name, process in compiled.stored:
-        told[name] = process(told[name])
-    parameters: Any = told
+        values_of[name] = process(values_of[name])
+    parameters: Any = values_of
     if compiled.order is not None:
-        parameters = tuple([told[name] for name in compiled.order])
+        parameters = tuple([values_of[name] for name in compiled.order])
     if not connection.in_transaction():
         # As SQLAlchemy does it: so the transaction ends when the connection is given back.
         connection.begin()
@@ -221,7 +221,7 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
             look(connection, cursor, compiled.text, parameters, None, False)
     try:
         if compiled.named is None or not session_statements.execute(
-                pooled.info, cursor, compiled.named, told,
+                pooled.info, cursor, compiled.named, values_of,
                 connection.dialect.loaded_dbapi.Error):
             connection.dialect.do_execute(cursor, compiled.text, parameters)
         yield cursor

@@ -40,18 +40,14 @@ class Lost(NamedTuple):
 def check(database: engine.Database) -> None:
     """Make sure that we have every key that sealed anything; a look into an index.
 
-    Of those that do not say which one it was, one is tried.
-
     :raises ConfigurationError: we have not
     """
-    for row in _some(database, _grants.c.key_id.is_(None), 1):
-        database.sealer.unseal(row.sealed_password)
     known = {key.id for key in database.sealer.ring()}
-    missing = counts(database).keys() - known - {None}
+    missing = counts(database).keys() - known
     if missing:
         raise errors.ConfigurationError(
             reason='cannot open sealed credentials: the key that they were sealed with is missing '
-                   f'({", ".join(sorted(map(str, missing)))})')
+                   f'({", ".join(sorted(missing))})')
 
 
 def are_there(connections: sa.Engine) -> bool:
@@ -60,8 +56,8 @@ def are_there(connections: sa.Engine) -> bool:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 
 
-def counts(database: engine.Database) -> dict[str | None, int]:
-    """How many credentials each key has sealed, by its id; None: nobody has noted it yet."""
+def counts(database: engine.Database) -> dict[str, int]:
+    """How many credentials each key has sealed, by its id."""
     query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)
     with database.reader() as connection:
         return {row.key_id: row[1] for row in connection.execute(query)}
@@ -85,8 +81,7 @@ def awaiting(database: engine.Database) -> int:
     """How many credentials the key that seals now has not sealed, for good: what others are just
     writing is waited for, and nobody writes until we have counted.
     """
-    other = sa.or_(_grants.c.key_id.is_(None),
-                   _grants.c.key_id != database.sealer.ring()[0].id)
+    other = _grants.c.key_id != database.sealer.ring()[0].id
     with database.writer() as connection:
         if connection.dialect.name == 'postgresql':
             # It would not see rows that are not committed, and so not wait for them.
@@ -131,29 +126,13 @@ def reseal(database: engine.Database, most: int) -> Progress:
     What cannot be opened is left alone, and not found.
     """
     known = [key.id for key in database.sealer.ring()]
-    rows = _some(database, sa.or_(_grants.c.key_id.is_(None), _grants.c.key_id.in_(known[1:])),
-                 most)
+    rows = _some(database, _grants.c.key_id.in_(known[1:]), most)
     openable = [row for row in rows if database.sealer.key_of(row.sealed_password) is not None]
     progress = Progress(len(openable), _change(database, [
         (row, database.sealer.sealed(database.sealer.unseal(row.sealed_password)))
         for row in openable]))
     failpoints.point('db.sealed_grants.after_batch')
     return progress
-
-
-def without_key(database: engine.Database) -> int:
-    """How many credentials do not say which key sealed them."""
-    with database.reader() as connection:
-        return connection.execute(sa.select(sa.func.count()).where(
-            _grants.c.key_id.is_(None))).scalar_one()
-
-
-def note_keys(database: engine.Database, most: int) -> Progress:
-    """Write down which key sealed a batch of credentials that do not say so."""
-    rows = _some(database, _grants.c.key_id.is_(None), most)
-    return Progress(len(rows), _change(database, [
-        (row, secrets.Sealed(row.sealed_password, database.sealer.key_of(row.sealed_password)
-                             or secrets.UNKNOWN_KEY)) for row in rows]))
 
 
 def _each(database: engine.Database, page: int) -> Iterator[sa.Row[Any]]:

@@ -34,18 +34,18 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
     :param reconciled: what it has put right, if it keeps a backend
     """
     now = database.clock.utcnow()
-    told = {'availability_zone': availability_zone, 'incarnation': incarnation,
+    values = {'availability_zone': availability_zone, 'incarnation': incarnation,
             'release': release, 'cluster': cluster, 'reported_at': clock.now(),
             'reconciled': _stored(reconciled)}
     known = sa.select(_services.c.id).where(*_named(binary, host))
-    update = _services.update().where(*_named(binary, host)).values(updated_at=now, **told)
+    update = _services.update().where(*_named(binary, host)).values(updated_at=now, **values)
     with database.writer() as connection:
         # Looked for first: an update that finds nothing locks the gap that others insert into.
         if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
             try:
                 connection.execute(_services.insert().values(
                     uuid=database.new_id(), binary=binary, host=host, disabled=False,
-                    created_at=now, **told))
+                    created_at=now, **values))
             except db_exception.DBDuplicateEntry as exc:
                 # Another process of the same name was faster: again, the last to speak counts.
                 raise db_exception.RetryRequest(exc) from exc
@@ -57,7 +57,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
 @engine.retried
 def heartbeat(database: engine.Database, service_id: int, incarnation: str | None = None,
               reconciled: records.Reconciled | None = None) -> bool:
-    """Give a sign of life; False when the service was removed and must register again.
+    """Send a heartbeat; False when the service was removed and must register again.
 
     :param incarnation: only if no other life of it has registered meanwhile
     :param reconciled: what it has put right, if it keeps a backend
@@ -81,7 +81,7 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
              binary: str | None = None) -> list[records.Service]:
     """Every service, or those of one host (with its backends) or of one name.
 
-    :param down_after: seconds without a sign of life after which a service counts as down
+    :param down_after: seconds without a heartbeat after which a service counts as down
     """
     query = _with_up(down_after).order_by(_services.c.id)
     if host is not None:
@@ -94,7 +94,7 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
 
 
 def all_heard(database: engine.Database, binary: str, down_after: float) -> bool:
-    """Whether every enabled service of this name gives signs of life; of a cluster, one does."""
+    """Whether every enabled service of this name sends heartbeats; of a cluster, one does."""
     heard: dict[str, bool] = {}
     for one in list_all(database, down_after, binary=binary):
         heard[one.backend] = heard.get(one.backend, False) or one.up or one.disabled
@@ -102,7 +102,7 @@ def all_heard(database: engine.Database, binary: str, down_after: float) -> bool
 
 
 def silent(database: engine.Database, binary: str, down_after: float) -> list[str]:
-    """The backends none of whose services gives signs of life."""
+    """The backends none of whose services sends heartbeats."""
     found = list_all(database, down_after, binary=binary)
     living = {service.backend for service in found if service.up}
     return sorted({service.backend for service in found} - living)
@@ -110,7 +110,7 @@ def silent(database: engine.Database, binary: str, down_after: float) -> list[st
 
 def keeping(database: engine.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
-    """The services that keep one backend, those that give signs of life first."""
+    """The services that keep one backend, those that send heartbeats first."""
     up = _services.c.reported_at >= clock.now(-down_after)
     query = _with_up(down_after).where(
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id)
@@ -187,7 +187,7 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
     """Forget a service that will not come back.
 
     :raises ServiceNotFound: there is none
-    :raises Conflict: it lives, and would be back at its next sign of life
+    :raises Conflict: it lives, and would be back at its next heartbeat
     """
     with database.writer() as connection:
         row = connection.execute(_with_up(down_after).where(*_named(binary, host))
@@ -195,7 +195,7 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
         if row is None:
             raise errors.ServiceNotFound(binary=binary, host=host)
         if row.up:
-            raise errors.Conflict(reason=f'{binary} on {host} gives signs of life: stop it first')
+            raise errors.Conflict(reason=f'{binary} on {host} sends heartbeats: stop it first')
         connection.execute(_services.delete().where(_services.c.id == row.id))
     LOG.info('Service is removed%s', log.fields(binary=binary, host=host))
 
@@ -216,25 +216,25 @@ def _record(row: sa.Row[Any], up: bool) -> records.Service:
         cluster=row.cluster, frozen=bool(row.frozen), reconciled=_reconciled(row.reconciled))
 
 
-def _stored(told: records.Reconciled | None) -> str | None:
-    if told is None:
+def _stored(values: records.Reconciled | None) -> str | None:
+    if values is None:
         return None
-    at = told.last_at
-    return rows.to_json({'mended': told.mended, 'last': told.last,
+    at = values.last_at
+    return rows.to_json({'repaired': values.repaired, 'last': values.last,
                          'last_at': None if at is None else at.isoformat()})
 
 
 def _reconciled(text: str | None) -> records.Reconciled | None:
-    told = rows.from_json(text)
-    if told is None:
+    values = rows.from_json(text)
+    if values is None:
         return None
-    at = told['last_at']
-    return records.Reconciled(told['mended'], told['last'],
+    at = values['last_at']
+    return records.Reconciled(values['repaired'], values['last'],
                               None if at is None else datetime.datetime.fromisoformat(at))
 
 
 class Presence:
-    """A running service's own row: written at its start, and again at each sign of life."""
+    """A running service's own row: written at its start, and again at each heartbeat."""
 
     def __init__(self, database: engine.Database, binary: str, host: str,
                  availability_zone: str, release: str | None = None,
@@ -243,7 +243,7 @@ class Presence:
         """
         :param cluster: as `register` takes it
         :param sole: nobody else may serve under this name; see `wrong`
-        :param reconciled: what is told with each sign of life, as `register` takes it
+        :param reconciled: what is told with each heartbeat, as `register` takes it
         """
         self._cluster = cluster
         self._reconciled = reconciled
@@ -259,17 +259,17 @@ class Presence:
         self._service_id: int | None = None
 
     def beat(self) -> None:
-        """Give a sign of life; a service that was removed registers anew."""
+        """Send a heartbeat; a service that was removed registers anew."""
         if self._service_id is None or not self._heard():
             self._service_id = register(self._database, self._binary, self._host,
                                         self._availability_zone, self.incarnation,
-                                        self._release, self._cluster, self._told()).id
+                                        self._release, self._cluster, self._last_reconciled()).id
 
     def wrong(self) -> str | None:
         """Why this process should be ended; None: it is the only one of its name."""
         return 'another process serves under the same name' if self._overtaken else None
 
-    def _told(self) -> records.Reconciled | None:
+    def _last_reconciled(self) -> records.Reconciled | None:
         return None if self._reconciled is None else self._reconciled()
 
     def _heard(self) -> bool:
@@ -277,7 +277,7 @@ class Presence:
         assert self._service_id is not None
         try:
             return heartbeat(self._database, self._service_id,
-                             self.incarnation if self._sole else None, self._told())
+                             self.incarnation if self._sole else None, self._last_reconciled())
         except errors.Conflict:
             if not self._overtaken:
                 LOG.error('Cannot serve any longer: another process has begun under the same '

@@ -189,7 +189,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
     """
     with database.writer(lambda again: _stepped(
-            volume_id, row.generation, told.own_status)(again)) as connection:
+            volume_id, row.generation, deleting.own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
@@ -206,9 +206,9 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             volume_rows.store_own_status(
                 connection, database, row, _Own.DELETING,
                 owner=volume_rows.host_of(row.pool), deadline=clock.Later(lease_seconds))
-        told = volume_queries.read(connection, volume_id, unused=True)
+        deleting = volume_queries.read(connection, volume_id, unused=True)
     LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
-    return told
+    return deleting
 
 
 @engine.retried

@@ -60,7 +60,7 @@ class Writer(enum.StrEnum):
     VOLUME = 'volume'
 
 
-class Told(enum.StrEnum):
+class Notification(enum.StrEnum):
     """What the world is told of."""
 
     ATTACH_START = 'volume.attach.start'
@@ -222,7 +222,7 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
     return Event.FAILED
 
 
-def told(before: State | None, after: State) -> tuple[Told, ...]:
+def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:
     """What the world is told of a move: all that starts ends once, well or in error.
 
     :param before: None: nobody knew of the row
@@ -230,15 +230,15 @@ def told(before: State | None, after: State) -> tuple[Told, ...]:
     found = []
     if before in ATTACHING and after not in ATTACHING:
         well = (before, after) == (State.CONNECTED, State.ATTACHED)
-        found.append(Told.ATTACH_END if well else Told.ATTACH_ERROR)
+        found.append(Notification.ATTACH_END if well else Notification.ATTACH_ERROR)
     if before is State.DISCONNECTING and after is not State.DISCONNECTING:
-        found.append(Told.DETACH_END if after is State.GONE else Told.DETACH_ERROR)
+        found.append(Notification.DETACH_END if after is State.GONE else Notification.DETACH_ERROR)
     if after in ATTACHING and before not in ATTACHING:
-        found.append(Told.ATTACH_START)
+        found.append(Notification.ATTACH_START)
     if after is State.DISCONNECTING and before is not State.DISCONNECTING:
-        found.append(Told.DETACH_START)
+        found.append(Notification.DETACH_START)
     if before in (None, State.RESERVED) and after is State.ATTACHED:
-        found += [Told.ATTACH_START, Told.ATTACH_END]
+        found += [Notification.ATTACH_START, Notification.ATTACH_END]
     if before in (State.RESERVED, State.ATTACHED) and after is State.GONE:
-        found += [Told.DETACH_START, Told.DETACH_END]
+        found += [Notification.DETACH_START, Notification.DETACH_END]
     return tuple(found)

@@ -20,7 +20,7 @@ _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
-_LET_IN = frozenset({_State.CONNECTED, _State.ATTACHED})
+_GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 # Said once more here: whoever judges does not ask those whom he judges.
 _WORDS = (({_State.ATTACHED}, 'in-use', 'attached'),
@@ -179,7 +179,7 @@ class Invariant(NamedTuple):
     """One row of the table.
 
     ``settled``: it may be untrue for a moment while somebody works, so it is asked of what nobody
-    works on. ``mend`` is a command, with ``{volume_id}`` and ``{attachment_id}`` to fill in.
+    works on. ``repair`` is a command, with ``{volume_id}`` and ``{attachment_id}`` to fill in.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Invariant(NamedTuple):
     meaning: str
     severity: Severity
     settled: bool
-    mend: str
+    repair: str
     judge: Callable[[Facts], Iterable[Found]]
 
 
@@ -201,7 +201,7 @@ class Violation:
     volume_id: str | None
     attachment_id: str | None
     said: str
-    mend: str
+    repair: str
 
 
 def _status_is_derived(facts: Facts) -> Iterator[Found]:
@@ -251,7 +251,7 @@ def _row_is_whole(facts: Facts) -> Iterator[Found]:
 
 def _who_is_connected_is_known(facts: Facts) -> Iterator[Found]:
     for row in facts.attachments:
-        if row.state in _LET_IN and row.initiator is not None and not row.connected:
+        if row.state in _GRANTED and row.initiator is not None and not row.connected:
             yield Found(row.volume_id, row.id, f'is {row.state} and has no connection')
         if row.state in (_State.CONNECTING, _State.CONNECTED) and row.initiator is None:
             yield Found(row.volume_id, row.id, f'is {row.state} and names no initiator')
@@ -353,11 +353,11 @@ def _actual(facts: Facts) -> dict[tuple[str, str], connection.ActualGrant]:
             for target in facts.targets for grant in target.grants}
 
 
-def _who_uses_it_is_let_in(facts: Facts) -> Iterator[Found]:
+def _every_user_is_granted(facts: Facts) -> Iterator[Found]:
     asked = {volume.id for volume, _ in _on_target(facts)}
     actual = _actual(facts)
     for row in facts.attachments:
-        if row.deleted or row.state not in _LET_IN or row.initiator is None \
+        if row.deleted or row.state not in _GRANTED or row.initiator is None \
                 or row.volume_id not in asked:
             continue
         if (row.volume_id, row.initiator) not in actual:
@@ -365,7 +365,7 @@ def _who_uses_it_is_let_in(facts: Facts) -> Iterator[Found]:
                         f'is {row.state}, and the target does not let {row.initiator} in')
 
 
-def _nobody_else_is_let_in(facts: Facts) -> Iterator[Found]:
+def _nobody_else_is_granted(facts: Facts) -> Iterator[Found]:
     wanted = facts.wanted()
     for pair, grant in sorted(_actual(facts).items()):
         if pair not in wanted and pair not in facts.busy:
@@ -426,13 +426,13 @@ INVARIANTS = (
     Invariant('one_host_writes', 'P3', 'Of a plain volume, the target lets one host write, or '
               'two that one server moves between.',
               Severity.DATA, True, RECONCILE, _one_host_writes),
-    Invariant('nobody_else_is_let_in', 'P7', 'Whom the target lets in, an attachment wants in.',
-              Severity.DATA, True, RECONCILE, _nobody_else_is_let_in),
+    Invariant('nobody_else_is_granted', 'P7', 'Whom the target lets in, an attachment wants in.',
+              Severity.DATA, True, RECONCILE, _nobody_else_is_granted),
     Invariant('modes_are_enforced', 'P5', 'The target lets each initiator in as its attachments '
               'say, with its own credential.',
               Severity.DATA, True, RECONCILE, _modes_are_enforced),
-    Invariant('who_uses_it_is_let_in', 'P4', 'The target lets in who is connected or attached.',
-              Severity.SERVICE, False, RECONCILE, _who_uses_it_is_let_in),
+    Invariant('every_user_is_granted', 'P4', 'The target lets in who is connected or attached.',
+              Severity.SERVICE, False, RECONCILE, _every_user_is_granted),
     Invariant('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has one '
               'credential, and nobody else has any.',
               Severity.SERVICE, False, DERIVE, _credentials_match),
@@ -464,7 +464,7 @@ def check(facts: Facts, settled: bool = True) -> list[Violation]:
     """
     return [
         Violation(row.name, row.promise, row.severity, found.volume_id, found.attachment_id,
-                  found.said, row.mend.format(volume_id=found.volume_id,
+                  found.said, row.repair.format(volume_id=found.volume_id,
                                               attachment_id=found.attachment_id))
         for row in INVARIANTS if settled or not row.settled
         for found in row.judge(facts)]

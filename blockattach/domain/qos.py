@@ -38,17 +38,17 @@ def for_consumer(consumer: str, specs: Mapping[str, str | None],
     """
     if consumer not in (FRONT_END, BOTH):
         return None
-    told: dict[str, str | int | None] = dict(specs)
+    limits: dict[str, str | int | None] = dict(specs)
     for limit in _TUNED:
         per_gb = _number(specs.get(f'{limit}{_PER_GB}'))
         if per_gb is None:
             continue
         value = max(per_gb * size_gb, _number(specs.get(f'{limit}{_LEAST}')) or 0)
         most = _number(specs.get(f'{limit}{_MOST}'))
-        told[limit] = value if most is None else min(value, most)
+        limits[limit] = value if most is None else min(value, most)
         for part in (_PER_GB, _LEAST, _MOST):
-            told.pop(f'{limit}{part}', None)
-    return told
+            limits.pop(f'{limit}{part}', None)
+    return limits
 
 
 def _number(text: str | None) -> int | None:

@@ -194,7 +194,7 @@ class Attachment:
 class Reconciled:
     """What a volume service has put right since it began, by the kinds of `metrics.DRIFTS`."""
 
-    mended: dict[str, int]
+    repaired: dict[str, int]
     last: str | None = None
     last_at: datetime.datetime | None = None
 

@@ -53,7 +53,8 @@ class Backend:
             'driver_version': '1.0.0',
             'driver_capabilities': sorted(self.capabilities()),
             **_TARGET_FACTS,
-            **{name: told for name, told in self.functions().items() if told is not None},
+            **{name: expression for name, expression in self.functions().items()
+               if expression is not None},
         }
         return tuple(
             base.PoolReport(report.name, {'backend_state': 'up', **report.capabilities, **joined})

@@ -71,15 +71,15 @@ def _waited(number: int) -> float:
         # Only a way to ask: that it would be one over IPv4 matters to nobody, and it stays open.
         asked = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
         try:
-            told = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
+            info = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
                                     _LAST_DATA_RECEIVED + _NUMBER.size)
         finally:
             asked.detach()
     except OSError:
         return 0.0
-    if len(told) < _LAST_DATA_RECEIVED + _NUMBER.size:
+    if len(info) < _LAST_DATA_RECEIVED + _NUMBER.size:
         return 0.0
-    milliseconds: int = _NUMBER.unpack_from(told, _LAST_DATA_RECEIVED)[0]
+    milliseconds: int = _NUMBER.unpack_from(info, _LAST_DATA_RECEIVED)[0]
     return milliseconds / 1000
 
 

@@ -42,7 +42,7 @@ def is_id(text: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entrance:
+class Authentication:
     """A way to learn who asks. ``layers`` stand around the dispatcher, and see its refusals."""
 
     authenticate: Authenticator

@@ -109,9 +109,9 @@ def challenge(inner: middleware.Handler) -> middleware.Handler:
     return handle
 
 
-def entrance(is_admin: auth.IsAdmin, accounts: Accounts) -> auth.Entrance:
+def authentication(is_admin: auth.IsAdmin, accounts: Accounts) -> auth.Authentication:
     """The way in by name and password."""
-    return auth.Entrance(BasicAuthentication(is_admin, accounts), (challenge,))
+    return auth.Authentication(BasicAuthentication(is_admin, accounts), (challenge,))
 
 
 def parse_users(text: str) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ class Fault(NamedTuple):
     """How an error is answered; ``told``: its text is meant for the client."""
 
     status: int
-    told: bool = True
+    shown: bool = True
 
 
 TABLE: dict[type[Exception], Fault] = {
@@ -48,11 +48,11 @@ TABLE: dict[type[Exception], Fault] = {
     errors.DatabaseUnavailable: Fault(503),
     errors.OutcomeUnknown: Fault(504),
     errors.NovaUnavailable: Fault(503),
-    errors.NoValidPool: Fault(500, told=False),
-    errors.ServerHostUnknown: Fault(500, told=False),
-    errors.ConfigurationError: Fault(500, told=False),
-    errors.BlockattachError: Fault(500, told=False),
-    Exception: Fault(500, told=False),
+    errors.NoValidPool: Fault(500, shown=False),
+    errors.ServerHostUnknown: Fault(500, shown=False),
+    errors.ConfigurationError: Fault(500, shown=False),
+    errors.BlockattachError: Fault(500, shown=False),
+    Exception: Fault(500, shown=False),
 }
 
 KEYS = {
@@ -96,7 +96,7 @@ def response(status: int, message: str, retry_after: str | None = None) -> webob
 def answer(error: Exception) -> webob.Response:
     """The answer to an error; what nobody expected is logged in full and told to nobody."""
     row = fault(error)
-    if not row.told:
+    if not row.shown:
         LOG.error('Cannot answer a request: an unexpected error', exc_info=error)
         return response(row.status, UNEXPECTED)
     if row.status >= 500:

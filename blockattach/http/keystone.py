@@ -57,7 +57,7 @@ def section_of(conf: cfg.ConfigOpts) -> str:
     return str(conf[GROUP].auth_section or GROUP)
 
 
-def entrance(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Entrance:
+def authentication(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Authentication:
     """The way in by a token; Keystone is asked when the first one comes.
 
     What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
@@ -65,7 +65,7 @@ def entrance(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Entrance:
 
     :param conf: that `register` has seen
     """
-    return auth.Entrance(auth.KeystoneAuthentication(is_admin),
+    return auth.Authentication(auth.KeystoneAuthentication(is_admin),
                          (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
 
 

@@ -69,10 +69,10 @@ class Negotiator:
                 extension = _choose(asked.strip(), self._extension)
         if version is None:
             version = self._volume.minimum
-        told = f'{VOLUME} {version}'
+        header = f'{VOLUME} {version}'
         if extension is not None:
-            told = f'{told}, {EXTENSION} {extension}'
-        return Negotiated(version, extension, told)
+            header = f'{header}, {EXTENSION} {extension}'
+        return Negotiated(version, extension, header)
 
 
 def _choose(asked: str, offered: Range) -> operation.V:

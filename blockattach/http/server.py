@@ -105,8 +105,8 @@ class Server:
         """How the threads that answer are used."""
         return readings.ThreadUse(*self._pool.use())
 
-    def tell(self, telemetry: acts.Telemetry) -> None:
-        """Tell of those who were refused."""
+    def report_to(self, telemetry: acts.Telemetry) -> None:
+        """Count refused requests there from now on."""
         self._telemetry = telemetry
 
     def start(self) -> None:

@@ -46,10 +46,10 @@ def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) ->
     :param environment: beside PATH, everything that it sees of ours
     :raises CommandFailed, CommandMissing, CommandHung: as the classes say
     """
-    told = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C', **environment}
+    cleaned = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C', **environment}
     try:
         process = subprocess.Popen(
-            words, env=told, cwd='/', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            words, env=cleaned, cwd='/', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, errors='replace', start_new_session=True)
     except OSError as exc:
         raise CommandMissing(words[0], exc.strerror or str(exc)) from None

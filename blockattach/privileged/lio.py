@@ -99,12 +99,12 @@ def offer(wanted: Mapping[str, Any]) -> None:
     :raises BackendRefused: it is not offered; nothing else was changed
     """
     made = Offer(**wanted)
-    with _alone(made.name), _told(made.name):
+    with _alone(made.name), _errors_translated(made.name):
         _offered(made)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def let_in(wanted: Mapping[str, Any], admission: Mapping[str, Any]) -> None:
+def grant(wanted: Mapping[str, Any], admission: Mapping[str, Any]) -> None:
     """Let one initiator in to a volume, in its mode; offers the volume too.
 
     :raises BackendRefused: nobody was let in by this
@@ -114,7 +114,7 @@ def let_in(wanted: Mapping[str, Any], admission: Mapping[str, Any]) -> None:
         raise errors.BackendRefused(
             reason=f'{who.initiator!r} is not an initiator name that LIO takes: give the host one '
                    f'in lower case, without underscore (iqn.2026-01.org.example:host-1)')
-    with _alone(made.name), _told(made.name):
+    with _alone(made.name), _errors_translated(made.name):
         group = _offered(made)
         if who.read_only:
             _set_attributes(_store_of(made.name), lio_tree.READER_ATTRIBUTES)
@@ -126,9 +126,9 @@ def let_in(wanted: Mapping[str, Any], admission: Mapping[str, Any]) -> None:
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def shut_out(name: str, initiator: str) -> None:
+def revoke(name: str, initiator: str) -> None:
     """Let one initiator in no longer: its sessions of this volume end, and no other's."""
-    with _alone(name), _told(name):
+    with _alone(name), _errors_translated(name):
         _need_lio(errors.BackendUncertain)
         if _NODE.fullmatch(initiator):
             path = lio_tree.entry_path(name, initiator)
@@ -143,7 +143,7 @@ def shut_out(name: str, initiator: str) -> None:
 @context.lio.entrypoint_with_timeout(SECONDS)
 def withdraw(name: str) -> None:
     """Offer a volume no longer: every session of it ends, and its device is free."""
-    with _alone(name), _told(name):
+    with _alone(name), _errors_translated(name):
         _need_lio(errors.BackendUncertain)
         made = None
         if os.path.isdir(lio_tree.target(name)):
@@ -199,7 +199,7 @@ def _grants(name: str, portals: list[str], mutual_account: str) -> list[dict[str
 
 
 def _offered(wanted: Offer) -> rtslib_target.TPG:
-    """The portal group of a volume, made or mended where it is not as it should be."""
+    """The portal group of a volume, made or repaired where it is not as it should be."""
     _need_lio(errors.BackendRefused)
     store = lio_tree.linked_backstore(wanted.name)
     if (store is None or not lio_tree.is_whole(wanted.name, wanted.portals)
@@ -430,7 +430,7 @@ def _alone(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
+def _errors_translated(name: str) -> Iterator[None]:
     """What nobody foresaw may have happened in part."""
     try:
         yield

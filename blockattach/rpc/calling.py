@@ -14,7 +14,7 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.rpc import contract
 from blockattach.rpc import deadlines
 from blockattach.rpc import exposing
-from blockattach.rpc import insisting
+from blockattach.rpc import resending
 from blockattach.telemetry import acts
 
 # How a message is said not to have been taken: by the driver, and by what lies under RabbitMQ's.
@@ -40,7 +40,7 @@ class Client:
         self._telemetry = telemetry
         self._away = away
         self._deadlines = deadlines
-        self._insisting = insisting.Insisting(settings, deadlines)
+        self._resending = resending.Resending(settings, deadlines)
         self._reach = reach
         self._interface = interface.TOPIC
         self._topic = rpc_client.target.topic
@@ -103,28 +103,28 @@ class Client:
               arguments: Mapping[str, Any]) -> Any:
         prepared = self._prepared[method.name]
         before, after = self._points[method.name]
-        told = failpoints.point(before)
-        if told is failpoints.Told.DUPLICATE:
+        effect = failpoints.point(before)
+        if effect is failpoints.Effect.DUPLICATE:
             prepared.cast(outgoing, method.name, **arguments)
         if method.kind is not contract.Kind.CALL:
-            if told is not failpoints.Told.DROP:
+            if effect is not failpoints.Effect.DROP:
                 prepared.cast(outgoing, method.name, **arguments)
             failpoints.point(after)
             return None
         answer = None
-        if told is not failpoints.Told.DROP:
+        if effect is not failpoints.Effect.DROP:
             with self._away():
                 self._reach(outgoing.caller)
                 answer = self._wait_for(method, prepared, outgoing, arguments)
-            told = failpoints.point(after)
-        if told is failpoints.Told.DROP:
+            effect = failpoints.point(after)
+        if effect is failpoints.Effect.DROP:
             raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
         return answer
 
     def _wait_for(self, method: contract.Method, prepared: Any, outgoing: deadlines.Outgoing,
                   arguments: Mapping[str, Any]) -> Any:
         if method.repeated and outgoing.seconds is not None:
-            return self._insisting.call(prepared, method.name, outgoing, arguments, self._whom())
+            return self._resending.call(prepared, method.name, outgoing, arguments, self._whom())
         if outgoing.seconds != self._seconds[method.patience]:
             prepared = prepared.prepare(timeout=outgoing.seconds)
         return prepared.call(outgoing, method.name, **arguments)

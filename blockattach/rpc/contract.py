@@ -90,7 +90,7 @@ def call(since: str, patience: Patience = Patience.NORMAL, repeated: bool = Fals
          prompt: bool = False) -> Callable[[Function], Function]:
     """Mark a method that is answered.
 
-    :param repeated: it may be done twice, so it is sent again while nobody gives signs of life
+    :param repeated: it may be done twice, so it is sent again while nobody sends heartbeats
     :param prompt: see `Method`
     """
     return _marked(Kind.CALL, since, patience, repeated, prompt)

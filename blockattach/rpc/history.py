@@ -25,31 +25,16 @@ class Release:
 
 
 # Oldest first.
-RELEASES = (
-    Release('0.1',
-            interfaces={'scheduler': '1.0', 'volume': '1.0'},
-            objects={'PoolsReport': '1.0', 'VolumeRequest': '1.0'}),
-    Release('0.2',
-            interfaces={'scheduler': '1.0', 'volume': '1.0'},
-            objects={'AttachmentPayload': '1.0', 'PoolsReport': '1.0', 'VolumeRequest': '1.0',
-                     'VolumeAttachmentPayload': '1.0'}),
-    Release('0.3',
+RELEASES: tuple[Release, ...] = (
+    Release('1.0',
             interfaces={'attachments': '1.0', 'process': '1.0', 'scheduler': '1.0',
-                        'volume': '1.2'},
+                        'volume': '1.0'},
             objects={'Attachment': '1.0', 'AttachmentPayload': '1.0', 'PoolsReport': '1.0',
                      'VolumeRequest': '1.0', 'VolumeAttachmentPayload': '1.0'}),
 )
 
 NEWEST = ('', 'auto')
 """Names of whichever release is the last."""
-
-
-def is_older(name: str) -> bool:
-    """Whether a release before this one is spoken, because its processes may be at work.
-
-    :raises ConfigurationError: there is no release of that name
-    """
-    return pinned(name) is not RELEASES[-1]
 
 
 def pinned(name: str, releases: tuple[Release, ...] = RELEASES) -> Release:

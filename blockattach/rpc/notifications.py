@@ -103,20 +103,20 @@ class AttachmentNotifications:
         if new.hidden:
             return
         before = None if old is None or old.hidden else old.state
-        for event_type in attachment_lifecycle.told(before, new.state):
-            self._tell(caller, event_type, new)
+        for event_type in attachment_lifecycle.notifications_of(before, new.state):
+            self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """Somebody ends it whatever Nova and the backend say: for the audit."""
         if not attachment.hidden:
-            self._tell(caller, 'volume.detach.force', attachment)
+            self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """The service ends it by itself, since its consumer never came back."""
         if not attachment.hidden:
-            self._tell(caller, 'volume.detach.abandoned', attachment)
+            self._emit(caller, 'volume.detach.abandoned', attachment)
 
-    def _tell(self, caller: context.RequestContext, event_type: str,
+    def _emit(self, caller: context.RequestContext, event_type: str,
               attachment: records.Attachment) -> None:
         if not self._notifications.enabled:
             return
@@ -124,11 +124,11 @@ class AttachmentNotifications:
             volume = self._read_volume(attachment.volume_id)
             payload = payloads.VolumeAttachmentPayload.from_domain(
                 attachment, volume, self._read_rows(volume.id))
-            told = payload.told()
+            body = payload.to_payload()
         except Exception as error:
             LOG.warning('Cannot notify: %s%s', error, fields(
                 event_type=event_type, attachment_id=attachment.id,
                 volume_id=attachment.volume_id))
             return
         publisher = f'volume.{volume.host}' if volume.host else None
-        self._notifications.emit(caller, event_type, told, publisher)
+        self._notifications.emit(caller, event_type, body, publisher)

@@ -1,4 +1,4 @@
-"""oslo.messaging's server, with what we want otherwise: its threads, and its signs of life."""
+"""oslo.messaging's server, with what we want otherwise: its threads, and its heartbeats."""
 import functools
 import logging
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ import oslo_messaging
 from oslo_messaging.rpc import server as rpc_server
 
 from blockattach import clock as clocks
-from blockattach.rpc import alive
 from blockattach.rpc import contract
 from blockattach.rpc import deadlines
 from blockattach.rpc import exposing
+from blockattach.rpc import heartbeats
 from blockattach.rpc import rabbit
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as counted_threads
@@ -43,7 +43,7 @@ class RpcServer(rpc_server.RPCServer):
         self._prompt_threads: counted_threads.CountedThreads | None = None
         self._suffix = suffix
         self._telemetry = telemetry
-        self._alive = alive.SignsOfLife(clock)
+        self._heartbeats = heartbeats.Heartbeats(clock)
         self._executor_cls = self._threads
 
     def _threads(self, max_workers: int) -> counted_threads.CountedThreads:
@@ -57,7 +57,7 @@ class RpcServer(rpc_server.RPCServer):
     def _on_incoming(self, incoming: list[Any]) -> None:
         # From now on, not only from when a thread is free.
         for message in incoming:
-            self._alive.begin(message)
+            self._heartbeats.begin(message)
         if self._prompt_threads is not None and all(
                 message.message.get('method') in self._prompt for message in incoming):
             self._prompt_threads.submit(self._process_incoming, incoming)
@@ -74,7 +74,7 @@ class RpcServer(rpc_server.RPCServer):
             super()._process_incoming(incoming)
         finally:
             for message in incoming:
-                self._alive.end(message)
+                self._heartbeats.end(message)
 
 
 class Server:

@@ -14,7 +14,7 @@ from blockattach.rpc import transport
 
 
 class VolumeInterface(contract.Interface):
-    """The keeper of one backend; its server name is ``host@backend``."""
+    """The manager of one backend; its server name is ``host@backend``."""
 
     TOPIC = 'volume'
 
@@ -35,10 +35,12 @@ class VolumeInterface(contract.Interface):
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
-    def connect(self, ctxt: context.RequestContext, attachment_id: str,
-                generation: int) -> None:
-        """Let the attachment's initiator in; the connection is in its row before the answer.
+    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """Grant an attachment's initiator; its row, just written, has this initiator.
 
+        :returns: what is in the row now: ``connection``, and ``at``, when it was written (ISO
+            8601, UTC)
         :raises StaleGeneration: the attachment has moved on
         :raises BackendRefused: proved that nothing happened
         :raises BackendUncertain: it may have happened; the row keeps its deadline
@@ -46,16 +48,18 @@ class VolumeInterface(contract.Interface):
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
-    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
-                   generation: int) -> None:
-        """Shut the attachment's initiator out, or narrow what it shares; raises as connect."""
+    def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                   attachment_id: str, generation: int) -> None:
+        """Revoke the initiators of an attachment, or narrow what they share, and end its row,
+        which was just written and has these initiators; raises as `connect`.
+        """
 
     @contract.call(since='1.0', patience=contract.Patience.SHORT, prompt=True)
     @abc.abstractmethod
     def ping(self, ctxt: context.RequestContext) -> bool:
         """True, if anyone is there."""
 
-    @contract.call(since='1.1', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', patience=contract.Patience.SHORT)
     @abc.abstractmethod
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
@@ -65,22 +69,6 @@ class VolumeInterface(contract.Interface):
 
         :raises BackendError: it could, but does not
         """
-
-    @contract.call(since='1.2', repeated=True)
-    @abc.abstractmethod
-    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
-               attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """As `connect`, of a row that was just written and has this initiator.
-
-        :returns: what is in the row now: ``connection``, and ``at``, when it was written (ISO
-            8601, UTC)
-        """
-
-    @contract.call(since='1.2', repeated=True)
-    @abc.abstractmethod
-    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                 attachment_id: str, generation: int) -> None:
-        """As `disconnect`, of a row that was just written and has these initiators."""
 
 
 class VolumeClient(VolumeInterface):
@@ -100,27 +88,18 @@ class VolumeClient(VolumeInterface):
         """Tell it to remove a volume; returns at once."""
         self._invoke(ctxt, 'delete_volume', volume_id=volume_id, generation=generation)
 
-    def connect(self, ctxt: context.RequestContext, attachment_id: str, generation: int) -> None:
-        """Ask it to let the initiator in; returns when it is done."""
-        self._invoke(ctxt, 'connect', attachment_id=attachment_id, generation=generation)
-
-    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
-                   generation: int) -> None:
-        """Ask it to shut the initiator out; returns when it is done."""
-        self._invoke(ctxt, 'disconnect', attachment_id=attachment_id, generation=generation)
-
-    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
-               attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """Ask it to let the initiator in; returns when it is done."""
-        told: Mapping[str, Any] = self._invoke(
-            ctxt, 'let_in', volume_id=volume_id, initiator=initiator,
+    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """Ask it to grant the initiator; returns when it is done."""
+        made: Mapping[str, Any] = self._invoke(
+            ctxt, 'connect', volume_id=volume_id, initiator=initiator,
             attachment_id=attachment_id, generation=generation)
-        return told
+        return made
 
-    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                 attachment_id: str, generation: int) -> None:
-        """Ask it to shut the initiators out; returns when it is done."""
-        self._invoke(ctxt, 'shut_out', volume_id=volume_id, initiators=list(initiators),
+    def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                   attachment_id: str, generation: int) -> None:
+        """Ask it to revoke the initiators; returns when it is done."""
+        self._invoke(ctxt, 'disconnect', volume_id=volume_id, initiators=list(initiators),
                      attachment_id=attachment_id, generation=generation)
 
     def ping(self, ctxt: context.RequestContext) -> bool:
@@ -130,8 +109,8 @@ class VolumeClient(VolumeInterface):
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
         """Ask what an initiator holds of a volume."""
-        told = self._invoke(ctxt, 'host_reservation', volume_id=volume_id, initiator=initiator)
-        return None if told is None else str(told)
+        held = self._invoke(ctxt, 'host_reservation', volume_id=volume_id, initiator=initiator)
+        return None if held is None else str(held)
 
 
 class VolumeClients:

@@ -65,7 +65,7 @@ class PoolChooser:
         """Whether a refusal may be believed.
 
         After the whole installation was started, the backends come up one by one: until every
-        enabled one has given a sign of life, or has had its time to, another may still come.
+        enabled one has sent a heartbeat, or has had its time to, another may still come.
         """
         if self._clock.monotonic() - self._began > self._down_after:
             return True

@@ -1,4 +1,4 @@
-"""A scheduler's service: start, give signs of life, serve, look for what waits, stop."""
+"""A scheduler's service: start, send heartbeats, serve, look for what waits, stop."""
 from oslo_log import log as oslo_log
 
 from blockattach import clock

@@ -115,7 +115,7 @@ class _Choose(task.Task):
             if not self._chooser.heard_all():
                 raise scheduler_pools.PoolsIncomplete
             raise pipeline.no_valid_pool(request, choice.reasons)
-        if request.facts.refusal_told:
+        if request.facts.refusal_reported:
             # The API has said too early that there is none.
             placing_facts.forget_refusal(self._database, request.volume_id)
         return choice

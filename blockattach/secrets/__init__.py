@@ -28,9 +28,6 @@ _USERNAME_LENGTH = 20
 _PASSWORD_LENGTH = 16
 _ID_LENGTH = 16
 
-UNKNOWN_KEY = 'unknown'
-"""Stands for the id of a key that nobody has any more."""
-
 
 class Key:
     """One Fernet key, under an id that says nothing of it."""

@@ -91,5 +91,5 @@ class KeyManagerSealer(secrets.Sealer):
 
 def _refused(act: str, exc: Exception) -> errors.ConfigurationError:
     # Of its own errors Castellan says what is wrong; of others only their kind is sure to be safe.
-    told = str(exc) if isinstance(exc, exception.CastellanException) else type(exc).__name__
-    return errors.ConfigurationError(reason=f'the key manager does not {act}: {told}')
+    reason = str(exc) if isinstance(exc, exception.CastellanException) else type(exc).__name__
+    return errors.ConfigurationError(reason=f'the key manager does not {act}: {reason}')

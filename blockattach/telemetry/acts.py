@@ -169,10 +169,10 @@ class Telemetry:
         """A filter refused a pool."""
         self._count(metrics.SCHEDULER_REFUSALS, by)
 
-    def drift(self, drift: metrics.Drift, found: int = 0, mended: int = 0) -> None:
+    def drift(self, drift: metrics.Drift, found: int = 0, repaired: int = 0) -> None:
         """So many differences were found, or put right."""
         self._count(metrics.DRIFT_FOUND, drift, amount=found)
-        self._count(metrics.DRIFT_MENDED, drift, amount=mended)
+        self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
     def inject(self, values: dict[str, Any]) -> None:
         """Let a message carry the trace that this thread is in, if any."""

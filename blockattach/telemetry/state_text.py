@@ -65,9 +65,9 @@ def _model(section: Callable[[], Mapping[str, Any]],
     others."""
     def generate() -> with_default_views.ModelWithDefaultViews:
         try:
-            told = section()
+            content = section()
         except Exception as error:
-            told = {'cannot be told': str(error)}
+            content = {'cannot be told': str(error)}
         return with_default_views.ModelWithDefaultViews(
-            told, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
+            content, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
     return generate

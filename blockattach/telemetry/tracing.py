@@ -1,7 +1,7 @@
 """Which acts are seen in a trace, under which names. OpenTelemetry itself is an optional extra.
 
 A trace begins where somebody asks for something: with a request, or with a message that carries
-none. What the service does by itself, as giving signs of life, makes no trace.
+none. What the service does by itself, as sending heartbeats, makes no trace.
 """
 import enum
 from collections.abc import Mapping

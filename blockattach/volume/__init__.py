@@ -1,1 +1,1 @@
-"""The backend's keeper: makes volumes, lets hosts in and out, and holds the target to the rows."""
+"""The manager of a backend: makes volumes, connects hosts, and keeps its target as rows say."""

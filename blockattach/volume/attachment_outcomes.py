@@ -29,9 +29,9 @@ class AttachmentOutcomes:
     """Records how an act on an attachment ended; one that has moved on is left alone."""
 
     def __init__(self, database: engine.Database,
-                 tell: notifications.AttachmentNotifications) -> None:
+                 notify: notifications.AttachmentNotifications) -> None:
         self._database = database
-        self._tell = tell
+        self._notify = notify
 
     def taken_on(self, caller: context.RequestContext, row: records.Attachment,
                  event: attachment_lifecycle.Event, host: str, seconds: float) -> int:
@@ -52,7 +52,7 @@ class AttachmentOutcomes:
         """Its consumer never came back: it goes; arguments, result and errors as of `taken_on`."""
         new = self._move(caller, row, event,
                          attachments.Facts(lease=attachments.Lease(host, seconds)))
-        self._tell.abandoned(caller, new)
+        self._notify.abandoned(caller, new)
         return new.generation
 
     def connected(self, caller: context.RequestContext, row: records.Attachment,
@@ -100,7 +100,7 @@ class AttachmentOutcomes:
         moved = attachments.move(self._database, row.volume_id, row.id, event, facts,
                                  row.generation,
                                  leases.giving_back(ending), row)
-        self._tell.moved(caller, moved.old, moved.new)
+        self._notify.moved(caller, moved.old, moved.new)
         return moved.new
 
 

@@ -36,15 +36,15 @@ class _Overtaken(Exception):
     """It was told to go once more, or the turn was lost, before the end was recorded."""
 
 
-class AttachmentKeeper:
+class AttachmentManager:
     """The attachments of one backend."""
 
-    def __init__(self, database: engine.Database, keeper: volumes.VolumeKeeper,
+    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
                  outcome: attachment_outcomes.AttachmentOutcomes) -> None:
         self._database = database
-        self._keeper = keeper
-        self._telemetry = keeper.backend.telemetry
-        self._turns = keeper.turns
+        self._manager = manager
+        self._telemetry = manager.backend.telemetry
+        self._turns = manager.turns
         self._outcome = outcome
 
     @property
@@ -52,17 +52,18 @@ class AttachmentKeeper:
         """Where it is recorded how an act ended."""
         return self._outcome
 
-    def connect(self, caller: context.RequestContext, attachment_id: str, generation: int,
-                awaited: bool = True) -> None:
-        """Let the row's initiator in and store the connection; as `let_in`, of a row by its id."""
+    def resume_connect(self, caller: context.RequestContext, attachment_id: str,
+                       generation: int) -> None:
+        """`connect` once more, for a row whose caller does not wait any more."""
         row = attachment_queries.get(self._database, attachment_id)
         self._connecting([row], attachment_id, generation)
         assert row.initiator is not None
-        self.let_in(caller, row.volume_id, row.initiator, attachment_id, generation, awaited)
+        self.connect(caller, row.volume_id, row.initiator, attachment_id, generation,
+                     awaited=False)
 
-    def let_in(self, caller: context.RequestContext, volume_id: str, initiator: str,
-               attachment_id: str, generation: int, awaited: bool = True) -> records.Attachment:
-        """Let the initiator of a row in and store the connection.
+    def connect(self, caller: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int, awaited: bool = True) -> records.Attachment:
+        """Grant the initiator of a row and store the connection.
 
         :param awaited: somebody waits for the answer; see `attachment_lifecycle.refusal`
         :returns: the row as it is then
@@ -80,7 +81,7 @@ class AttachmentKeeper:
             except (errors.StaleGeneration, errors.AttachmentNotFound):
                 # An earlier call may have let it in for a row that is of another host by now.
                 if not self._is_of(attachment_id, initiator):
-                    self._keeper.exports.put_right(turn, initiator)
+                    self._manager.exports.put_right(turn, initiator)
                 raise
             failpoints.point('volume.attachments.after_grant')
             [row] = found
@@ -93,27 +94,29 @@ class AttachmentKeeper:
                                                   () if turn.lease is None else (turn.lease,))
                 turn.over = True
             except _OUT_OF_TURN:
-                self._keeper.exports.put_right(turn, initiator)
+                self._manager.exports.put_right(turn, initiator)
                 raise
         left = row.previous_initiator
         if left is not None and left != initiator:
-            self._shut_out_of(caller, row, left)
+            self._revoke_previous(caller, row, left)
         return new
 
-    def disconnect(self, caller: context.RequestContext, attachment_id: str, generation: int,
-                   awaited: bool = True) -> None:
-        """Shut the row's initiator out and end the row; as `shut_out`, of a row by its id."""
+    def resume_disconnect(self, caller: context.RequestContext, attachment_id: str,
+                          generation: int) -> None:
+        """`disconnect` once more, for a row whose caller does not wait any more."""
         row = self._leaving(attachment_id, generation)
-        self.shut_out(caller, row.volume_id, _initiators(row), attachment_id, generation, awaited)
+        self.disconnect(caller, row.volume_id, _initiators(row), attachment_id, generation,
+                        awaited=False)
 
-    def shut_out(self, caller: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                 attachment_id: str, generation: int, awaited: bool = True) -> None:
-        """Shut a row's initiators out, unless another row of them still wants in, and end the row.
+    def disconnect(self, caller: context.RequestContext, volume_id: str,
+                   initiators: Sequence[str], attachment_id: str, generation: int,
+                   awaited: bool = True) -> None:
+        """Revoke a row's initiators, unless another row wants them, and end the row.
 
         A row that was told to go once more is still to go: whoever is here ends it.
 
         :param initiators: as the row had them when it was told to go
-        :param awaited: as in `let_in`
+        :param awaited: as in `connect`
         :raises BackendRefused: final; the row is back where it came from, or failed
         :raises BackendUncertain: the row keeps disconnecting, with its deadline
         :raises StaleGeneration: it is not to go any more; nothing was changed
@@ -137,7 +140,7 @@ class AttachmentKeeper:
     def has_session(self, row: records.Attachment) -> bool:
         """Whether the row's initiator is logged in; raises BackendError: nobody knows."""
         return any(grant.initiator == row.initiator and grant.sessions
-                   for export in self._keeper.backend.target.exports()
+                   for export in self._manager.backend.target.exports()
                    if export.volume_id == row.volume_id for grant in export.grants)
 
     def align(self, volume_id: str, initiator: str) -> bool:
@@ -151,12 +154,12 @@ class AttachmentKeeper:
             # A process that has the backend for itself takes no lease: its rows tell of it.
             if turn is None or turn.lease is not None and (
                     volume_id, initiator) in attachment_queries.at_work(
-                        self._database, self._keeper.host):
+                        self._database, self._manager.host):
                 return False
-            self._keeper.exports.align(turn, initiator)
+            self._manager.exports.align(turn, initiator)
             if turn.is_late():
                 # Nothing is recorded by which it would find out what it may have hit.
-                self._keeper.exports.put_right(turn, initiator)
+                self._manager.exports.put_right(turn, initiator)
             return True
 
     def _disconnect(self, caller: context.RequestContext, going: '_Going',
@@ -180,19 +183,19 @@ class AttachmentKeeper:
         except _OUT_OF_TURN as exc:
             # What was done on its account may have hit what others have begun meanwhile.
             for turn, initiator in held:
-                self._keeper.exports.put_right(turn, initiator)
+                self._manager.exports.put_right(turn, initiator)
             if isinstance(exc, errors.AttachmentNotFound):
                 raise
             raise _Overtaken from exc
         for turn, _ in held:
             turn.over = True
 
-    def _shut_out_of(self, caller: context.RequestContext, row: records.Attachment,
+    def _revoke_previous(self, caller: context.RequestContext, row: records.Attachment,
                      initiator: str) -> None:
         """The initiator that the row has no more; what fails, the next comparison finds."""
         try:
             with self._turns.pair(row.volume_id, initiator, caller) as turn:
-                self._keeper.exports.put_right(turn, initiator)
+                self._manager.exports.put_right(turn, initiator)
         except (errors.BackendUncertain, errors.VolumeNotFound) as exc:
             LOG.warning('Cannot shut out an initiator that was replaced; it is tried again%s',
                         log.fields(volume_id=row.volume_id, initiator=initiator, reason=exc))
@@ -247,16 +250,16 @@ class AttachmentKeeper:
                 found.append(row)
 
         try:
-            return self._keeper.exports.align(turn, initiator, expect)
+            return self._manager.exports.align(turn, initiator, expect)
         except errors.BackendRefused as exc:
             # It will say that it is in: others may have taken its word, and shut it out.
-            if self._outcome.stays(found[0], awaited) and not self._keeper.exports.put_right(
+            if self._outcome.stays(found[0], awaited) and not self._manager.exports.put_right(
                     turn, initiator, found[0].id):
                 raise errors.BackendUncertain(
                     reason=f'{exc}; and its host cannot be let in again') from exc
             self._outcome.refused(caller, found[0], exc, awaited)
             # With the intent, what others did on its account meanwhile is undone.
-            self._keeper.exports.put_right(turn, initiator)
+            self._manager.exports.put_right(turn, initiator)
             raise
 
 

@@ -1,4 +1,4 @@
-"""A backend as the keeper uses it: volumes by their records instead of by the drivers' values."""
+"""A backend as the manager uses it: volumes by their records instead of by the drivers' values."""
 import abc
 import dataclasses
 import functools
@@ -102,12 +102,12 @@ def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry,
         before, after = f'backend.{part}.{verb}.before', f'backend.{part}.{verb}.after'
 
         @functools.wraps(act)
-        def told(_self: object, *arguments: Any, **more: Any) -> Any:
+        def traced(_self: object, *arguments: Any, **more: Any) -> Any:
             with telemetry.backend(backend, part, verb):
                 failpoints.point(before)
                 answer = act(*arguments, **more)
                 failpoints.point(after)
                 return answer
-        return told
+        return traced
 
     return type(type(driver).__name__, (contract,), {verb: watch(verb) for verb in verbs})()

@@ -13,12 +13,12 @@ from blockattach.volume import volumes
 class VolumeEndpoint(volume_rpc.VolumeInterface):
     """Answers for one backend. Long work is handed to ``later`` and goes on after the answer."""
 
-    def __init__(self, keeper: volumes.VolumeKeeper,
-                 attachment_keeper: attachments.AttachmentKeeper,
+    def __init__(self, manager: volumes.VolumeManager,
+                 attachment_manager: attachments.AttachmentManager,
                  own: Callable[[str, int], bool],
                  later: Callable[..., None]) -> None:
-        self._keeper = keeper
-        self._attachments = attachment_keeper
+        self._manager = manager
+        self._attachments = attachment_manager
         self._own = own
         self._later = later
 
@@ -27,41 +27,31 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
         """Take a volume on; False when it has gone elsewhere meanwhile."""
         if not self._own(volume_id, generation):
             return False
-        self._later(self._keeper.create, ctxt, volume_id, generation)
+        self._later(self._manager.create, ctxt, volume_id, generation)
         return True
 
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
         """Remove a volume, unless somebody does already."""
         if self._own(volume_id, generation):
-            self._later(self._keeper.delete, ctxt, volume_id, generation)
+            self._later(self._manager.delete, ctxt, volume_id, generation)
 
-    def connect(self, ctxt: context.RequestContext, attachment_id: str,
-                generation: int) -> None:
-        """Let an attachment's host in."""
-        self._attachments.connect(ctxt, attachment_id, generation)
-
-    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
-                   generation: int) -> None:
-        """Shut an attachment's host out."""
-        self._attachments.disconnect(ctxt, attachment_id, generation)
-
-    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
-               attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """Let an attachment's host in; what is in its row then."""
-        row = self._attachments.let_in(ctxt, volume_id, initiator, attachment_id, generation)
+    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int) -> Mapping[str, Any]:
+        """Grant an attachment's initiator; returns what is in its row then."""
+        row = self._attachments.connect(ctxt, volume_id, initiator, attachment_id, generation)
         assert row.attached_at is not None
         return {'connection': row.connection, 'at': row.attached_at.isoformat()}
 
-    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                 attachment_id: str, generation: int) -> None:
-        """Shut an attachment's host out."""
-        self._attachments.shut_out(ctxt, volume_id, initiators, attachment_id, generation)
+    def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                   attachment_id: str, generation: int) -> None:
+        """Revoke an attachment's initiators."""
+        self._attachments.disconnect(ctxt, volume_id, initiators, attachment_id, generation)
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
         """What an initiator holds of a volume."""
-        return self._keeper.backend.host_reservation(volume_id, initiator)
+        return self._manager.backend.host_reservation(volume_id, initiator)
 
     def ping(self, ctxt: context.RequestContext) -> bool:
         """Whether somebody is there."""

@@ -41,7 +41,7 @@ class Expirer:
     """One backend's attachments that wait."""
 
     def __init__(self, database: engine.Database, host: str,
-                 attachment_keeper: volume_attachments.AttachmentKeeper, limits: waits.Limits,
+                 attachment_manager: volume_attachments.AttachmentManager, limits: waits.Limits,
                  lease_seconds: float, ask: Ask | None,
                  telemetry: acts.Telemetry | None = None, *,
                  nova: abandonment.Nova = abandonment.Nova.NONE,
@@ -56,7 +56,7 @@ class Expirer:
         self._telemetry = telemetry or acts.Telemetry()
         self._database = database
         self._host = host
-        self._attachments = attachment_keeper
+        self._attachments = attachment_manager
         self._limits = limits
         self._lease_seconds = lease_seconds
         self._ask = ask
@@ -91,7 +91,7 @@ class Expirer:
         waits.forget(self._database, self._limits, _NOTED)
         self._telemetry.drift('abandoned', found=len(abandoned))
         ended = sum(self._is_ended(row) for row in abandoned)
-        self._telemetry.drift('abandoned', mended=ended)
+        self._telemetry.drift('abandoned', repaired=ended)
         return ended
 
     def _is_abandoned(self, row: records.Attachment) -> bool:
@@ -132,7 +132,7 @@ class Expirer:
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, f'Attachment {row.id}.')
         if ending.event is _Event.DISCONNECT:
-            self._attachments.disconnect(caller, row.id, generation, awaited=False)
+            self._attachments.resume_disconnect(caller, row.id, generation)
 
 
 def _fields(row: records.Attachment, reason: Exception | None = None) -> log.Fields:

@@ -9,9 +9,9 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
+from blockattach.db import desired_state
 from blockattach.db import engine
 from blockattach.db import grants
-from blockattach.db import pair_wishes
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.volume import backends
@@ -63,25 +63,26 @@ class Exports:
         """``acting``: around what is asked of the target."""
         with self._locks.shared(turn.volume_id):
             with _Uncertain(turn, initiator):
-                found = self._wishes(turn, initiator, also)
+                found = self._desired(turn, initiator, also)
             if expect is not None:
                 expect(found.rows)
             with _Uncertain(turn, initiator):
                 return self._act(turn, initiator, found, acting)
 
-    def _wishes(self, turn: turns.Turn, initiator: str, also: str | None) -> pair_wishes.Wishes:
+    def _desired(self, turn: turns.Turn, initiator: str,
+                 also: str | None) -> desired_state.DesiredState:
         """A turn without a lease begins when nobody else has one.
 
         Its intent is in the row already, and whoever takes a lease looks for intents afterwards:
         at least one of the two sees the other.
         """
-        def look() -> pair_wishes.Wishes | None:
-            found = pair_wishes.get(self._database, turn.volume_id, initiator, also)
+        def look() -> desired_state.DesiredState | None:
+            found = desired_state.get(self._database, turn.volume_id, initiator, also)
             return found if turn.lease is not None or found.leased_by is None else None
 
         return self._turns.wait(look, turn.until, turn.volume_id)
 
-    def _act(self, turn: turns.Turn, initiator: str, found: pair_wishes.Wishes,
+    def _act(self, turn: turns.Turn, initiator: str, found: desired_state.DesiredState,
              acting: contextlib.AbstractContextManager[None]) -> connection.Connection | None:
         telemetry = self._backend.telemetry
         if found.volume is not None and found.grant is not None:

@@ -17,7 +17,7 @@ from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
-from blockattach.volume import mending
+from blockattach.volume import repairs
 from blockattach.volume import volumes
 
 LOG = oslo_log.getLogger(__name__)
@@ -31,10 +31,10 @@ _REMEDIES = {_Event.CONNECT: 'its host is let in', _Event.DISCONNECT: 'it is end
 class Reconciler:
     """One backend's interrupted rows."""
 
-    def __init__(self, database: engine.Database, keeper: volumes.VolumeKeeper,
-                 attachment_keeper: volume_attachments.AttachmentKeeper,
+    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
+                 attachment_manager: volume_attachments.AttachmentManager,
                  outcome: attachment_outcomes.AttachmentOutcomes,
-                 menders: mending.Menders, lease_seconds: float,
+                 repairer: repairs.Repairer, lease_seconds: float,
                  settle_seconds: float = 0,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """
@@ -42,10 +42,10 @@ class Reconciler:
             attachment is being connected; callers send it again to whoever serves next
         """
         self._database = database
-        self._keeper = keeper
-        self._attachments = attachment_keeper
+        self._manager = manager
+        self._attachments = attachment_manager
         self._outcome = outcome
-        self._menders = menders
+        self._repairer = repairer
         self._lease_seconds = lease_seconds
         self._settle_seconds = settle_seconds
         self._monotonic = monotonic
@@ -60,24 +60,24 @@ class Reconciler:
         To be called before anything new is taken on. Who is alone takes every interrupted row,
         whatever its deadline; beside others, only what an earlier life of its own was at work on.
 
-        :param others_live: other processes that serve this backend give signs of life
+        :param others_live: other processes that serve this backend send heartbeats
         """
-        owner = self._keeper.turns.owner
-        self._keeper.turns.sweep()
+        owner = self._manager.turns.owner
+        self._manager.turns.sweep()
         self._orphans = (
-            volume_queries.interrupted(self._database, self._keeper.host, owner, others_live),
-            attachment_queries.interrupted(self._database, self._keeper.host,
+            volume_queries.interrupted(self._database, self._manager.host, owner, others_live),
+            attachment_queries.interrupted(self._database, self._manager.host,
                                            everything=not others_live,
                                            owner=owner if others_live else None))
-        self._left = attachment_queries.left_behind(self._database, self._keeper.host)
+        self._left = attachment_queries.left_behind(self._database, self._manager.host)
         self._settled_at = self._monotonic() + self._settle_seconds
 
-    def mend(self) -> int:
+    def repair(self) -> int:
         """One pass; returns how many rows were gone on with."""
         if not self._remembered:
-            self._keeper.remember_rests()
+            self._manager.remember_rests()
             self._remembered = True
-        self._keeper.remove_rests()
+        self._manager.remove_rests()
         found, rows = self._orphans
         settled = self._monotonic() >= self._settled_at
         if settled:
@@ -85,23 +85,23 @@ class Reconciler:
         # One whose pair a thread is at work on is left to the next pass.
         self._orphans = [], rows
         left, self._left = self._left, []
-        found = found or volume_queries.interrupted(self._database, self._keeper.host)
-        overdue = attachment_queries.interrupted(self._database, self._keeper.host)
+        found = found or volume_queries.interrupted(self._database, self._manager.host)
+        overdue = attachment_queries.interrupted(self._database, self._manager.host)
         due = {row.id: row for row in [*overdue, *(rows if settled else [])]}
-        return self._menders.mend(self._cases(found, list(due.values()), left))
+        return self._repairer.repair(self._cases(found, list(due.values()), left))
 
-    def cases(self) -> list[mending.Case]:
+    def cases(self) -> list[repairs.Case]:
         """Every row whose turn has passed, and what is left of volumes that are gone.
 
         For whoever comes by beside those who serve the backend; nothing is changed.
         """
-        host = self._keeper.host
+        host = self._manager.host
         return self._cases(volume_queries.interrupted(self._database, host),
                            attachment_queries.interrupted(self._database, host),
                            attachment_queries.left_behind(self._database, host))
 
     def _cases(self, found: list[records.Volume], rows: list[records.Attachment],
-               left: list[records.Attachment]) -> list[mending.Case]:
+               left: list[records.Attachment]) -> list[repairs.Case]:
         gone = {row.id for row in left}
         return [*map(self._volume, found), *map(self._left_behind, left),
                 *(self._attachment(row) for row in rows if row.id not in gone)]
@@ -111,36 +111,36 @@ class Reconciler:
         if not rows:
             return rows
         now = {row.id: row.generation for row in attachment_queries.interrupted(
-            self._database, self._keeper.host, everything=True)}
+            self._database, self._manager.host, everything=True)}
         return [row for row in rows if now.get(row.id) == row.generation]
 
-    def _volume(self, volume: records.Volume) -> mending.Case:
+    def _volume(self, volume: records.Volume) -> repairs.Case:
         creating = volume.own_status == volume_lifecycle.OwnStatus.CREATING
 
         def act() -> None:
             LOG.warning('Volume was left half done and is gone on with%s', log.fields(
                 volume_id=volume.id, own_status=volume.own_status))
-            finish = self._keeper.create if creating else self._keeper.delete
-            finish(context.admin_context(), volume.id, self._keeper.turns.take_over(volume))
+            finish = self._manager.create if creating else self._manager.delete
+            finish(context.admin_context(), volume.id, self._manager.turns.take_over(volume))
 
-        return mending.Case('volume', f'the volume is {volume.own_status}, and its time is over',
+        return repairs.Case('volume', f'the volume is {volume.own_status}, and its time is over',
                             f'its {"making" if creating else "removal"} is gone on with', act,
                             volume.id)
 
-    def _attachment(self, row: records.Attachment) -> mending.Case:
+    def _attachment(self, row: records.Attachment) -> repairs.Case:
         """Forward or back: an attachment that nobody can know goes, any other goes on."""
         event = _Event.CONNECT
         if row.state is _State.DISCONNECTING or row.previous_state is None:
             event = _Event.DISCONNECT
         return self._case(row, event, f'the attachment is {row.state}, and its time is over')
 
-    def _left_behind(self, row: records.Attachment) -> mending.Case:
+    def _left_behind(self, row: records.Attachment) -> repairs.Case:
         event = _Event.RELEASE if row.state is _State.RESERVED else _Event.DISCONNECT
         return self._case(row, event, f'the attachment is {row.state}, and its volume is gone')
 
     def _case(self, row: records.Attachment, event: attachment_lifecycle.Event,
-              said: str) -> mending.Case:
-        return mending.Case('attachment', said, _REMEDIES[event],
+              said: str) -> repairs.Case:
+        return repairs.Case('attachment', said, _REMEDIES[event],
                             lambda: self._finish_attachment(row, event), row.volume_id, row.id,
                             row.initiator)
 
@@ -151,10 +151,10 @@ class Reconciler:
         LOG.warning('Attachment was left half done and is gone on with%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
         caller = context.admin_context()
-        generation = self._outcome.taken_on(caller, row, event, self._keeper.host,
+        generation = self._outcome.taken_on(caller, row, event, self._manager.host,
                                             self._lease_seconds)
         if event is _Event.CONNECT:
-            self._attachments.connect(caller, row.id, generation, awaited=False)
+            self._attachments.resume_connect(caller, row.id, generation)
         elif event is _Event.DISCONNECT:
-            self._attachments.disconnect(caller, row.id, generation, awaited=False)
+            self._attachments.resume_disconnect(caller, row.id, generation)
         return True

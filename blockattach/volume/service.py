@@ -13,7 +13,7 @@ from blockattach.drivers import capabilities
 from blockattach.rpc import serving
 from blockattach.telemetry import threads
 from blockattach.volume import backends
-from blockattach.volume import mending
+from blockattach.volume import repairs
 from blockattach.volume import stats
 from blockattach.volume import target_process
 from blockattach.volume import workers
@@ -32,7 +32,7 @@ class VolumeService:
                  prepare: Callable[[], None], recover: Callable[[], object],
                  reconcile: Callable[[], object], leave: Callable[[], None],
                  heartbeat: Callable[[], object],
-                 menders: mending.Menders, settings: volume_conf.VolumeSettings,
+                 repairer: repairs.Repairer, settings: volume_conf.VolumeSettings,
                  report_seconds: float, clock: clock.Clock,
                  waiting: threads.Threads | None = None,
                  more: Sequence[periodic.Periodic] = (), *,
@@ -49,7 +49,7 @@ class VolumeService:
         self._host = host
         self._backend = backend
         self._workers = workers
-        self._menders = menders
+        self._repairer = repairer
         self._server = server
         self._reporter = reporter
         self._prepare = prepare
@@ -110,7 +110,7 @@ class VolumeService:
         with contextlib.ExitStack() as ending:
             ending.callback(self._target.stop)
             ending.callback(self._leave)
-            ending.callback(self._menders.stop)
+            ending.callback(self._repairer.stop)
             ending.callback(self._workers.stop)
             for task in self._tasks:
                 ending.callback(task.stop)

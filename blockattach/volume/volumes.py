@@ -19,7 +19,7 @@ LOG = oslo_log.getLogger(__name__)
 _Own = volume_lifecycle.OwnStatus
 
 
-class VolumeKeeper:
+class VolumeManager:
     """The volumes of one backend, ``host@backend``."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,

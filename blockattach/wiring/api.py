@@ -26,7 +26,7 @@ from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import attachments
-from blockattach.wiring import entrance
+from blockattach.wiring import authentication
 from blockattach.wiring import foundation
 
 Wsgi = Callable[..., Any]
@@ -51,7 +51,7 @@ def build_serving(base: foundation.Foundation) -> Wsgi:
 
 
 def _backends(base: foundation.Foundation) -> str | None:
-    """An API depends on one backend at least that gives signs of life, if any is in use."""
+    """An API depends on one backend at least that sends heartbeats, if any is in use."""
     used = [service for service in db_services.list_all(
         base.database, base.service.service_down_time, binary=binaries.VOLUME)
         if not service.disabled]
@@ -106,11 +106,12 @@ def build_application(base: foundation.Foundation, services: api_services.ApiSer
     :raises ConfigurationError: what says who asks cannot be used
     """
     settings = services.settings
-    way_in = entrance.build_entrance(base.conf, settings, services.policy.is_admin)
+    authenticated = authentication.build_authentication(
+        base.conf, settings, services.policy.is_admin)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
-        return app.build_app(services, way_in, telemetry=base.telemetry,
+        return app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.in_turn(base.admission, _patience(base))],
-                             front=entrance.build_front(base.conf, settings),
+                             outer=authentication.build_outer_middleware(base.conf, settings),
                              check_answers=check_answers)
 
 

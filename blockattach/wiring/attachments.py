@@ -76,7 +76,7 @@ def _service_roles(base: foundation.Foundation, keystone: bool) -> tuple[str, ..
     """The roles that keystonemiddleware accepts."""
     if not keystone:
         return context.SERVICE_ROLES
-    from blockattach.wiring import entrance
+    from blockattach.wiring import authentication
 
-    entrance.register_keystone(base.conf)
+    authentication.register_keystone(base.conf)
     return tuple(base.conf.keystone_authtoken.service_token_roles)

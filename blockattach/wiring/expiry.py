@@ -24,7 +24,7 @@ _State = attachment_lifecycle.State
 
 
 def build_expiry(base: foundation.Foundation, host: str,
-                 attachment_keeper: attachments.AttachmentKeeper) -> list[periodic.Periodic]:
+                 attachment_manager: attachments.AttachmentManager) -> list[periodic.Periodic]:
     """One backend's; nothing where all may wait without end."""
     settings = attachments_conf.settings(base.conf)
     limits = {state: float(seconds) for state, seconds in (
@@ -35,7 +35,7 @@ def build_expiry(base: foundation.Foundation, host: str,
         return []
     nova = _nova(base)
     expirer = expiry.Expirer(
-        base.database, host, attachment_keeper, limits, base.control.backend_seconds,
+        base.database, host, attachment_manager, limits, base.control.backend_seconds,
         None if nova is None else nova.look, base.telemetry,
         nova=_unasked(base), detach_seconds=settings.detach_timeout)
     return [periodic.Periodic(

@@ -167,8 +167,8 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
         yield
     except (errors.DatabaseUnavailable, oslo_db_exception.DBError,
             sa.exc.SQLAlchemyError) as exc:
-        told = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
-        inner = getattr(told, 'inner_exception', None) or told
+        cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
+        inner = getattr(cause, 'inner_exception', None) or cause
         with locations.named(conf, 'database', 'connection'):
             raise errors.ConfigurationError(
                 reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
@@ -187,8 +187,6 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):
         make_state_path(core)
-    with locations.named(conf, rpc_conf.GROUP, 'release'):
-        mixed = history.is_older(rpc_conf.settings(conf).release)
     with locations.named(conf, 'database', 'connection'), database_usable(conf):
         db_engine = open_engine(conf, core)
         if upgrade:
@@ -197,7 +195,7 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
         sealer = sealing.open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time, limit, telemetry, mixed,
+        database = engine.Database(db_engine, sealer, time, limit, telemetry,
                                    engine.open_readers(_settings(conf, core)))
         if check_sealed:
             sealing.check(conf, core, database)
@@ -274,7 +272,7 @@ def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     bus_transport, broker = _open_bus(conf, need_broker)
     second = _open_second(conf, need_broker)
     admission = gate.Gate(api_conf.queue_settings(conf), observed.telemetry)
-    observed.report.add('Queues', admission.told)
+    observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
                             telemetry=observed.telemetry, second=second,

@@ -15,7 +15,7 @@ from blockattach.http import tls
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
 from blockattach.wiring import api
-from blockattach.wiring import entrance
+from blockattach.wiring import authentication
 from blockattach.wiring import foundation
 
 LOG = oslo_log.getLogger(__name__)
@@ -36,7 +36,7 @@ def build_http(base: foundation.Foundation, listener: 'Listener') -> 'HttpServic
     """The API on an address that is taken already."""
     base.reloads.add(listener.reload)
     base.telemetry.readings.add_threads('http', listener.use)
-    listener.tell(base.telemetry)
+    listener.report_to(base.telemetry)
     return HttpService(listener, api.build_serving(base))
 
 
@@ -46,7 +46,7 @@ def listen(conf: cfg.ConfigOpts) -> 'Listener':
     :raises ConfigurationError: it is taken, or not ours, or must not be served so
     """
     settings = api_conf.settings(conf)
-    entrance.check_address(conf, settings)
+    authentication.check_address(conf, settings)
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
         secured = None if settings.tls is None else tls.Certificate(settings.tls)
     with locations.named(conf, api_conf.GROUP, 'port'):
@@ -77,9 +77,9 @@ class Listener:
         """How the threads that answer are used."""
         return self._server.use()
 
-    def tell(self, telemetry: acts.Telemetry) -> None:
+    def report_to(self, telemetry: acts.Telemetry) -> None:
         """Tell of those who were refused."""
-        self._server.tell(telemetry)
+        self._server.report_to(telemetry)
 
     def serve(self, application: Callable[..., Any]) -> None:
         """Answer with this application from now on; connections have waited."""

@@ -27,9 +27,9 @@ from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments
 from blockattach.volume import backends
 from blockattach.volume import endpoint
-from blockattach.volume import mending
 from blockattach.volume import outcomes
 from blockattach.volume import reconcile
+from blockattach.volume import repairs
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import target_answers
@@ -41,7 +41,7 @@ from blockattach.wiring import expiry
 from blockattach.wiring import foundation
 from blockattach.wiring import own_tgtd
 
-_MENDER_THREADS = 8
+_REPAIR_THREADS = 8
 
 
 def build_services(base: foundation.Foundation,
@@ -109,28 +109,28 @@ def build_manager(base: foundation.Foundation, backend_name: str,
     """
     settings = volume_conf.settings(base.conf)
     name, host = f'{base.service.host}@{backend_name}', base.service.address(backend_name)
-    menders = _menders(base)
-    presence = _presence(base, name, host, menders)
+    repairer = _repairer(base)
+    presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
     kept = build_backend(base, loaded, host, leases.owner_of(name, presence.incarnation),
-                         base.service.cluster is not None, menders)
-    reporter = stats.PoolReporter(base.database, kept.keeper.backend, host,
+                         base.service.cluster is not None, repairer)
+    reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.SchedulerClient(base.bus), base.threads)
     working = workers.Workers(base.threads.executor(
         f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
         reporter.report_again, base.telemetry)
-    taking = kept.keeper.turns
-    answering = endpoint.VolumeEndpoint(kept.keeper, kept.attachments, taking.own, working.later)
+    taking = kept.manager.turns
+    answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, taking.own, working.later)
     made = service.VolumeService(
-        host, kept.keeper.backend, working, base.bus.server(answering, host), reporter,
+        host, kept.manager.backend, working, base.bus.server(answering, host), reporter,
         prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
-        recover=kept.reconciler.mend, reconcile=_comparing(kept, reporter), leave=taking.leave,
+        recover=kept.reconciler.repair, reconcile=_comparing(kept, reporter), leave=taking.leave,
         heartbeat=presence.beat,
-        menders=menders, settings=settings,
+        repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
         more=expiry.build_expiry(base, host, kept.attachments), ends_target=ends_target)
-    _show(base, loaded, reporter, kept.keeper)
+    _show(base, loaded, reporter, kept.manager)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)
     base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
@@ -142,65 +142,66 @@ def build_manager(base: foundation.Foundation, backend_name: str,
 class Backend(NamedTuple):
     """What acts on one backend."""
 
-    keeper: volumes.VolumeKeeper
-    attachments: attachments.AttachmentKeeper
+    manager: volumes.VolumeManager
+    attachments: attachments.AttachmentManager
     reconciler: reconcile.Reconciler
     truth: target_truth.TargetTruth
-    menders: mending.Menders
+    repairer: repairs.Repairer
 
 
 def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: str, owner: str,
-                  shared: bool, menders: mending.Menders | None = None) -> Backend:
+                  shared: bool, repairer: repairs.Repairer | None = None) -> Backend:
     """What acts on ``host``, for whoever serves it or comes by.
 
     :param owner: by which the others know this life
     :param shared: others may be at work there
     """
-    menders = menders or _menders(base)
+    repairer = repairer or _repairer(base)
     scheduler = scheduler_rpc.SchedulerClient(base.bus)
-    keeper = volumes.VolumeKeeper(
+    manager = volumes.VolumeManager(
         base.database, backends.KeptBackend(loaded, base.telemetry), host,
         outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds),
         turns.Turns(base.database, host, owner, base.control.backend_seconds,
                     volume_conf.settings(base.conf).create_seconds, shared, base.clock,
                     base.threads))
     outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
-    attachment_keeper = attachments.AttachmentKeeper(base.database, keeper, outcome)
+    attachment_manager = attachments.AttachmentManager(base.database, manager, outcome)
     return Backend(
-        keeper, attachment_keeper,
-        reconcile.Reconciler(base.database, keeper, attachment_keeper, outcome, menders,
+        manager, attachment_manager,
+        reconcile.Reconciler(base.database, manager, attachment_manager, outcome, repairer,
                              base.control.backend_seconds, _settle_seconds(base),
                              base.clock.monotonic),
-        target_truth.TargetTruth(base.database, keeper, attachment_keeper, menders), menders)
+        target_truth.TargetTruth(base.database, manager, attachment_manager, repairer), repairer)
 
 
 def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
     """The comparison of target and rows; it also tells whether a target answers that nobody
     watches.
     """
-    keeper = kept.keeper
-    if isinstance(keeper.backend.target, capabilities.Daemon):
-        return kept.truth.mend
-    return target_answers.TargetAnswers(kept.truth.mend, keeper.host, reporter.target_is).compare
+    manager = kept.manager
+    if isinstance(manager.backend.target, capabilities.Daemon):
+        return kept.truth.repair
+    return target_answers.TargetAnswers(
+        kept.truth.repair, manager.host, reporter.target_is).compare
 
 
-def _menders(base: foundation.Foundation) -> mending.Menders:
-    return mending.Menders(
-        base.threads.executor('mender', _MENDER_THREADS), base.telemetry, base.clock,
-        base.threads.executor('volume-mender', _MENDER_THREADS))
+def _repairer(base: foundation.Foundation) -> repairs.Repairer:
+    return repairs.Repairer(
+        base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
+        base.threads.executor('volume-repairer', _REPAIR_THREADS))
 
 
 def _show(base: foundation.Foundation, loaded: loading.Backend, reporter: stats.PoolReporter,
-          keeper: volumes.VolumeKeeper) -> None:
+          manager: volumes.VolumeManager) -> None:
     """Let the backend be seen in metrics and in reports of the state."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
-        'host': keeper.host, 'life': keeper.turns.owner,
+        'host': manager.host, 'life': manager.turns.owner,
         'store': loaded.settings.store, 'target': loaded.settings.target,
         'state': reporter.wrong() or 'nothing is wrong'})
     base.observation.report.add(f'Locks of backend {loaded.name}', lambda: {
-        'pairs of volume and initiator': keeper.turns.locks.names(),
-        'volumes': keeper.exports.locked()})
+        'pairs of volume and initiator': manager.turns.locks.names(),
+        'volumes': manager.exports.locked()})
 
 
 def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
@@ -236,15 +237,15 @@ def _check_expression(expression: str | None) -> None:
 
 
 def _presence(base: foundation.Foundation, name: str, host: str,
-              menders: mending.Menders) -> services.Presence:
+              repairer: repairs.Repairer) -> services.Presence:
     return services.Presence(
         base.database, binaries.VOLUME, name, base.control.availability_zone,
         history.RELEASES[-1].name, host if base.service.cluster else None, sole=True,
-        reconciled=menders.told)
+        reconciled=repairer.summary)
 
 
 def _others_live(base: foundation.Foundation, name: str, host: str) -> bool:
-    """Whether other members of the cluster give signs of life."""
+    """Whether other members of the cluster send heartbeats."""
     return any(service.up and service.host != name for service in services.keeping(
         base.database, binaries.VOLUME, host, base.service.service_down_time))
 

@@ -33,7 +33,7 @@ def measure_slow_backend(session: sessions.Session) -> None:
             _play_others(session, others, ALONE)
             with _waiting(session, cloud, slow):
                 _play_others(session, others, BESIDE)
-            slow.mend()
+            slow.repair()
     ratios = []
     for scenario in _OTHERS:
         alone, beside = (session.results.best(results.OWN, results.Case(

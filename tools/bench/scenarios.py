@@ -37,7 +37,7 @@ class Stage:
         """Measure one job; what it leaves broken does not disturb the next one."""
         row = measure.measure(self.target, job, name, self.clock, self.beside, **facts)
         if row['failed']:
-            self.target.mend()
+            self.target.repair()
         return row
 
 

@@ -15,7 +15,7 @@ _THREADS = 8
 _AT_ONCE = 8
 _POLL = 0.1
 _MAKING_SECONDS = 30.0
-_MENDING_SECONDS = 2.0
+_REPAIR_SECONDS = 2.0
 _LEAVING = ('attaching', 'detaching', 'in-use')
 _REFUSED = (400, 404, 409)
 
@@ -112,14 +112,14 @@ class Target:
             for made in left:
                 acts.detach(one, made, _REFUSED)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """After something went wrong: what is not available again is removed, not used again."""
         self.free()
         with contextlib.closing(self.timed()) as timed:
             for volumes in (self._plain, self._shared):
                 for volume_id in list(volumes):
                     try:
-                        acts.wait_available(timed, volume_id, _POLL, _MENDING_SECONDS, _LEAVING)
+                        acts.wait_available(timed, volume_id, _POLL, _REPAIR_SECONDS, _LEAVING)
                     except client.Unexpected:
                         self._remove(timed, volume_id)
                         volumes.remove(volume_id)

@@ -25,7 +25,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
     """Show a backend by the report of its first pool: no backend is kept waiting for.
 
     :raises ServiceNotFound: there is no such backend
-    :raises ServiceSilent: it gives no sign of life
+    :raises ServiceSilent: it sends no heartbeat
     """
     host, down_after = call.path['host'], services.service_down_time
     keeping = db_services.keeping(services.database, binaries.VOLUME, host, down_after)
@@ -34,17 +34,17 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
     if not keeping[0].up:
         raise errors.ServiceSilent(binary=binaries.VOLUME, host=host, seconds=down_after)
     found = [pool for pool in pools.list_all(services.database, down_after) if pool.host == host]
-    told = found[0].capabilities if found else {}
+    reported = found[0].capabilities if found else {}
     return {
         'namespace': f'OS::Storage::Capabilities::{host}',
-        'vendor_name': told.get('vendor_name'),
-        'volume_backend_name': told.get('volume_backend_name'),
+        'vendor_name': reported.get('vendor_name'),
+        'volume_backend_name': reported.get('volume_backend_name'),
         'pool_name': found[0].name.partition('#')[2] if found else None,
-        'driver_version': told.get('driver_version'),
-        'storage_protocol': told.get('storage_protocol'),
-        'display_name': told.get('display_name'),
-        'description': told.get('description'),
-        'visibility': told.get('visibility'),
+        'driver_version': reported.get('driver_version'),
+        'storage_protocol': reported.get('storage_protocol'),
+        'display_name': reported.get('display_name'),
+        'description': reported.get('description'),
+        'visibility': reported.get('visibility'),
         'replication_targets': [],
         'properties': _PROPERTIES,
     }

@@ -46,8 +46,8 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     asked: Mapping[str, Any] = call.body['qos_specs']
     specs = _specs(asked)
     qos_specs.update(services.database, call.target.id, asked.get('consumer'), specs)
-    told = {'consumer': asked['consumer']} if 'consumer' in asked else {}
-    return {'qos_specs': {**told, **specs}}
+    consumer = {'consumer': asked['consumer']} if 'consumer' in asked else {}
+    return {'qos_specs': {**consumer, **specs}}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:

@@ -20,7 +20,7 @@ _BY_TYPE = operation.V(3, 35)
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List the pools, with ``detail`` all that they said.
 
-    A pool is shown by what it last reported, and as down when that, or the last sign of life of
+    A pool is shown by what it last reported, and as down when that, or the last heartbeat of
     its service, is too old.
     """
     with_detail = listing.flag(call, 'detail')

@@ -84,13 +84,13 @@ def _view(version: operation.V, service: records.Service,
 
 
 def _extended(extension: operation.V | None, service: records.Service) -> dict[str, Any]:
-    """What a volume service has put right since it began, as it told last; null: it has not."""
+    """What a volume service has repaired since its start, by its last report; null: no report."""
     if extension is None or extension < _RECONCILED or service.binary != binaries.VOLUME:
         return {}
-    told = service.reconciled
-    return {'reconciled': None if told is None else {
-        'mended': {kind: told.mended.get(kind, 0) for kind in metrics.DRIFTS},
-        'last': told.last, 'last_at': told.last_at}}
+    last = service.reconciled
+    return {'reconciled': None if last is None else {
+        'repaired': {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS},
+        'last': last.last, 'last_at': last.last_at}}
 
 
 _WORD: schema.Schema = {'enum': ['up', 'down']}
@@ -114,14 +114,14 @@ _ANSWER = {
         (_BACKENDS, schema.extend(_CLUSTERED, {'backend_state': _WORD})))}
 
 
-def _with_told(answer: schema.Schema) -> schema.Schema:
-    told = answers.whole({
-        'mended': answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
+def _with_reconciled(answer: schema.Schema) -> schema.Schema:
+    reconciled = answers.whole({
+        'repaired': answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
         'last': {'enum': [*metrics.DRIFTS, None]},
         'last_at': answers.NULLABLE_TIME,
     })
     each = schema.extend(answer['properties']['services']['items'],
-                         {'reconciled': {'oneOf': [answers.NULL, told]}})
+                         {'reconciled': {'oneOf': [answers.NULL, reconciled]}})
     return schema.wrapped('services', schema.array(each))
 
 
@@ -144,7 +144,7 @@ _TOLD_WHY = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
 OPERATIONS = (
     operation.Operation(
         'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
-        extended={_RECONCILED: _with_told},
+        extended={_RECONCILED: _with_reconciled},
         summary='List the processes of the service.'),
     operation.Operation(
         'PUT', '/os-services/enable', enable, policy=policies.UPDATE,

@@ -59,11 +59,11 @@ class LioTarget(base.ExportTarget):
             raise errors.ConfigurationError(reason=_no_rights(exc)) from exc
 
     def export(self, export: connection.Export) -> None:
-        with _told():
+        with _errors_translated():
             lio.offer(self._offer(export))
 
     def unexport(self, volume_id: str) -> None:
-        with _told():
+        with _errors_translated():
             lio.withdraw(self._name(volume_id))
         LOG.info('Volume is offered no longer%s', log.fields(volume_id=volume_id))
 
@@ -74,8 +74,8 @@ class LioTarget(base.ExportTarget):
                 reason=f'the CHAP secret of {grant.initiator} must have 12 to 255 characters, and '
                        f'its name must not begin with 0x or 0b: detach and attach again to get '
                        f'another one')
-        with _told():
-            lio.let_in(self._offer(export), dataclasses.asdict(lio.Admission(
+        with _errors_translated():
+            lio.grant(self._offer(export), dataclasses.asdict(lio.Admission(
                 grant.initiator, grant.mode is connection.AccessMode.RO,
                 credential.username, credential.password,
                 self._settings.mutual_chap_username, self._settings.mutual_chap_password)))
@@ -84,18 +84,18 @@ class LioTarget(base.ExportTarget):
         return connection.Connection('iscsi', self._portals, self._name(grant.volume_id), _UNIT)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
-        with _told():
-            lio.shut_out(self._name(volume_id), initiator)
+        with _errors_translated():
+            lio.revoke(self._name(volume_id), initiator)
         LOG.info('Initiator is shut out%s', log.fields(volume_id=volume_id, initiator=initiator))
 
     def exports(self) -> tuple[base.ActualExport, ...]:
-        with _told():
+        with _errors_translated():
             found = lio.offered(self._settings.target_prefix, list(self._portals),
                                 self._settings.mutual_chap_username)
         return tuple(self._export(one['name'][-36:], one['grants']) for one in found)
 
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        with _told():
+        with _errors_translated():
             found = lio.reservations(self._name(volume_id))
         if found is None:
             return None
@@ -126,7 +126,7 @@ class LioTarget(base.ExportTarget):
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_translated() -> Iterator[None]:
     """What became of the call to the daemon, in the words of the contract."""
     try:
         yield

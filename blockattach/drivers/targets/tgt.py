@@ -101,11 +101,11 @@ class TgtTarget(base.ExportTarget):
 
     def export(self, export: connection.Export) -> None:
         """tgt offers a volume from its first grant on; here only whether it answers is seen."""
-        with _told():
+        with _errors_translated():
             self._client().ping()
 
     def unexport(self, volume_id: str) -> None:
-        with _told():
+        with _errors_translated():
             client = self._client()
             targets = client.targets()
             for target in targets:
@@ -117,14 +117,14 @@ class TgtTarget(base.ExportTarget):
             raise errors.BackendRefused(
                 reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
         name = f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
-        with _told():
+        with _errors_translated():
             client = self._client()
             if not self._build_new(client, name, export, grant):
                 self._put_right(client, name, export, grant)
         return connection.Connection('iscsi', self._daemon.portals(), name, _LUN)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
-        with _told():
+        with _errors_translated():
             client = self._client()
             targets = client.targets()
             for target in targets:
@@ -132,7 +132,7 @@ class TgtTarget(base.ExportTarget):
                     self._remove(client, target, targets)
 
     def exports(self) -> tuple[base.ActualExport, ...]:
-        with _told():
+        with _errors_translated():
             targets = self._client().targets()
         found: dict[str, list[connection.ActualGrant]] = {}
         for target in targets:
@@ -297,7 +297,7 @@ class TgtTarget(base.ExportTarget):
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_translated() -> Iterator[None]:
     """What tgtd said, in the words of the contract."""
     try:
         yield

@@ -34,8 +34,8 @@ class Counted(acts.Telemetry):
         super().__init__()
         self.drifts = []
 
-    def drift(self, drift, found=0, mended=0):
-        self.drifts.append((drift, found, mended))
+    def drift(self, drift, found=0, repaired=0):
+        self.drifts.append((drift, found, repaired))
 
 
 class Case(actions.ActionsTestCase):

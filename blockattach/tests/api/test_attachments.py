@@ -209,7 +209,7 @@ class ConnectionInfoTest(base.ApiTestCase):
                  for _ in range(2)]
         self.assertNotEqual(infos[0]['auth_password'], infos[1]['auth_password'])
 
-    def test_while_another_host_is_let_in_the_former_connection_is_told(self):
+    def test_while_another_host_is_granted_the_former_connection_is_told(self):
         """The secret beside a target is always that target's."""
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
@@ -448,7 +448,7 @@ class BootableTest(base.ApiTestCase):
 
     SETTINGS = {'rules': {'volume:multiattach_bootable_volume': '!'}}
 
-    def test_the_first_is_let_in_the_second_is_not(self):
+    def test_the_first_is_granted_the_second_is_not(self):
         volume_id = self.volume(multiattach=True)
         self.sql('UPDATE volumes SET bootable = 1')
         self.attached(volume_id)

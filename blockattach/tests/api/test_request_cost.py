@@ -82,7 +82,7 @@ class RequestCostTest(unittest.TestCase):
         cls.addClassCleanup(cls.http.close)
         services = cls.http.services
         # As it is served: the fixture's own holds each answer against its schema besides.
-        cls.app = app.build_app(services, auth.Entrance(
+        cls.app = app.build_app(services, auth.Authentication(
             auth.NoAuthentication(services.policy.is_admin)))
         cls.volumes = [cls.http.as_member.post('/volumes', {'volume': {
             'size': 1, 'name': 'one'}}).body['volume']['id'] for _ in range(2)]

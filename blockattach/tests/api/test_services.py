@@ -92,7 +92,7 @@ class ReconciledTest(base.ApiTestCase):
             reconciled=records.Reconciled({'grant': 2, 'attachment': 1}, 'grant', at))
         told = self.list()
         self.assertEqual(
-            {'mended': {'volume': 0, 'attachment': 1, 'grant': 2, 'stray_export': 0,
+            {'repaired': {'volume': 0, 'attachment': 1, 'grant': 2, 'stray_export': 0,
                         'unused_export': 0, 'abandoned': 0},
              'last': 'grant', 'last_at': '2026-11-22T05:00:00.000250'},
             told[binaries.VOLUME]['reconciled'])

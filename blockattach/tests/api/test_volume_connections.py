@@ -173,7 +173,7 @@ class InitializeTest(ConnectionTestCase):
 
 class TerminateTest(ConnectionTestCase):
 
-    def test_the_host_is_shut_out_and_the_volume_is_free(self):
+    def test_the_host_is_revoked_and_the_volume_is_free(self):
         volume_id = self.volume()
         connector = make.connector()
         info = self.initialize(volume_id, connector)

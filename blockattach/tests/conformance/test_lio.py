@@ -65,18 +65,18 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertEqual([grant.initiator, _STRANGER],
                          re.findall(r'initiator_node=([^,]+),sa_res_key=2748', given))
 
-    def test_without_what_was_kept_nobody_is_let_in(self):
+    def test_without_what_was_kept_nobody_is_granted(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.kernel.keep_reservations(export.volume_id, [grant.initiator])
         self.kernel.fail('res_aptpl_metadata', errno.EINVAL)
         with self.assertRaisesRegex(errors.BackendRefused, 'pr/aptpl_.*remove the file'):
             self.target.grant(export, grant)
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
         self.target.grant(export, grant)
-        self.assertEqual([grant.initiator], list(self.let_in(export)))
+        self.assertEqual([grant.initiator], list(self.granted(export)))
 
-    def test_who_was_shut_out_gets_nothing_back(self):
+    def test_who_was_revoked_gets_nothing_back(self):
         export = self.an_export()
         kept, gone = self.a_grant(export), self.a_grant(export, 1)
         for grant in (kept, gone):
@@ -176,7 +176,7 @@ class HalfMadeTest(lio_backend.Lio):
                 self.assertIn(export.volume_id,
                               [found.volume_id for found in self.target.exports()])
                 self.target.revoke(export.volume_id, grant.initiator)
-                self.assertEqual({}, self.let_in(export))
+                self.assertEqual({}, self.granted(export))
                 self.target.unexport(export.volume_id)
                 self.assertEqual(empty, self.on_disk())
 
@@ -188,7 +188,7 @@ class HalfMadeTest(lio_backend.Lio):
             self.interrupted(step, self.target.revoke, export.volume_id, grant.initiator)
             self.assertFalse(self.truth(export)[grant.initiator].intact)
             self.target.revoke(export.volume_id, grant.initiator)
-            self.assertEqual({}, self.let_in(export))
+            self.assertEqual({}, self.granted(export))
 
     def test_an_unexport_cut_short_is_told_and_can_be_repeated(self):
         empty = self.on_disk()

@@ -15,7 +15,7 @@ _HOST = 'iqn.2026-01.org.example:host-0'
 
 
 class TamperedTest(lio_backend.Lio):
-    """Another program changed what is ours: it is seen, and a repeated grant mends it."""
+    """Another program changed what is ours: it is seen, and a repeated grant repairs it."""
 
     def setUp(self):
         super().setUp()
@@ -30,7 +30,7 @@ class TamperedTest(lio_backend.Lio):
         with open(path, 'w', encoding='ascii') as file:
             file.write(text)
 
-    def mended(self, who=None):
+    def repaired(self, who=None):
         """The grant again, and the truth is what it was."""
         for grant in (self.grant, self.reader) if who is None else (who,):
             self.target.grant(self.export, grant)
@@ -43,7 +43,7 @@ class TamperedTest(lio_backend.Lio):
             with self.subTest(name):
                 self.write(f'{group}/attrib/{name}', value)
                 self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-                self.mended(self.grant)
+                self.repaired(self.grant)
 
     def test_who_came_in_without_an_entry_is_thrown_out(self):
         group = self.group(self.export)
@@ -61,12 +61,12 @@ class TamperedTest(lio_backend.Lio):
         self.assertEqual((self.grant,),
                          connection.difference([self.grant, self.reader], self.truth(
                              self.export).values()).grant)
-        self.mended(self.grant)
+        self.repaired(self.grant)
         self.assertTrue(self.logs_in(self.export, self.grant))
 
     def test_another_secret_is_replaced(self):
         self.write(f'{self.entry(self.export, self.grant)}/auth/password', 'other-secret')
-        self.mended(self.grant)
+        self.repaired(self.grant)
         self.assertTrue(self.logs_in(self.export, self.grant))
 
     def test_an_entry_that_asks_for_nothing(self):
@@ -76,12 +76,12 @@ class TamperedTest(lio_backend.Lio):
                 self.write(f'{self.entry(self.export, self.grant)}/{field}', value)
                 self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
                 self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
-                self.mended(self.grant)
+                self.repaired(self.grant)
 
     def test_a_reader_that_may_write(self):
         self.write(f'{self.entry(self.export, self.reader)}/lun_0/write_protect', '0')
-        self.assertEqual(_RW, self.let_in(self.export)[self.reader.initiator])
-        self.mended(self.reader)
+        self.assertEqual(_RW, self.granted(self.export)[self.reader.initiator])
+        self.repaired(self.reader)
 
     def test_commands_by_which_a_reader_could_write(self):
         store = self.store(self.export)
@@ -89,35 +89,35 @@ class TamperedTest(lio_backend.Lio):
             self.write(f'{store}/attrib/{name}', value)
             self.assertFalse(self.truth(self.export)[self.reader.initiator].intact)
             self.assertTrue(self.truth(self.export)[self.grant.initiator].intact)
-            self.mended(self.reader)
+            self.repaired(self.reader)
 
     def test_an_entry_without_its_unit_or_with_another(self):
         entry = self.entry(self.export, self.grant)
         os.unlink(self.link(f'{entry}/lun_0'))
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
         os.mkdir(f'{entry}/lun_1')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
 
     def test_portals_that_were_removed_or_added(self):
         portals = f'{self.group(self.export)}/np'
         os.rmdir(f'{portals}/127.0.0.1:3260')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
         os.mkdir(f'{portals}/0.0.0.0:3261')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
 
     def test_a_second_way_into_the_target(self):
         os.mkdir(f'{os.path.dirname(self.group(self.export))}/tpgt_2')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
 
     def test_a_target_that_was_closed(self):
         self.write(f'{self.group(self.export)}/enable', '0')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
-        self.mended(self.grant)
+        self.repaired(self.grant)
 
     def test_a_unit_that_leads_to_other_bytes_is_taken_down_whoever_is_in(self):
         other = self.an_export()
@@ -127,7 +127,7 @@ class TamperedTest(lio_backend.Lio):
         os.symlink(self.store(other), link)
         self.assertFalse(self.truth(self.export)[self.reader.initiator].intact)
         self.target.grant(self.export, self.grant)
-        self.assertEqual({self.grant.initiator: _RW}, self.let_in(self.export))
+        self.assertEqual({self.grant.initiator: _RW}, self.granted(self.export))
         self.assertEqual(self.name(self.export), os.path.basename(self.store(self.export)))
         self.target.grant(self.export, self.reader)
         self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
@@ -136,7 +136,7 @@ class TamperedTest(lio_backend.Lio):
     def test_a_device_that_is_another_one_by_now(self):
         moved = dataclasses.replace(self.export, device=self.make_device('other', 1))
         self.target.grant(moved, self.grant)
-        self.assertEqual({self.grant.initiator: _RW}, self.let_in(self.export))
+        self.assertEqual({self.grant.initiator: _RW}, self.granted(self.export))
 
 
 class OthersTest(lio_backend.Lio):
@@ -164,7 +164,7 @@ class OthersTest(lio_backend.Lio):
         other = self.make()
         self.assertEqual((), other.exports())
         other.unexport(export.volume_id)
-        self.assertEqual({_HOST: _RW}, self.let_in(export))
+        self.assertEqual({_HOST: _RW}, self.granted(export))
 
     def test_only_names_of_volumes_are_taken(self):
         for volume_id in ('', '..', '../x', f'{"0" * 8}-0000-0000-0000-00000000000/'):
@@ -216,7 +216,7 @@ class StaleTest(lio_backend.Lio):
                 written.write(text)
         with self.assertRaisesRegex(errors.BackendRefused, 'in use on this host.*end the'):
             self.target.grant(export, self.a_grant(export))
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
         self.assertTrue(os.path.isdir(left))
 
     def test_an_export_that_was_made_elsewhere_is_taken_over_as_it_is(self):
@@ -255,7 +255,7 @@ class FaultTest(lio_backend.Lio):
             with self.assertRaisesRegex(errors.BackendRefused, 'not a block device.*active'):
                 export = dataclasses.replace(self.an_export(), device=device)
                 self.target.grant(export, self.a_grant(export))
-            self.assertEqual({}, self.let_in(export))
+            self.assertEqual({}, self.granted(export))
 
     def test_names_that_lio_does_not_take(self):
         export = self.an_export()
@@ -274,7 +274,7 @@ class FaultTest(lio_backend.Lio):
         with self.assertRaisesRegex(errors.BackendRefused,
                                     'another program listens at 127.0.0.1:3260.*target_port'):
             self.target.grant(export, self.a_grant(export))
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
     def test_an_entry_that_the_kernel_refuses_leaves_nothing(self):
         export = self.an_export()
@@ -285,7 +285,7 @@ class FaultTest(lio_backend.Lio):
                 self.kernel.fail(place, errno.ENOMEM)
                 with self.assertRaisesRegex(errors.BackendRefused, 'cannot let in'):
                     self.target.grant(export, self.a_grant(export))
-                self.assertEqual({}, self.let_in(export))
+                self.assertEqual({}, self.granted(export))
 
     def test_a_change_that_the_kernel_refuses_is_uncertain(self):
         export = self.an_export()

@@ -303,7 +303,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.assertTrue(real.can_log_in(made, grant.initiator, again.credential))
                 self.target.unexport(export.volume_id)
 
-    def test_a_target_that_lost_its_account_is_seen_and_mended(self) -> None:
+    def test_a_target_that_lost_its_account_is_seen_and_repaired(self) -> None:
         real = self.host()
         export = self.an_export()
         grant = self.a_grant(export)
@@ -324,7 +324,7 @@ class HalfMadeTest(test_tgt.Tgt):
             grant.credential.username, secrets.token_hex(8)))
         with self.assertRaises(errors.BackendRefused):
             self.target.grant(export, thief)
-        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(export))
         self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
         self.assertFalse(real.can_log_in(made, grant.initiator, None))
 
@@ -361,7 +361,7 @@ class HalfMadeTest(test_tgt.Tgt):
         self.target.unexport(export.volume_id)
         client.add_target(ours.tid, 'iqn.2026-01.org.example:somebody')
         self.target.grant(export, grant)
-        self.assertEqual({grant.initiator: _RW}, self.let_in(export))
+        self.assertEqual({grant.initiator: _RW}, self.granted(export))
         self.target.revoke(export.volume_id, grant.initiator)
         self.assertEqual([ours.tid], [found.tid for found in client.targets()])
 

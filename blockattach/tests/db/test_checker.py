@@ -1,4 +1,4 @@
-"""The checker on real tables: whole at first, each broken column found, and mended."""
+"""The checker on real tables: whole at first, each broken column found, and repaired."""
 import datetime
 
 import sqlalchemy as sa
@@ -66,7 +66,7 @@ class CheckerTest(base.DatabaseTestCase):
     def test_what_the_verbs_write_is_whole(self):
         self.assertEqual(set(), self.found())
 
-    def test_what_is_broken_is_found_and_mended(self):
+    def test_what_is_broken_is_found_and_repaired(self):
         for statement, broken in BREAKAGES:
             with self.subTest(str(statement)):
                 with self.database.writer() as connection_:
@@ -107,14 +107,14 @@ class TargetTest(base.DatabaseTestCase):
                                            '' if initiator == 'iqn.a' else '-b'))
 
     def test_the_target_against_the_rows(self):
-        self.assertEqual(['who_uses_it_is_let_in'], self.found())
+        self.assertEqual(['every_user_is_granted'], self.found())
         self.grant('iqn.a')
         self.assertEqual([], self.found())
         self.grant('iqn.a', connection.AccessMode.RO)
         self.assertEqual(['modes_are_enforced'], self.found())
         self.grant('iqn.a')
         self.grant('iqn.b')
-        self.assertEqual(['one_host_writes', 'nobody_else_is_let_in'], self.found())
+        self.assertEqual(['one_host_writes', 'nobody_else_is_granted'], self.found())
         self.target.revoke(self.row.volume_id, 'iqn.b')
         self.target.export(connection.Export('gone', 'name', '/dev/null', 1))
         self.assertEqual(['nothing_gone_is_offered'], self.found())
@@ -125,7 +125,7 @@ class TargetTest(base.DatabaseTestCase):
         other.export(connection.Export('gone', 'name', '/dev/null', 1))
         with self.database.writer() as writer:
             writer.execute(pool_models.pools.update().values(allocated_gb=77))
-        self.assertEqual(['who_uses_it_is_let_in', 'room_is_counted'], self.found())
+        self.assertEqual(['every_user_is_granted', 'room_is_counted'], self.found())
         looking = checker.Checker(
             self.database, {HOST: self.target, 'other@disks': other},
             Meanwhile(lambda: self.target.faults.plan('exports', faults.Fault.UNCERTAIN_BEFORE)))

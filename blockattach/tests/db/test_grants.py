@@ -136,13 +136,13 @@ class ModeTest(Case):
         self.move(writer, E.DISCONNECT)
         self.assertEqual({'iqn.a': RO, 'iqn.b': RO}, self.wanted())
 
-    def test_a_writer_that_may_not_go_yet_is_let_in_again(self):
+    def test_a_writer_that_may_not_go_yet_is_granted_again(self):
         self.attach('iqn.a', RO)
         writer = self.attach('iqn.a', RW)
         self.move(self.move(writer, E.DISCONNECT), E.REFUSED)
         self.assertEqual({'iqn.a': RW}, self.wanted())
 
-    def test_who_is_let_in_by_state(self):
+    def test_who_is_granted_by_state(self):
         for state in lifecycle.LIVE:
             initiator = f'iqn.{state}'
             self.attach(initiator, state=state)

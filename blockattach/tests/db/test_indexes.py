@@ -12,13 +12,13 @@ from blockattach.db import admissions
 from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
+from blockattach.db import desired_state
 from blockattach.db import detaches
 from blockattach.db import grants
 from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import overview
 from blockattach.db import paging
-from blockattach.db import pair_wishes
 from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.db import shared_connections
@@ -97,7 +97,7 @@ QUERIES = {
         'grants': ONE_GRANT}),
     'a new attachment': (lambda db: admissions.get(db, VOLUME, None, 'iqn.7'), {
         'attachments': OF_VOLUME, 'volumes': ONE_VOLUME, 'grants': ONE_GRANT}),
-    'what a pair wants': (lambda db: pair_wishes.get(db, VOLUME, 'iqn.7'), {
+    'what a pair wants': (lambda db: desired_state.get(db, VOLUME, 'iqn.7'), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
     'attachments with credentials': (lambda db: attachment_queries.list_page(
@@ -166,7 +166,7 @@ QUERIES = {
     'waits that are over': (lambda db: waits.forget(db, LIMITS, 10), {
         'attachments': (ONE_ATTACHMENT, 'ix_attachments_deleted_state'),
         'waits': ('ix_waits_since', 'pk_waits')}),
-    'a sign of life': (lambda db: services.heartbeat(db, 7), {}),
+    'a heartbeat': (lambda db: services.heartbeat(db, 7), {}),
 }
 
 

@@ -1,19 +1,15 @@
 """Migrations: from empty to the tables of the models, once, however many ask at once."""
-import datetime
-import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import sqlalchemy as sa
 from alembic import autogenerate
-from alembic import command
-from alembic import config
 from alembic.runtime import migration
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import models
 from blockattach.db import pools
@@ -22,15 +18,8 @@ from blockattach.db import volume_types
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import next_release
 from blockattach.tests.fixtures import patience
-
-MIGRATIONS = str(pathlib.Path(migrate.__file__).parent / 'migrations')
-OLDER_VOLUME = {
-    'id': 'an-older-volume', 'project_id': 'p', 'user_id': 'u', 'name': 'of old', 'size_gb': 1,
-    'own_status': 'available', 'status': 'available', 'attach_status': 'detached',
-    'multiattach': False, 'bootable': False, 'availability_zone': 'nova',
-    'shared_targets': False, 'generation': 1, 'attempts': 0, 'tried': '[]', 'deleted': False,
-    'created_at': datetime.datetime(2026, 1, 1)}
 
 UPGRADE = """
 import sys
@@ -41,6 +30,46 @@ print('ready', flush=True)
 sys.stdin.readline()
 migrate.upgrade(engine)
 assert migrate.version(engine) == migrate.expected()
+"""
+
+# With the package of the next release.
+CALLS = """
+import sys
+import sqlalchemy as sa
+from alembic import autogenerate
+from alembic.runtime import migration
+from oslo_db import exception
+from blockattach import clock
+from blockattach import secrets
+from blockattach.conf import database
+from blockattach.db import engine
+from blockattach.db import migrate
+from blockattach.db import models
+from blockattach.db import online_migrations
+
+opened = engine.open_engine(database.DatabaseSettings(sys.argv[1]))
+rows = engine.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
+
+def compare():
+    with opened.connect() as connection:
+        context = migration.MigrationContext.configure(connection, opts={
+            'compare_type': True, 'compare_server_default': True})
+        print(autogenerate.compare_metadata(context, models.metadata) or 'same')
+
+for name in sys.argv[2:]:
+    try:
+        if name == 'compare':
+            compare()
+        elif name == 'migrate.version':
+            print(*filter(None, migrate.version(opened)))
+        elif name == 'online_migrations.left':
+            print(sum(online_migrations.left(rows).values()))
+        elif name == 'online_migrations.run':
+            online_migrations.run(rows)
+        else:
+            getattr(migrate, name.partition('.')[2])(opened)
+    except (exception.DBError, sa.exc.SQLAlchemyError):
+        print('refused')
 """
 
 
@@ -62,33 +91,20 @@ class MigrationTest(base.DatabaseTestCase):
                 connection, opts={'compare_type': True, 'compare_server_default': True})
             return autogenerate.compare_metadata(context, models.metadata)
 
-    def test_expanded_it_has_all_that_the_models_have(self):
-        """What is left is only what a process of the release before could not live with."""
-        migrate.expand(self.database.engine)
-        self.assertEqual((migrate.expected().expand, None), migrate.version(self.database.engine))
-        migrate.check(self.database.engine)
-        self.assertEqual({'modify_nullable', 'remove_table'}, {
-            change[0] for found in self.differences()
-            for change in (found if isinstance(found, list) else [found])})
-        migrate.upgrade(self.database.engine)
-        self.assertIsNone(migrate.version(self.database.engine).contract)
-        migrate.contract(self.database.engine)
-        self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
-        self.assertEqual([], self.differences())
-
     def test_what_is_empty_is_not_contracted(self):
         with self.assertRaises(errors.ConfigurationError):
             migrate.contract(self.database.engine)
         self.assertEqual((None, None), migrate.version(self.database.engine))
 
-    def test_a_newer_contraction_is_refused(self):
+    def test_a_newer_schema_is_refused(self):
         migrate.upgrade(self.database.engine)
-        with self.database.writer() as connection:
-            connection.execute(sa.text("UPDATE alembic_version SET version_num = 'c9999' "
-                                       "WHERE version_num LIKE 'c%'"))
-        for act in (migrate.check, migrate.upgrade, migrate.expand, migrate.contract):
-            with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
-                act(self.database.engine)
+        for newer in ("UPDATE alembic_version SET version_num = '9999'",
+                      "INSERT INTO alembic_version (version_num) VALUES ('c9999')"):
+            with self.database.writer() as connection:
+                connection.execute(sa.text(newer))
+            for act in (migrate.check, migrate.upgrade, migrate.expand, migrate.contract):
+                with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
+                    act(self.database.engine)
 
     def test_the_comparison_sees_a_difference(self):
         migrate.upgrade(self.database.engine)
@@ -109,22 +125,6 @@ class MigrationTest(base.DatabaseTestCase):
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         migrate.upgrade(self.database.engine)
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
-
-    def test_what_an_older_release_has_written_stays(self):
-        with self.database.engine.connect() as older, engine.begin(older):
-            settings = config.Config()
-            settings.set_main_option('script_location', MIGRATIONS)
-            settings.attributes['connection'] = older
-            command.upgrade(settings, '0002')
-            kind = older.execute(sa.text('SELECT id FROM volume_types')).scalar_one()
-            values = {**OLDER_VOLUME, 'volume_type_id': kind}
-            older.execute(sa.text(
-                f'INSERT INTO volumes ({", ".join(values)}) '
-                f'VALUES ({", ".join(f":{name}" for name in values)})').bindparams(**values))
-        migrate.upgrade(self.database.engine)
-        found = volume_queries.get(self.database, OLDER_VOLUME['id'])
-        self.assertEqual(('of old', False), (found.name, found.encrypted))
-        self.assertIsNone(volume_types.get(self.database, kind).encryption)
 
     def start_upgrade(self):
         """A process that has connected and waits for a line to go on."""
@@ -149,6 +149,56 @@ class MigrationTest(base.DatabaseTestCase):
         with self.database.reader() as connection:
             count = connection.execute(sa.text('SELECT count(*) FROM volume_types')).scalar()
         self.assertEqual(1, count)
+
+
+class NextReleaseTestCase(base.DatabaseTestCase):
+    MIGRATED = False
+
+    def setUp(self):
+        super().setUp()
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        self.code = next_release.make(folder)
+
+    def done(self, *calls):
+        """What functions of the next release print, called one after the other."""
+        ran = next_release.run(self.code, '-c', CALLS, self.fixture.url, *calls)
+        self.assertEqual(0, ran.returncode, ran.stderr)
+        return ran.stdout.split()
+
+
+@base.on_every_database
+class NextReleaseTest(NextReleaseTestCase):
+    """Tables and rows of this release, brought to the next one."""
+
+    def setUp(self):
+        super().setUp()
+        migrate.upgrade(self.database.engine)
+
+    def test_what_this_release_has_written_stays(self):
+        before = make.volume(self.database)
+        self.assertEqual(['0002'], self.done('migrate.expand', 'migrate.version'))
+        self.assertEqual(before, volume_queries.get(self.database, before.id))
+        # A process of this release that runs on goes on.
+        make.volume(self.database)
+        self.assertEqual(['2'], self.done('online_migrations.left'))
+        self.assertRaises(errors.ConfigurationError, migrate.check, self.database.engine)
+
+    def test_the_database_itself_refuses_what_was_not_migrated(self):
+        """Should the question not have been asked."""
+        make.volume(self.database)
+        self.done('migrate.expand')
+        self.assertEqual(['refused', '0002'], self.done('migrate.contract', 'migrate.version'))
+        self.assertEqual(['0', '0002', 'c0001', 'same'], self.done(
+            'online_migrations.run', 'online_migrations.left', 'migrate.contract',
+            'migrate.version', 'compare'))
+
+
+@base.on_every_database
+class EmptyNextReleaseTest(NextReleaseTestCase):
+
+    def test_an_empty_database_is_contracted_too(self):
+        self.assertEqual(['0002', 'c0001', 'same'],
+                         self.done('migrate.upgrade', 'migrate.version', 'compare'))
 
 
 @base.on_every_database

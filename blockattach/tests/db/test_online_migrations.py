@@ -1,11 +1,7 @@
 """Rows that the release before wrote are brought to what this one writes; then it may contract."""
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
-from blockattach import secrets
 from blockattach.db import contracting
-from blockattach.db import grants
-from blockattach.db import migrate
 from blockattach.db import models
 from blockattach.db import online_migrations
 from blockattach.db import sealed_grants
@@ -14,110 +10,82 @@ from blockattach.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
-_grants = models.attachment.grants
+_volumes = models.volume.volumes
+_UNNAMED = _volumes.c.name.is_(None)
 MANY = 5
-OLDER = ['0.1', '0.2']
+OLDER = ['0.8', '0.9']
 
 
-class Case(base.DatabaseTestCase):
-    """Expanded, and not contracted: as it is while two releases are at work."""
+def without_name(database):
+    """How many volumes have none."""
+    with database.reader() as connection:
+        return len(connection.execute(_volumes.select().where(_UNNAMED)).all())
 
-    MIGRATED = False
 
-    def setUp(self):
-        super().setUp()
-        migrate.expand(self.database.engine)
+def give_names(database, most):
+    """Give a batch of them one."""
+    with database.writer() as connection:
+        ids = connection.scalars(sa.select(_volumes.c.id).where(_UNNAMED).limit(most)).all()
+        connection.execute(_volumes.update().where(_volumes.c.id.in_(ids)).values(name='x'))
+    return sealed_grants.Progress(len(ids), len(ids))
 
-    def use_before(self):
-        """Rows as the release before leaves them."""
-        volume = make.volume(self.database, multiattach=True)
-        for number in range(MANY):
-            make.attachment(self.database, volume,
-                            with_connector=make.connector(f'iqn.{number}'))
-        with self.database.writer() as connection:
-            connection.execute(_grants.update().values(key_id=None))
-        return volume
+
+MIGRATION = online_migrations.Migration('names', 'Every volume has a name.', without_name,
+                                        give_names)
 
 
 @base.on_every_database
-class OnlineMigrationsTest(Case):
+class OnlineMigrationsTest(base.DatabaseTestCase):
 
-    def test_nothing_to_do_is_done(self):
-        self.assertEqual([('grants_key_id', 0, 0, 0, None)], online_migrations.run(self.database))
+    def setUp(self):
+        super().setUp()
+        for _ in range(MANY):
+            make.volume(self.database)
+        with self.database.writer() as connection:
+            connection.execute(_volumes.update().values(name=None))
+
+    def run_it(self, most=None, *others):
+        return online_migrations.run(self.database, most, (*others, MIGRATION))
+
+    def test_this_release_has_none(self):
+        self.assertEqual([], online_migrations.run(self.database))
         self.assertEqual({}, online_migrations.left(self.database))
 
-    def test_every_credential_says_which_key_sealed_it(self):
-        volume = self.use_before()
-        [key] = self.database.sealer.ring()
-        self.assertEqual([('grants_key_id', MANY, MANY, 0, None)],
-                         online_migrations.run(self.database))
-        self.assertEqual({key.id: MANY}, sealed_grants.counts(self.database))
-        self.assertEqual(MANY, len(grants.wanted(self.database, volume.id)))
-        self.assertEqual([('grants_key_id', 0, 0, 0, None)], online_migrations.run(self.database))
+    def test_every_row_is_done_once(self):
+        self.assertEqual([('names', MANY, MANY, 0, None)], self.run_it())
+        self.assertEqual([('names', 0, 0, 0, None)], self.run_it())
+        self.assertEqual({}, online_migrations.left(self.database, (MIGRATION,)))
 
-    def test_it_stops_where_it_is_told_and_goes_on(self):
-        self.use_before()
-        self.assertEqual([('grants_key_id', 3, 3, 2, None)],
-                         online_migrations.run(self.database, 3))
-        self.assertEqual({'grants_key_id': 2}, online_migrations.left(self.database))
-        self.assertEqual([('grants_key_id', 2, 2, 0, None)],
-                         online_migrations.run(self.database, 3))
-
-    def test_a_lost_key_does_not_hold_it_up(self):
-        self.use_before()
-        self.database.sealer = secrets.Sealer([secrets.new_key()])
-        self.assertEqual([('grants_key_id', MANY, MANY, 0, None)],
-                         online_migrations.run(self.database))
-        self.assertEqual({secrets.UNKNOWN_KEY: MANY}, sealed_grants.counts(self.database))
+    def test_it_stops_after_as_many_rows_as_are_wanted_and_goes_on(self):
+        self.assertEqual([('names', 3, 3, 2, None)], self.run_it(3))
+        self.assertEqual({'names': 2}, online_migrations.left(self.database, (MIGRATION,)))
+        self.assertEqual([('names', 2, 2, 0, None)], self.run_it(3))
 
     def test_one_that_fails_does_not_stop_the_others(self):
-        self.use_before()
-
         def fail(database, most):
             raise OSError('no')
 
         failing = online_migrations.Migration('failing', '', lambda database: 1, fail)
         with self.assertLogs('blockattach', 'ERROR'):
-            first, second = online_migrations.run(
-                self.database, migrations=(failing, *online_migrations.MIGRATIONS))
+            first, second = self.run_it(None, failing)
         self.assertIsInstance(first.failure, OSError)
         self.assertEqual((MANY, None), (second.done, second.failure))
 
 
 @base.on_every_database
-class ContractTest(Case):
+class OlderServicesTest(base.DatabaseTestCase):
 
-    def hindrances(self):
-        return contracting.hindrances(self.database, 60, OLDER)
-
-    def test_rows_that_wait_stand_against_it(self):
-        self.use_before()
-        [told] = self.hindrances()
-        self.assertIn(f'{MANY} rows wait for the online migration grants_key_id', told)
-        online_migrations.run(self.database)
-        self.assertEqual([], self.hindrances())
-
-    def test_services_of_older_releases_stand_against_it(self):
-        for number, release in enumerate((None, '0.2', '0.3', '9.9')):
+    def test_services_of_older_releases_stand_against_a_contraction(self):
+        for number, release in enumerate(('0.8', '0.9', '1.0', '9.9')):
             services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'life',
                               release)
-        [told] = self.hindrances()
-        self.assertIn(f'{binaries.VOLUME} on h0@b (release not told), '
-                      f'{binaries.VOLUME} on h1@b (release 0.2)', told)
-        self.assertNotIn('h2@b', told)
+        [found] = contracting.hindrances(self.database, 60, OLDER)
+        self.assertIn(f'{binaries.VOLUME} on h0@b (release 0.8), '
+                      f'{binaries.VOLUME} on h1@b (release 0.9)', found)
+        self.assertNotIn('h2@b', found)
         # One that is upgraded, and one that has been silent for long.
-        services.register(self.database, binaries.VOLUME, 'h0@b', 'nova', 'life', '0.3')
+        services.register(self.database, binaries.VOLUME, 'h0@b', 'nova', 'life', '1.0')
         with self.database.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01' "
                                        "WHERE host = 'h1@b'"))
-        self.assertEqual([], self.hindrances())
-
-    def test_the_database_itself_refuses_what_was_not_migrated(self):
-        """Should the question not have been asked."""
-        self.use_before()
-        with self.assertRaises((db_exception.DBError, sa.exc.SQLAlchemyError)):
-            migrate.contract(self.database.engine)
-        online_migrations.run(self.database)
-        migrate.contract(self.database.engine)
-        self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
-        self.assertEqual([], self.hindrances())
+        self.assertEqual([], contracting.hindrances(self.database, 60, OLDER))

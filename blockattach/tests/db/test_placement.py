@@ -54,7 +54,7 @@ class PlacementCase(base.DatabaseTestCase):
         scheduler.place(CALLER, placing_facts.request(self.database, volume_id))
 
     def dead_service(self, host):
-        """A volume service that was there and gives no sign of life."""
+        """A volume service that was there and sends no heartbeat."""
         services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
         with self.database.writer() as connection:
             connection.execute(service.services.update()

@@ -5,11 +5,11 @@ from blockattach.db import admissions
 from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
+from blockattach.db import desired_state
 from blockattach.db import grants
 from blockattach.db import messages
 from blockattach.db import overview
 from blockattach.db import paging
-from blockattach.db import pair_wishes
 from blockattach.db import purging
 from blockattach.db import shared_connections
 from blockattach.db import volume_queries
@@ -92,7 +92,7 @@ class PlanTest(base.DatabaseTestCase):
             'interrupted': lambda: attachment_queries.interrupted(self.database, HOST),
             'in use': lambda: attachment_queries.volumes_in_use(self.database, HOST),
             'new': lambda: admissions.get(self.database, self.volume.id, 'i', 'iqn.a'),
-            'pair': lambda: pair_wishes.get(self.database, self.volume.id, 'iqn.a'),
+            'pair': lambda: desired_state.get(self.database, self.volume.id, 'iqn.a'),
             'wanted': lambda: grants.wanted(self.database, self.volume.id),
             'wanted by one': lambda: grants.wanted(self.database, self.volume.id, 'iqn.a'),
             'shared connections': lambda: shared_connections.of(self.database, [self.row.id]),

@@ -33,7 +33,7 @@ class ServiceCase(base.DatabaseTestCase):
         return services.register(database or self.db, binary, host, zone, incarnation)
 
     def silence(self, registered, seconds):
-        """Let the last sign of life be so many seconds old."""
+        """Let the last heartbeat be so many seconds old."""
         with self.db.writer() as connection:
             connection.execute(service.services.update()
                                .where(service.services.c.id == registered.id)

@@ -19,46 +19,46 @@ COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH')
 BOTH = 'UPDATE volumes and attachments'
 """One statement on the servers; SQLite has none like it, and is in this process: two there."""
 
-LET_IN = [
+CONNECT = [
     ('SELECT volumes', 'manager: the volume, the rows of the initiator and its credential'),
     ('UPDATE attachments', 'manager: the connection; other hosts learn nothing by it'),
 ]
 
 # By the request: the messages on the bus, and each statement with its reason, in their order.
 REQUESTS = {
-    'create': (['volume let_in'], [
+    'create': (['volume connect'], [
         ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
         ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
         ('INSERT grants', 'the credential of a host that is new to the volume'),
         ('INSERT attachments', 'the row, with its intent'),
-        *LET_IN]),
-    'create beside others': (['volume let_in'], [
+        *CONNECT]),
+    'create beside others': (['volume connect'], [
         ('SELECT volumes', 'the same'), ('UPDATE volumes', 'the same'),
         ('INSERT grants', 'the same'), ('INSERT attachments', 'the same'),
-        *LET_IN]),
+        *CONNECT]),
     'reserve': ([], [
         ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
         ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
         ('INSERT attachments', 'the row')]),
-    'update': (['volume let_in'], [
+    'update': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
         (BOTH, 'the intent, if what was read still holds'),
         ('SELECT volumes', 'whether the host has a credential, and which names are free'),
         ('INSERT grants', 'the credential of a host that is new to the volume'),
-        *LET_IN]),
-    'update again': (['volume let_in'], [
+        *CONNECT]),
+    'update again': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume and its credential'),
         (BOTH, 'the intent, if what was read still holds'),
-        LET_IN[0],
+        CONNECT[0],
         ('SELECT volumes', 'manager: the same with rows that had the initiator before; only while '
                            'a row gets another connector is there one'),
-        LET_IN[1]]),
+        CONNECT[1]]),
     'complete': ([], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
         (BOTH, 'the state, if what was read still holds')]),
     'show attachment': ([], [
         ('SELECT attachments', 'the row with the credential of its connection')]),
-    'delete': (['volume shut_out'], [
+    'delete': (['volume disconnect'], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
         (BOTH, 'the intent, if what was read still holds'),
         ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
@@ -115,16 +115,6 @@ REQUESTS = {
         ('DELETE grants', 'manager: the credentials'),
         ('UPDATE pools', 'manager: what is free now')]),
 }
-
-# While processes of the release before are at work: the volume is locked first, and each part
-# reads for itself what it could be told.
-MIXED = {
-    'create': ['volume connect'],
-    'complete': [],
-    'delete': ['volume disconnect'],
-}
-MIXED_MORE = {'create': 9, 'complete': 2, 'delete': 5}
-"""How many statements more."""
 
 
 def shape(statement):
@@ -274,26 +264,6 @@ class StatementsTest(Case):
             'volume']['status'])
         self.expect('delete a volume', lambda: self.api.delete(f'/volumes/{volume_id}'))
         self.assertEqual(404, self.api.get(f'/volumes/{volume_id}').status)
-
-
-@base.on_every_server
-class MixedTest(Case):
-    """With ``[rpc] release`` set."""
-
-    def test_a_life(self):
-        self.database.mixed = True
-        volume_id = self.volume()
-        made = self.check('create', lambda: self.create(volume_id, make.connector()))
-        made = made['attachment']['id']
-        self.check('complete', lambda: self.complete(made))
-        self.check('delete', lambda: self.api.delete(f'/attachments/{made}'))
-
-    def check(self, name, act):
-        body, messages, sent = self.watched(act)
-        with self.subTest(name):
-            self.assertEqual(MIXED[name], messages)
-            self.assertEqual(len(REQUESTS[name][1]) + MIXED_MORE[name], len(sent), sent)
-        return body
 
 
 class FlatTest(Case):

@@ -19,9 +19,9 @@ IN_TRANSACTION = (
 ON_THE_WAY = (
     ('create', clouds.API, 'rpc.scheduler.create_volume.before_send'),
     ('create', clouds.SCHEDULER, 'rpc.scheduler.create_volume.before_work'),
-    ('attach', clouds.API, 'rpc.volume.let_in.before_send'),
-    ('attach', clouds.MANAGER, 'rpc.volume.let_in.before_reply'),
-    ('detach', clouds.MANAGER, 'rpc.volume.shut_out.before_work'),
+    ('attach', clouds.API, 'rpc.volume.connect.before_send'),
+    ('attach', clouds.MANAGER, 'rpc.volume.connect.before_reply'),
+    ('detach', clouds.MANAGER, 'rpc.volume.disconnect.before_work'),
     ('delete', clouds.MANAGER, 'rpc.volume.delete_volume.before_reply'))
 
 

@@ -8,6 +8,7 @@ import tempfile
 from typing import NamedTuple
 
 from blockattach.tests.fixtures import forks
+from blockattach.tests.fixtures import next_release
 
 
 class Done(NamedTuple):
@@ -18,8 +19,15 @@ class Done(NamedTuple):
     errors: str
 
 
-def run(name, arguments, environment=None, prepare=None):
-    """Run one to its end; ``prepare`` is called in its process first."""
+def run(name, arguments, environment=None, prepare=None, code=None):
+    """Run one to its end; ``prepare`` is called in its process first.
+
+    :param code: the folder with the package of the next release; None: this one
+    """
+    if code is not None:
+        done = next_release.run(code, '-m', f'blockattach.cmd.{name.rpartition("-")[2]}',
+                                *arguments, environment=environment)
+        return Done(done.returncode, done.stdout, done.stderr)
     with tempfile.TemporaryDirectory() as folder:
         places = [pathlib.Path(folder) / stream for stream in ('output', 'errors')]
         process = forks.Fork([name, *arguments], places[0], errors=places[1],

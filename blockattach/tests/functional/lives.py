@@ -71,12 +71,12 @@ class Life:
             world.deployment.process(name, home if service else None, self.work, clock),
             backend_name, world.loaded)
         self.service, kept, self.endpoint = built
-        self.keeper, self.attachments, self.reconciler, self.truth, self.menders = kept
-        self.turns = self.keeper.turns
+        self.manager, self.attachments, self.reconciler, self.truth, self.repairer = kept
+        self.turns = self.manager.turns
 
     def look(self):
         """What comes round every few seconds."""
-        return self.reconciler.mend() + self.truth.mend()
+        return self.reconciler.repair() + self.truth.repair()
 
 
 class World:
@@ -110,7 +110,7 @@ class World:
         self.life.look()
 
     def close(self):
-        self.life.menders.stop()
+        self.life.repairer.stop()
         self._databases.close()
 
     def settle(self):
@@ -122,7 +122,7 @@ class World:
     def begin_life(self):
         """The next life; what the last one had taken on is forgotten."""
         if self.life is not None:
-            self.life.menders.stop()
+            self.life.repairer.stop()
         self.life = Life(self)
         self.life.service.start()
 
@@ -192,7 +192,7 @@ class World:
         self.expire()
         self.life.look()
 
-    def let_in(self, volume):
+    def granted(self, volume):
         """Whom the target lets in to a volume: initiator to mode and sessions."""
         return {grant.initiator: (grant.mode, grant.sessions)
                 for export in self.target.exports() if export.volume_id == volume.id

@@ -34,7 +34,7 @@ class FaultCase(lives.WorldTestCase):
                     self.assert_first_untouched()
 
     def assert_first_untouched(self):
-        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.first.initiator])
+        self.assertEqual((RW, 1), self.world.granted(self.volume)[self.first.initiator])
         self.assertEqual(self.first, self.world.again(self.first))
 
     def assert_told(self, fault, told):
@@ -43,7 +43,7 @@ class FaultCase(lives.WorldTestCase):
         self.assertEqual(fault is REFUSED, told.final, told)
 
     def hosts(self):
-        return {name.rpartition(':')[2] for name in self.world.let_in(self.volume)}
+        return {name.rpartition(':')[2] for name in self.world.granted(self.volume)}
 
 
 class CreateTest(FaultCase):
@@ -65,7 +65,7 @@ class CreateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_a_withdrawn_one_that_cannot_be_shut_out_is_not_used_again(self):
+    def test_a_withdrawn_one_that_cannot_be_revoked_is_not_used_again(self):
         volume = self.world.volume()
         self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
         told = lives.outcome(self.world.create, volume, 'a')
@@ -76,7 +76,7 @@ class CreateTest(FaultCase):
         self.assertEqual(S.ERROR_DETACHING, row.state)
         self.world.target.faults.clear()
         self.world.look()
-        self.assertEqual({}, self.world.let_in(volume))
+        self.assertEqual({}, self.world.granted(volume))
 
     def test_one_that_somebody_has_found_and_uses_is_not_withdrawn(self):
         """Its host is another one when the call ends without an answer (simulation seed
@@ -85,7 +85,7 @@ class CreateTest(FaultCase):
         volume = self.world.volume()
 
         def use(*arguments):
-            self.world.life.endpoint.let_in(*arguments)
+            self.world.life.endpoint.connect(*arguments)
             self.world.managers.add(lives.HOST, self.world.life.endpoint)
             [row] = self.world.rows(volume)
             self.world.update(row, 'b')
@@ -102,7 +102,7 @@ class CreateTest(FaultCase):
         def come_later(*arguments):
             def come():
                 failpoints.disarm('db.attachments.move.before')
-                self.world.life.endpoint.let_in(*arguments)
+                self.world.life.endpoint.connect(*arguments)
             self.arm('db.attachments.move.before', come)
         self.world.managers.add(lives.HOST, Unanswered(come_later))
         made = self.world.create(volume, 'a')
@@ -166,7 +166,7 @@ class UpdateTest(FaultCase):
             self.assert_told(fault, told)
             now = self.world.again(row)
             # The old host keeps its session until the new one is in.
-            self.assertEqual((RW, 1), self.world.let_in(self.volume)[row.initiator])
+            self.assertEqual((RW, 1), self.world.granted(self.volume)[row.initiator])
             if fault is REFUSED:
                 self.assertEqual((S.ATTACHED, row.connector, row.initiator, row.connection),
                                  (now.state, now.connector, now.initiator, now.connection))
@@ -178,8 +178,8 @@ class UpdateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_the_old_host_cannot_be_shut_out(self):
-        """The new one is in and the row says so: that is what is told; the rest is mended."""
+    def test_the_old_host_cannot_be_revoked(self):
+        """The new one is in and the row says so: that is what is told; the rest is repaired."""
         def case(plan, fault):
             row = self.world.attached(self.volume, 'old')
             plan()
@@ -196,7 +196,7 @@ class UpdateTest(FaultCase):
                 row = self.world.reserve(volume)
                 self.world.target.faults.plan('grant', fault)
                 self.assert_told(fault, lives.outcome(self.world.update, row, 'a'))
-                self.world.life.reconciler.mend()
+                self.world.life.reconciler.repair()
                 self.assertEqual(S.CONNECTING, self.world.again(row).state)
                 self.world.expire()
                 self.world.look()
@@ -214,7 +214,7 @@ class DeleteTest(FaultCase):
             now = self.world.again(row)
             if fault is REFUSED:
                 self.assertEqual(S.ATTACHED, now.state)
-                self.assertEqual((RW, 1), self.world.let_in(self.volume)[row.initiator])
+                self.assertEqual((RW, 1), self.world.granted(self.volume)[row.initiator])
                 self.assert_agree()
             else:
                 self.assertEqual((S.DISCONNECTING, lives.HOST), (now.state, now.owner))
@@ -253,17 +253,17 @@ class SharedGrantTest(FaultCase):
     def test_the_widest_mode_and_one_credential(self):
         volume = self.world.volume(multiattach=True)
         reader = self.world.attached(volume, 'a', RO)
-        self.assertEqual({reader.initiator: (RO, 1)}, self.world.let_in(volume))
+        self.assertEqual({reader.initiator: (RO, 1)}, self.world.granted(volume))
         writer = self.world.create(volume, 'a', RW)
-        self.assertEqual({reader.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assertEqual({reader.initiator: (RW, 1)}, self.world.granted(volume))
         self.assertEqual(reader.connection, writer.connection)
         self.assertEqual(RW, self.world.log_in(reader))
         self.world.delete(writer)
         # Live: nobody was thrown out.
-        self.assertEqual({reader.initiator: (RO, 2)}, self.world.let_in(volume))
+        self.assertEqual({reader.initiator: (RO, 2)}, self.world.granted(volume))
         self.assert_agree()
         self.world.delete(reader)
-        self.assertEqual({}, self.world.let_in(volume))
+        self.assertEqual({}, self.world.granted(volume))
         self.assert_agree()
 
     def test_every_fault_while_a_writer_comes(self):
@@ -272,7 +272,7 @@ class SharedGrantTest(FaultCase):
             plan()
             self.assert_told(fault, lives.outcome(self.world.create, self.volume, 'a', RW))
             self.world.look()
-            self.assertEqual((RO, 1), self.world.let_in(self.volume)[reader.initiator])
+            self.assertEqual((RO, 1), self.world.granted(self.volume)[reader.initiator])
             self.assertEqual(reader, self.world.again(reader))
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
@@ -284,10 +284,10 @@ class SharedGrantTest(FaultCase):
             plan()
             self.assert_told(fault, lives.outcome(self.world.delete, writer))
             if fault is REFUSED:
-                self.assertEqual((RW, 1), self.world.let_in(self.volume)[reader.initiator])
+                self.assertEqual((RW, 1), self.world.granted(self.volume)[reader.initiator])
                 self.assert_agree()
             self.world.delete(writer)
-            self.assertEqual((RO, 1), self.world.let_in(self.volume)[reader.initiator])
+            self.assertEqual((RO, 1), self.world.granted(self.volume)[reader.initiator])
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
@@ -296,12 +296,12 @@ class SharedGrantTest(FaultCase):
         volume = self.world.volume(multiattach=True)
         self.world.attached(volume, 'a', RO)
         other = lives.Life(self.world)
-        self.addCleanup(other.menders.stop)
+        self.addCleanup(other.repairer.stop)
 
         def look():
             # Another process of the same backend, with locks of its own.
             failpoints.disarm('volume.attachments.before_grant')
-            other.truth.mend()
+            other.truth.repair()
             self.world.target.faults.plan('grant', REFUSED)
         self.arm('volume.attachments.before_grant', look)
         self.assertTrue(lives.outcome(self.world.create, volume, 'a', RW).final)
@@ -320,10 +320,10 @@ class SharedGrantTest(FaultCase):
         going = self.begin(self.world.delete, second)
         self.assertTrue(here.wait(lives.WAIT_SECONDS))
         self.world.delete(first)
-        self.assertEqual({}, self.world.let_in(volume))
+        self.assertEqual({}, self.world.granted(volume))
         return second, going, free
 
-    def test_one_that_stays_is_let_in_before_it_says_so(self):
+    def test_one_that_stays_is_granted_before_it_says_so(self):
         volume, target = self.world.volume(multiattach=True), self.world.target
         second, going, free = self.second_of_two_that_go(volume)
         target.faults.plan('revoke', REFUSED)
@@ -335,10 +335,10 @@ class SharedGrantTest(FaultCase):
         target.faults.clear()
         granted.set()
         self.assertIsInstance(going.result(lives.WAIT_SECONDS), errors.BackendRefused)
-        self.assertEqual({second.initiator}, set(self.world.let_in(volume)))
+        self.assertEqual({second.initiator}, set(self.world.granted(volume)))
         self.assert_agree()
 
-    def test_one_that_cannot_be_let_in_again_goes_on_leaving(self):
+    def test_one_that_cannot_be_granted_again_goes_on_leaving(self):
         for fault in FAULTS:
             with self.subTest(fault=fault):
                 volume, target = self.world.volume(multiattach=True), self.world.target
@@ -378,7 +378,7 @@ class LostAnswersTest(lives.WorldTestCase):
     def lose(self, error=None):
         self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint, error))
 
-    def test_whoever_is_let_in_hears_of_it(self):
+    def test_whoever_is_granted_hears_of_it(self):
         self.lose()
         row = self.world.create(self.volume, 'a')
         self.assertEqual(S.CONNECTED, row.state)
@@ -403,7 +403,7 @@ class LostAnswersTest(lives.WorldTestCase):
 class IsLate:
     """Stands before a manager: somebody else goes on with the row."""
 
-    def let_in(self, ctxt, volume_id, initiator, attachment_id, generation):
+    def connect(self, ctxt, volume_id, initiator, attachment_id, generation):
         raise errors.StaleGeneration(noun='attachment', id=attachment_id, generation=generation)
 
 
@@ -427,7 +427,7 @@ class Unanswered:
     def __init__(self, asked):
         self._asked = asked
 
-    def let_in(self, *arguments):
+    def connect(self, *arguments):
         self._asked(*arguments)
         raise errors.ServiceUnreachable(topic='volume', seconds=15)
 

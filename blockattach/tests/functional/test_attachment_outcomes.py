@@ -148,7 +148,7 @@ class RefusedTest(OutcomeCase):
             self.assertEqual((S.ERROR_ATTACHING, 'grant refused as planned'),
                              (now.state, now.last_error))
             self.assertEqual(('reserved', {}),
-                             (self.world.shown(volume).status, self.world.let_in(volume)))
+                             (self.world.shown(volume).status, self.world.granted(volume)))
             self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
             self.assertEqual(['attach.start', 'attach.error'], self.told(row))
             self.assert_agree()
@@ -170,18 +170,18 @@ class RefusedTest(OutcomeCase):
         self.world.look()
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, row.initiator), (now.state, now.initiator))
-        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
         self.assertEqual([*ATTACHED, 'attach.start', 'attach.error'], self.told(row))
         self.assert_agree()
 
     def test_what_is_only_held_stays_held(self):
-        """The legacy actions' row, which no client sees: nobody could mend it."""
+        """The legacy actions' row, which no client sees: nobody could repair it."""
         volume = self.world.volume()
         held = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
             volume.id, volume.project_id, hidden=True))
         self.plan('grant', UNCERTAIN[1], REFUSED)
-        lives.outcome(self.world.control.let_in, self.world.caller, held,
+        lives.outcome(self.world.control.connect, self.world.caller, held,
                       lives.connector('a'))
         self.world.look()
         now = self.world.again(held)
@@ -196,7 +196,7 @@ class RefusedTest(OutcomeCase):
         self.assertTrue(lives.outcome(self.world.delete, row).final)
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, 'revoke refused as planned'), (now.state, now.last_error))
-        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.the_message(volume, texts.DETACH_FAILED, 'revoke refused as planned')
 
     def test_a_detach_that_nobody_waits_for_any_more(self):

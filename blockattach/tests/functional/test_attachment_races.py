@@ -57,7 +57,7 @@ class MeetingTest(lives.WorldTestCase):
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, row.connector, row.mode),
                          (now.state, now.connector, now.mode))
-        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(self.volume))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(self.volume))
         self.assert_agree()
 
     def test_two_updates_with_two_hosts(self):
@@ -71,7 +71,7 @@ class MeetingTest(lives.WorldTestCase):
             for host, answer in zip('ab', told, strict=True):
                 # Whoever was told that it is in, and is not, was followed by the other one.
                 self.assertTrue(busy(answer) or answer.host == host or now.host != host, told)
-            self.assertEqual({now.initiator}, set(self.world.let_in(volume)))
+            self.assertEqual({now.initiator}, set(self.world.granted(volume)))
             self.assert_agree()
 
     def test_the_host_of_a_repeated_update_is_replaced_by_another_one(self):
@@ -92,7 +92,7 @@ class MeetingTest(lives.WorldTestCase):
             self.assertTrue(busy(told), told)
         now = third.result(lives.WAIT_SECONDS)
         self.assertEqual(S.CONNECTED, now.state)
-        self.assertEqual({now.initiator}, set(self.world.let_in(self.volume)))
+        self.assertEqual({now.initiator}, set(self.world.granted(self.volume)))
         self.assert_agree()
 
     def test_deleted_while_it_connects(self):
@@ -154,7 +154,7 @@ class MeetingTest(lives.WorldTestCase):
             self.assertEqual([], running.result(lives.WAIT_SECONDS))
         self.assert_agree()
 
-    def test_a_new_host_while_the_old_one_is_shut_out(self):
+    def test_a_new_host_while_the_old_one_is_revoked(self):
         """Where names tell initiators apart, the old one's is taken until it is out."""
         volume = self.world.volume(multiattach=True)
         row = self.world.create(volume, 'old')
@@ -177,7 +177,7 @@ class ManyTest(lives.WorldTestCase):
         told = self.create_many(volume)
         self.assertEqual({S.CONNECTED: MANY}, collections.Counter(
             getattr(answer, 'state', answer) for answer in told))
-        self.assertEqual(MANY, len(self.world.let_in(volume)))
+        self.assertEqual(MANY, len(self.world.granted(volume)))
         self.assert_agree()
         gone = self.at_once(*[lambda row=row: self.world.delete(row) for row in told])
         self.assertEqual([], [answer for answer in gone if not isinstance(answer, list)])
@@ -190,7 +190,7 @@ class ManyTest(lives.WorldTestCase):
         refused = [answer for answer in told if isinstance(answer, errors.InvalidVolume)]
         self.assertEqual(MANY - 1, len(refused))
         [row] = self.world.rows(volume)
-        self.assertEqual({row.initiator: (RW, 0)}, self.world.let_in(volume))
+        self.assertEqual({row.initiator: (RW, 0)}, self.world.granted(volume))
         self.assert_agree()
         self.world.delete(row)
         self.assert_agree()
@@ -200,11 +200,11 @@ class ManyTest(lives.WorldTestCase):
         modes = [RO, RW] * 10
         told = self.at_once(*[lambda mode=mode: self.world.create(volume, 'a', mode)
                               for mode in modes])
-        self.assertEqual({lives.initiator_of('a'): (RW, 0)}, self.world.let_in(volume))
+        self.assertEqual({lives.initiator_of('a'): (RW, 0)}, self.world.granted(volume))
         self.assert_agree()
         self.at_once(*[lambda row=row: self.world.delete(row)
                        for row, mode in zip(told, modes, strict=True) if mode is RW])
-        self.assertEqual({lives.initiator_of('a'): (RO, 0)}, self.world.let_in(volume))
+        self.assertEqual({lives.initiator_of('a'): (RO, 0)}, self.world.granted(volume))
         self.assert_agree()
 
     def test_a_plain_volume_takes_a_moving_server_twice(self):

@@ -148,11 +148,11 @@ class LifeTest(ConsumersTestCase):
 class Late:
     """A volume manager who is asked when nobody waits any more."""
 
-    def let_in(self, *arguments):
-        raise errors.DeadlinePassed(method='let_in')
+    def connect(self, *arguments):
+        raise errors.DeadlinePassed(method='connect')
 
-    def shut_out(self, *arguments):
-        raise errors.DeadlinePassed(method='shut_out')
+    def disconnect(self, *arguments):
+        raise errors.DeadlinePassed(method='disconnect')
 
 
 class LateTest(ConsumersTestCase):

@@ -183,7 +183,8 @@ class DuplicatesTest(lives.WorldTestCase):
     def volume_connect(self):
         row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
         return Case(
-            lambda: self.manager.connect(self.world.caller, row.id, row.generation),
+            lambda: self.manager.connect(self.world.caller, row.volume_id, row.initiator, row.id,
+                                        row.generation),
             lambda: self.state(row) is _State.CONNECTED,
             lambda: self.world.update(row, 'two'))
 
@@ -192,25 +193,8 @@ class DuplicatesTest(lives.WorldTestCase):
         self.world.target.log_out(row.volume_id, row.initiator)
         told = self.intent(_Event.DISCONNECT, row)
         return Case(
-            lambda: self.manager.disconnect(self.world.caller, row.id, told.generation),
-            lambda: self.state(row) is _State.GONE,
-            lambda: self.intent(_Event.REFUSED, told))
-
-    def volume_let_in(self):
-        row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
-        return Case(
-            lambda: self.manager.let_in(self.world.caller, row.volume_id, row.initiator, row.id,
-                                        row.generation),
-            lambda: self.state(row) is _State.CONNECTED,
-            lambda: self.world.update(row, 'two'))
-
-    def volume_shut_out(self):
-        row = self.world.attached(self.world.volume(), 'one')
-        self.world.target.log_out(row.volume_id, row.initiator)
-        told = self.intent(_Event.DISCONNECT, row)
-        return Case(
-            lambda: self.manager.shut_out(self.world.caller, row.volume_id, [row.initiator],
-                                          row.id, told.generation),
+            lambda: self.manager.disconnect(self.world.caller, row.volume_id, [row.initiator],
+                                            row.id, told.generation),
             lambda: self.state(row) is _State.GONE,
             lambda: self.intent(_Event.REFUSED, told))
 

@@ -76,7 +76,7 @@ class LioTruthTest(lives.WorldTestCase):
             file.write('other')
         self.world.life.look()
         self.assert_agree()
-        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.writer.initiator])
+        self.assertEqual((RW, 1), self.world.granted(self.volume)[self.writer.initiator])
 
     def test_what_a_crash_left_of_a_volume_that_nobody_uses(self):
         unused = self.a_volume()
@@ -93,9 +93,9 @@ class LioTruthTest(lives.WorldTestCase):
 
     def test_a_writer_that_leaves_narrows_the_host_that_still_reads(self):
         both = self.world.create(self.volume, 'reader', RW)
-        self.assertEqual(RW, self.world.let_in(self.volume)[self.reader.initiator][0])
+        self.assertEqual(RW, self.world.granted(self.volume)[self.reader.initiator][0])
         self.world.delete(both)
-        self.assertEqual((RO, 1), self.world.let_in(self.volume)[self.reader.initiator])
+        self.assertEqual((RO, 1), self.world.granted(self.volume)[self.reader.initiator])
         self.world.delete(self.reader)
-        self.assertEqual({self.writer.initiator: (RW, 1)}, self.world.let_in(self.volume))
+        self.assertEqual({self.writer.initiator: (RW, 1)}, self.world.granted(self.volume))
         self.assert_agree()

@@ -22,10 +22,12 @@ from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volumes
 from blockattach.domain import binaries
+from blockattach.rpc import history
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import clock as clocks
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import next_release
 from blockattach.tests.fixtures import patience
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
@@ -44,13 +46,14 @@ def _meet(error):
 
 
 class ManageTestCase(base.StackTestCase):
-    """``state_dir`` is where the commands look."""
+    """``state_dir`` is where the commands look; ``code`` as in `commands.run`."""
 
     database_url = None
+    code = None
 
     def manage(self, *arguments):
         """Exit status, and what was said; never a traceback."""
-        done = commands.run('blockattach-manage', arguments, self.environment())
+        done = commands.run('blockattach-manage', arguments, self.environment(), code=self.code)
         self.assertNotIn('Traceback', done.errors)
         self.said = done.output
         self.all_errors = done.errors.splitlines()
@@ -129,7 +132,8 @@ class FailureTest(ManageTestCase):
                 self.assertEqual(f'{type(error).__name__}: {error}', lines[-1])
 
 
-class DatabaseTest(ManageTestCase):
+class RowsTestCase(ManageTestCase):
+    """On a database without tables."""
 
     def setUp(self):
         super().setUp()
@@ -145,59 +149,86 @@ class DatabaseTest(ManageTestCase):
         self.addCleanup(opened.close)
         return opened
 
-    def test_an_upgrade(self):
+
+class UpgradeTest(RowsTestCase):
+    """From this release to the next one, which has an online migration and a contraction."""
+
+    VOLUMES = 3
+
+    def setUp(self):
+        super().setUp()
         self.check(0, 'db', 'version')
-        self.assertEqual('None, not contracted\n', self.said)
+        self.assertEqual('None\n', self.said)
         self.refused('run blockattach-manage db sync', 'db', 'sync', '--contract')
-        self.check(0, 'db', 'sync', '--expand')
+        self.check(0, 'db', 'sync')
+        self.is_at('0001')
+        opened = self.rows()
+        for _ in range(self.VOLUMES):
+            make.volume(opened)
+        services.register(opened, binaries.VOLUME, 'storage-1@disks', 'nova', 'life',
+                          history.RELEASES[-1].name)
+        self.opened = opened
+        self.code = next_release.make(
+            self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-')))
+
+    def is_at(self, version):
         self.check(0, 'db', 'version')
-        self.assertRegex(self.said, r'^\d+, not contracted\n$')
-        rows = self.rows()
-        volume = make.volume(rows, multiattach=True)
-        for number in range(3):
-            make.attachment(rows, volume, with_connector=make.connector(f'iqn.{number}'))
-        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life')
-        with rows.writer() as connection:
-            connection.execute(sa.text('UPDATE grants SET key_id = NULL'))
-        self.refused('3 rows wait for the online migration grants_key_id', 'db', 'sync',
+        self.assertEqual(f'{version}\n', self.said)
+
+    def stop_the_older(self):
+        with self.opened.writer() as connection:
+            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+
+    def test_while_the_older_release_is_at_work(self):
+        name = next_release.ONLINE_MIGRATION
+        self.check(0, 'db', 'sync', '--expand')
+        self.is_at('0002')
+        self.refused(f'{self.VOLUMES} rows wait for the online migration {name}', 'db', 'sync',
                      '--contract')
-        self.assertIn('storage-1@disks (release not told)', self.errors[0])
+        self.assertIn('storage-1@disks (release 1.0)', self.errors[0])
         self.check(0, 'db', 'sync')
         self.assertRegex(self.said, 'is expanded, and not contracted: .*storage-1@disks')
         self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
-        self.assertRegex(self.said, r'grants_key_id +2 +2 +1\n')
+        self.assertRegex(self.said, rf'{name} +2 +2 +1\n')
         # As Nova and Cinder have it: it did something, so there may be more.
         self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
         self.check(0, 'db', 'online_data_migrations', '--max-count', '2')
         self.check(0, 'db', 'online_data_migrations')
         self.refused('storage-1@disks', 'db', 'sync', '--contract')
-        with rows.writer() as connection:
-            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+        self.stop_the_older()
         self.check(0, 'db', 'sync', '--contract')
         self.check(0, 'db', 'sync')
-        self.check(0, 'db', 'version')
-        self.assertRegex(self.said, r'^\d+, contracted to c\d+\n$')
+        self.is_at('0002, contracted to c0001')
 
-    def test_an_upgrade_of_what_stands_still(self):
-        """Nobody of an older release is at work: one command does all of it."""
-        self.check(0, 'db', 'sync', '--expand')
-        rows = self.rows()
-        make.attachment(rows, with_connector=make.connector('iqn.a'))
-        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life')
-        with rows.writer() as connection:
-            connection.execute(sa.text('UPDATE grants SET key_id = NULL'))
-            connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
+    def test_while_nothing_runs(self):
+        """One command does all of it."""
+        self.stop_the_older()
         self.check(0, 'db', 'sync')
         self.assertEqual('', self.said)
-        self.check(0, 'db', 'version')
-        self.assertRegex(self.said, r'^\d+, contracted to c\d+\n$')
+        self.is_at('0002, contracted to c0001')
+
+    def test_an_online_migration_that_fails(self):
+        self.check(0, 'db', 'sync', '--expand')
+        self.opened.close()
+        with sqlite3.connect(self.fixture.path) as broken:
+            broken.execute('CREATE TRIGGER broken BEFORE UPDATE ON volumes '
+                           "BEGIN SELECT RAISE(ABORT, 'broken'); END")
+        broken.close()
+        done = commands.run('blockattach-manage', ('db', 'online_data_migrations'),
+                            self.environment(), code=self.code)
+        self.assertEqual(2, done.status)
+        self.assertIn(f'cannot go on with {next_release.ONLINE_MIGRATION}', done.errors)
+
+
+class DatabaseTest(RowsTestCase):
+
     def listed(self):
         """Host to status, state, state of the backend and reason."""
         self.check(0, 'service', 'list')
         head, *rows = (re.split(' {2,}', line.strip()) for line in self.said.splitlines()
                        if not line.startswith('-'))
         self.assertEqual(['BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE',
-                          'BACKEND STATE', 'LAST SIGN OF LIFE', 'REASON'], head)
+                          'BACKEND STATE', 'LAST HEARTBEAT', 'REASON'], head)
         return {row[1]: (row[3], row[4], row[5], *row[7:]) for row in rows}
 
     def test_services(self):
@@ -213,7 +244,7 @@ class DatabaseTest(ManageTestCase):
                           tapes: ('frozen', 'up', 'up')}, self.listed())
         pools.report(rows, tapes, [(f'{tapes}#pool', {'backend_state': 'down'})], 'nova')
         self.assertEqual(('frozen', 'up', 'down'), self.listed()[tapes])
-        self.refused(f'{binaries.VOLUME} on {tapes} gives signs of life', 'service', 'remove',
+        self.refused(f'{binaries.VOLUME} on {tapes} sends heartbeats', 'service', 'remove',
                      binaries.VOLUME, tapes)
         self.refused('could not be found', 'service', 'remove', binaries.SCHEDULER, tapes)
         with rows.writer() as connection:
@@ -243,20 +274,14 @@ class DatabaseTest(ManageTestCase):
                 self.assertEqual({}, self.listed())
                 self.assertEqual([], pools.list_all(rows, 60))
 
-    def test_online_migrations_that_fail(self):
+    def test_online_migrations_that_cannot_begin(self):
         for number in ('0', '-1', 'many'):
             self.check(127, 'db', 'online_data_migrations', '--max-count', number)
         self.assertIn('--max-count must be at least 1', self.errors[0])
         self.check(2, 'db', 'online_data_migrations')
         self.assertIn('run blockattach-manage db sync', self.errors[0])
         self.check(0, 'db', 'sync')
-        rows = self.rows()
-        make.attachment(rows, with_connector=make.connector('iqn.a'))
-        rows.close()
-        with sqlite3.connect(self.fixture.path) as broken:
-            broken.execute('ALTER TABLE grants RENAME COLUMN sealed_password TO gone')
-        broken.close()
-        self.check(2, 'db', 'online_data_migrations')
+        self.check(0, 'db', 'online_data_migrations')
 
     def test_a_purge(self):
         self.refused('run blockattach-manage db sync', 'db', 'purge', '30')

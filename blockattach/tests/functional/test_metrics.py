@@ -53,4 +53,4 @@ class DriftTest(lives.WorldTestCase):
         """Interrupted attachments that were found, and corrected."""
         return tuple(telemetry.counts.registry.get_sample_value(
             f'blockattach_drift_{which}_total', {'drift': 'attachment'})
-            for which in ('found', 'mended'))
+            for which in ('found', 'repaired'))

@@ -61,7 +61,7 @@ class Contract:
         return {server: one['attachment_id']
                 for server, one in self.nova.volume(volume_id)['attachments'].items()}
 
-    def assert_let_in(self, volume_id, *hosts):
+    def assert_granted(self, volume_id, *hosts):
         """The target lets these hosts in and no others."""
         self.assertEqual(
             sorted(f'iqn.2016-04.com.example:{host}' for host in hosts),
@@ -105,7 +105,7 @@ class Contract:
             ('GET', '/volumes/<id>', 200), ('POST', '/volumes/<id>/action', 202),
             ('GET', '/volumes/<id>', 200), ('DELETE', '/attachments/<id>', 200)], self.asked())
         self.assertEqual(('available', {}), (self.status(volume_id), self.servers(volume_id)))
-        self.assert_let_in(volume_id)
+        self.assert_granted(volume_id)
 
     def test_a_detach_is_seen_while_it_lasts_and_may_be_given_up(self):
         volume_id = self.a_volume()
@@ -123,7 +123,7 @@ class Contract:
         self.nova.delete_attachment(attachment_id)
         self.nova.delete_attachment(attachment_id)
         self.assertEqual('available', self.status(volume_id))
-        self.assert_let_in(volume_id)
+        self.assert_granted(volume_id)
 
     def test_what_nova_repeats_after_a_failure(self):
         volume_id = self.a_volume()
@@ -143,7 +143,7 @@ class Contract:
         self.assert_refused(400, f'Volume {volume_id} status must be available',
                             self.nova.create_attachment, volume_id, SECOND)
         self.assertEqual({SERVER: attachment_id}, self.servers(volume_id))
-        self.assert_let_in(volume_id, HOST)
+        self.assert_granted(volume_id, HOST)
 
     def test_two_servers_of_a_multiattach_volume(self):
         volume_id = self.a_volume(multiattach=True)
@@ -151,11 +151,11 @@ class Contract:
         first, _ = self.nova.attach(volume_id, SERVER, HOST)
         second, info = self.nova.attach(volume_id, SECOND, OTHER_HOST)
         self.assertEqual({SERVER: first, SECOND: second}, self.servers(volume_id))
-        self.assert_let_in(volume_id, HOST, OTHER_HOST)
+        self.assert_granted(volume_id, HOST, OTHER_HOST)
         self.nova.detach(volume_id, first)
         self.assertEqual({SECOND: second}, self.servers(volume_id))
         self.assertEqual('in-use', self.status(volume_id))
-        self.assert_let_in(volume_id, OTHER_HOST)
+        self.assert_granted(volume_id, OTHER_HOST)
         self.assert_usable(volume_id, OTHER_HOST, info)
         self.nova.detach(volume_id, second)
         self.assertEqual('available', self.status(volume_id))
@@ -170,7 +170,7 @@ class Contract:
         self.assertEqual('/dev/sda', self.nova.volume(volume_id)['attachments'][SERVER]['device'])
         self.nova.delete_attachment(attachment_id)
         self.assertEqual('available', self.status(volume_id))
-        self.assert_let_in(volume_id)
+        self.assert_granted(volume_id)
 
     def test_a_volume_that_nova_made_goes_with_its_server(self):
         volume_id = self.a_volume()
@@ -202,7 +202,7 @@ class Contract:
                          self.nova.attachment(new))
         self.nova.complete(new)
         self.assertEqual({SERVER: new}, self.servers(volume_id))
-        self.assert_let_in(volume_id, OTHER_HOST)
+        self.assert_granted(volume_id, OTHER_HOST)
         self.assert_usable(volume_id, OTHER_HOST, info)
 
     def test_live_migration_in_the_name_of_an_administrator(self):
@@ -211,7 +211,7 @@ class Contract:
         project = nova_calls.ADMIN_PROJECT
         new, info = self.nova.create_attachment(
             volume_id, SERVER, nova_calls.connector(OTHER_HOST, '/dev/sdb'), project)
-        self.assert_let_in(volume_id, HOST, OTHER_HOST)
+        self.assert_granted(volume_id, HOST, OTHER_HOST)
         self.assert_usable(volume_id, OTHER_HOST, info)
         self.assertEqual({'status': 'attaching', 'attach_mode': 'rw', 'connection_info': info},
                          self.nova.attachment(new, project))
@@ -219,7 +219,7 @@ class Contract:
         self.nova.delete_attachment(old, project)
         self.assertEqual(('in-use', {SERVER: new}),
                          (self.status(volume_id), self.servers(volume_id)))
-        self.assert_let_in(volume_id, OTHER_HOST)
+        self.assert_granted(volume_id, OTHER_HOST)
         self.assertEqual([(new, volume_id)], self.nova.attachments_of(SERVER))
 
     def test_a_live_migration_that_fails(self):
@@ -231,7 +231,7 @@ class Contract:
         self.nova.delete_attachment(new, project)
         self.assertEqual(('in-use', {SERVER: old}),
                          (self.status(volume_id), self.servers(volume_id)))
-        self.assert_let_in(volume_id, HOST)
+        self.assert_granted(volume_id, HOST)
         self.assert_usable(volume_id, HOST, info)
 
     def test_shelve_and_unshelve(self):
@@ -241,7 +241,7 @@ class Contract:
         self.nova.delete_attachment(old)
         self.assertEqual('reserved', self.nova.volume(
             volume_id, nova_calls.CONNECTING)['status'])
-        self.assert_let_in(volume_id)
+        self.assert_granted(volume_id)
         self.nova.use(volume_id, new, OTHER_HOST, '/dev/sdb')
         self.assertEqual(('in-use', {SERVER: new}),
                          (self.status(volume_id), self.servers(volume_id)))

@@ -45,7 +45,7 @@ class DeathTest(lives.WorldTestCase):
             self.assertEqual([], self.world.disagreements(), point)
             rows = self.world.rows(volume)
             self.assertIn(first, rows)
-            self.assertEqual((RW, 1), self.world.let_in(volume)[first.initiator], point)
+            self.assertEqual((RW, 1), self.world.granted(volume)[first.initiator], point)
             yield point, [row for row in rows if row != first]
 
     def test_create(self):
@@ -100,7 +100,7 @@ class DeathTest(lives.WorldTestCase):
             with self.assertRaises(lives.Death):
                 self.world.update(row, 'a')
             self.world.begin_life()
-            # Whoever mends dies too; a pass itself goes on.
+            # Whoever repairs dies too; a pass itself goes on.
             with self.assertRaises(lives.Death):
                 self.world.life.look()
             failpoints.disarm('volume.attachments.after_grant')
@@ -121,12 +121,12 @@ class TamperedTest(lives.WorldTestCase):
             self.world.database, self.volume.id)}
         self.export = self.world.backend.export_of(self.volume)
 
-    def assert_mended(self):
+    def assert_repaired(self):
         """In one pass, and nobody else's session was touched."""
         self.world.life.look()
         self.assert_agree()
-        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.steady.initiator])
-        self.assertEqual(0, self.world.life.truth.mend())
+        self.assertEqual((RW, 1), self.world.granted(self.volume)[self.steady.initiator])
+        self.assertEqual(0, self.world.life.truth.repair())
 
     def grant(self, initiator, mode, alias):
         self.world.target.grant(self.export, connection.Grant(
@@ -134,42 +134,42 @@ class TamperedTest(lives.WorldTestCase):
 
     def test_a_grant_was_taken_away(self):
         self.world.target.revoke(self.volume.id, self.row.initiator)
-        self.assert_mended()
+        self.assert_repaired()
 
     def test_a_grant_was_added(self):
         self.grant('iqn.2026-01.org.example:stranger', RW, '-stranger')
-        self.assert_mended()
+        self.assert_repaired()
 
     def test_a_mode_was_changed(self):
         known = self.grants[self.row.initiator]
         self.world.target.grant(self.export, connection.Grant(
             known.volume_id, known.initiator, RW, known.credential, known.alias))
-        self.assert_mended()
+        self.assert_repaired()
 
     def test_a_credential_was_changed(self):
         known = self.grants[self.row.initiator]
         self.grant(known.initiator, known.mode, known.alias)
-        self.assert_mended()
+        self.assert_repaired()
         self.assertEqual(RO, self.world.target.log_in(known.volume_id, known.initiator,
                                                       known.credential))
 
     def test_an_export_of_no_volume(self):
         self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
-        self.assert_mended()
+        self.assert_repaired()
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.world.target.exports()})
 
     def test_another_backend_shares_the_target(self):
         """Neither takes the other's volumes for its own, or for nobody's."""
         other = lives.Life(self.world, 'storage-1@other')
-        self.addCleanup(other.menders.stop)
+        self.addCleanup(other.repairer.stop)
         self.world.target.export(self.world.backend.export_of(self.world.volume()))
         offered = self.world.target.exports()
         for _ in range(3):
-            other.truth.mend()
+            other.truth.repair()
         self.assertEqual(offered, self.world.target.exports())
         self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
-        other.truth.mend()
+        other.truth.repair()
         self.assertEqual(offered, self.world.target.exports())
 
     def test_everything_was_lost(self):
@@ -199,14 +199,14 @@ class TamperedTest(lives.WorldTestCase):
         free.set()
         looking.result(lives.WAIT_SECONDS)
         row = coming.result(lives.WAIT_SECONDS)
-        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
     def test_an_export_that_somebody_uses_since_the_look(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
-        self.world.life.keeper.exports.unexport_unused(volume.id)
-        self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+        self.world.life.manager.exports.unexport_unused(volume.id)
+        self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
     def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_turn(self):
@@ -214,13 +214,13 @@ class TamperedTest(lives.WorldTestCase):
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
         life = lives.Life(self.world, lives.HOST, 'one@fake')
-        self.addCleanup(life.menders.stop)
+        self.addCleanup(life.repairer.stop)
         life.turns._seconds = 0
         with self.assertRaises(errors.BackendUncertain):
-            life.keeper.exports.unexport_unused(volume.id)
+            life.manager.exports.unexport_unused(volume.id)
         self.assertIn(volume.id, self.offered())
         life.turns._seconds = lives.LEASE_SECONDS
-        self.assertTrue(life.keeper.exports.unexport_unused(volume.id))
+        self.assertTrue(life.manager.exports.unexport_unused(volume.id))
         self.assertNotIn(volume.id, self.offered())
 
     def offered(self):
@@ -240,7 +240,7 @@ class TamperedTest(lives.WorldTestCase):
         self.grant(extra, RW, '-stranger')
         self.world.target.faults = held
         self.begin(self.world.life.look).result(lives.WAIT_SECONDS)
-        self.assertNotIn(extra, self.world.let_in(self.volume))
+        self.assertNotIn(extra, self.world.granted(self.volume))
         self.assertFalse(coming.done())
         free.set()
         self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
@@ -277,7 +277,7 @@ class BesideTest(lives.WorldTestCase):
         self.assertEqual([None] * self.HOSTS, told)
         self.assertEqual([None] * 2, [one.result(lives.WAIT_SECONDS) for one in looking])
         for volume, row in zip(volumes, steady, strict=True):
-            self.assertEqual({row.initiator: (RW, 1)}, self.world.let_in(volume))
+            self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
             self.assertEqual([row], self.world.rows(volume))
         self.assert_agree()
 
@@ -298,9 +298,9 @@ class BesideTest(lives.WorldTestCase):
                 row = self.world.update(row, f'{host}-moved')
                 self.assertEqual(mode, self.world.log_in(row))
             self.world.control.complete(self.world.caller, row)
-            self.assertEqual((mode, 1), self.world.let_in(volume)[row.initiator])
+            self.assertEqual((mode, 1), self.world.granted(volume)[row.initiator])
             self.world.delete(row)
-            self.assertNotIn(row.initiator, self.world.let_in(volume))
+            self.assertNotIn(row.initiator, self.world.granted(volume))
 
     def own_volume(self, host):
         with self.guard:

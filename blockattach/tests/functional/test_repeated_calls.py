@@ -30,11 +30,11 @@ class Unheard(volume_rpc.VolumeClient):
         lives.outcome(act, *arguments)
         return act(*arguments)
 
-    def let_in(self, *arguments):
-        return self._twice(self._manager.let_in, *arguments)
+    def connect(self, *arguments):
+        return self._twice(self._manager.connect, *arguments)
 
-    def shut_out(self, *arguments):
-        return self._twice(self._manager.shut_out, *arguments)
+    def disconnect(self, *arguments):
+        return self._twice(self._manager.disconnect, *arguments)
 
 
 class UnheardTest(lives.WorldTestCase):
@@ -75,31 +75,33 @@ class BeginningTest(lives.WorldTestCase):
         self.world.begin_life()
         life, self.clock = self.world.life, clock.ManualClock()
         self.reconciler = reconcile.Reconciler(
-            self.world.database, life.keeper, life.attachments,
+            self.world.database, life.manager, life.attachments,
             attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.notifications),
-            life.menders, lives.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
+            life.repairer, lives.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
-        self.assertEqual(0, self.reconciler.mend())
+        self.assertEqual(0, self.reconciler.repair())
 
     def test_the_call_comes_once_more(self):
-        self.world.life.endpoint.connect(context.admin_context(), self.row.id,
-                                         self.row.generation)
+        self.world.life.endpoint.connect(
+            context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
+            self.row.generation)
         self.clock.advance(SETTLE_SECONDS)
-        self.assertEqual(0, self.reconciler.mend())
+        self.assertEqual(0, self.reconciler.repair())
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)
 
     def test_nobody_asks_again(self):
         self.assertEqual(S.CONNECTING, self.world.again(self.row).state)
         self.clock.advance(SETTLE_SECONDS)
-        self.assertEqual(1, self.reconciler.mend())
+        self.assertEqual(1, self.reconciler.repair())
         with self.assertRaises(errors.AttachmentNotFound):
             self.world.again(self.row)
 
     def test_a_call_that_is_worked_on_is_left_alone(self):
-        def mend():
+        def repair():
             self.clock.advance(SETTLE_SECONDS)
-            self.reconciler.mend()
-        self.arm('volume.attachments.before_grant', mend)
-        self.world.life.endpoint.connect(context.admin_context(), self.row.id,
-                                         self.row.generation)
+            self.reconciler.repair()
+        self.arm('volume.attachments.before_grant', repair)
+        self.world.life.endpoint.connect(
+            context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
+            self.row.generation)
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)

@@ -82,7 +82,7 @@ class CreateTest(VolumeCase):
 
         def come_twice():
             failpoints.disarm('volume.volumes.before_create')
-            begun.append(self.begin(self.world.life.keeper.create, self.world.caller, made.id,
+            begun.append(self.begin(self.world.life.manager.create, self.world.caller, made.id,
                                     generation))
             # It may be made by now, or must wait; the one that asked first fails afterwards.
             futures.wait(begun, A_MOMENT)

@@ -110,7 +110,7 @@ class ServiceCase(lives.WorldTestCase):
             lives.HOST, world.backend, self.workers, self.listener, self.reporter,
             prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
             reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
-            heartbeat=acts.get('heartbeat', nothing), menders=world.life.menders,
+            heartbeat=acts.get('heartbeat', nothing), repairer=world.life.repairer,
             settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock(),
             ends_target=ends_target)
         self.addCleanup(made.stop)
@@ -314,7 +314,7 @@ class StopTest(ServiceCase):
         free = self.world.store.faults.hold('create')
         before = self.world.store.faults.calls.get('create', 0)
         for volume in volumes:
-            self.workers.later(self.world.life.keeper.create, self.world.caller, volume.id,
+            self.workers.later(self.world.life.manager.create, self.world.caller, volume.id,
                                self.world.shown(volume).generation)
         self.until_held(self.world.store, 'create', before + 1)
         stopping = self.begin(made.stop)

@@ -37,7 +37,7 @@ def after(device, given):
     return held(target)
 
 
-def let_in(device, address, initiator, password, mode):
+def grant(device, address, initiator, password, mode):
     """Let one host in by the driver, in a mode; where it is reached."""
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())

@@ -40,7 +40,7 @@ class LvmUnderLioTest(lio_kit.Lio):
         self.addCleanup(lvm_kit.lvm, 'lvchange', '--activate', 'y', export.device)
         with self.assertRaisesRegex(errors.BackendRefused, 'a logical volume must be active'):
             self.target.grant(export, self.a_grant(export))
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
 
 class OtherProgramsTest(lio_kit.Lio):

@@ -155,7 +155,7 @@ class LioAccessTest(target.AccessContract, Lio):
         self.addCleanup(os.close, held)
         with self.assertRaisesRegex(errors.BackendRefused, 'in use on this host'):
             self.target.grant(export, self.a_grant(export))
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
     def test_a_file_is_refused(self):
         export = dataclasses.replace(self.an_export(), device=__file__)
@@ -168,7 +168,7 @@ class LioAccessTest(target.AccessContract, Lio):
             self.target = make_target(target_port=taken.getsockname()[1])
             with self.assertRaisesRegex(errors.BackendRefused, 'another program listens'):
                 self.target.grant(export, self.a_grant(export))
-        self.assertEqual({}, self.let_in(export))
+        self.assertEqual({}, self.granted(export))
 
 
 # WRITE SAME (10, 16), with UNMAP, WRITE (10), UNMAP, COMPARE AND WRITE, all said to read.

@@ -36,7 +36,7 @@ class TwoHostsTest(base.LabTestCase):
         done = machine.run('sh', '-c', 'dd if=$0 bs=1M count=4 iflag=direct | sha256sum', device)
         return done.output.split()[0]
 
-    def test_each_host_is_let_in_as_its_account_says(self):
+    def test_each_host_is_granted_as_its_account_says(self):
         with self.assertRaisesRegex(remote.CommandFailed, 'authorization failure'):
             self.login(self.reader, 'secret-of-nobody')
         writing, reading = self.login(self.writer), self.login(self.reader)

@@ -9,7 +9,7 @@ from blockattach.tests.lab.machines import initiator
 class PowerCutTest(base.LabTestCase):
     """LIO's database and a volume on disks of their own."""
 
-    def test_reservations_outlive_it_but_not_those_of_who_was_shut_out(self):
+    def test_reservations_outlive_it_but_not_those_of_who_was_revoked(self):
         machine = self.a_guest('lio', modules=guest.STORAGE, disks=[
             guest.make_disk(64 * units.MIB), guest.make_disk(units.GIB)])
         machine.start()
@@ -39,8 +39,8 @@ class KernelHostTest(base.LabTestCase):
         guest.start_all(self.storage, self.host.guest)
         self.host.start()
 
-    def let_in(self, mode):
-        return self.storage.call(lio_driver.let_in, self.storage.device(0), self.storage.address,
+    def grant(self, mode):
+        return self.storage.call(lio_driver.grant, self.storage.device(0), self.storage.address,
                                  self.host.name, 'secret-of-the-host', mode)
 
     def failure(self):
@@ -53,15 +53,15 @@ class KernelHostTest(base.LabTestCase):
         return self.host.guest.run('blockdev', '--getro', self.disk).output.strip()
 
     def test_the_session_goes_on_and_a_rescan_tells_the_kernel(self):
-        made = self.let_in('rw')
+        made = self.grant('rw')
         self.disk = self.host.login(made['target_portal'], made['target_iqn'], 'somebody',
                                     'secret-of-the-host', made['target_lun'])
         self.assertEqual('', self.failure())
         session = self.sessions()
-        self.let_in('ro')
+        self.grant('ro')
         self.assertNotEqual('', self.failure())
         for mode, flag in (('rw', '0'), ('ro', '1'), ('rw', '0')):
-            self.let_in(mode)
+            self.grant(mode)
             self.rescan()
             self.assertEqual(flag, self.read_only())
             self.assertEqual(mode == 'rw', self.failure() == '')

@@ -109,8 +109,8 @@ BUGS = (
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
     Bug('no_undo_after_a_failure', 'control/backend_calls.py',
         '            self._undo(caller, row, exc)\n'
-        '            raise _told(sentence, exc) from exc\n',
-        '            raise _told(sentence, exc) from exc\n',
+        '            raise _as_client_error(sentence, exc) from exc\n',
+        '            raise _as_client_error(sentence, exc) from exc\n',
         'an intent is taken back where nobody was asked', 'P9',
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
     Bug('a_refusal_is_kept', 'volume/attachment_outcomes.py',
@@ -129,20 +129,20 @@ BUGS = (
         'blockattach.tests.unit.domain.test_attachment_lifecycle'),
 
     # Intent, act, outcome.
-    Bug('shut_out_before_a_look', 'volume/exports.py',
+    Bug('revoked_before_a_look', 'volume/exports.py',
         '            with _Uncertain(turn, initiator):\n'
-        '                found = self._wishes',
+        '                found = self._desired',
         '            with _Uncertain(turn, initiator):\n'
         '                self._backend.target.revoke(turn.volume_id, initiator)\n'
-        '                found = self._wishes',
+        '                found = self._desired',
         'who is to stay is never shut out, not for a moment', 'P4'),
-    Bug('shut_out_whoever_stays', 'db/pair_wishes.py',
+    Bug('revoked_although_it_stays', 'db/desired_state.py',
         '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
         'a host is shut out when its last attachment leaves', 'P4'),
     Bug('said_before_it_is_so', 'volume/attachments.py',
         '            if self._outcome.stays(found[0], awaited) and not '
-        'self._keeper.exports.put_right(\n'
+        'self._manager.exports.put_right(\n'
         '                    turn, initiator, found[0].id):\n',
         '            if not found:\n',
         'who is told to be in again is let in first', 'P4',

@@ -12,8 +12,8 @@ from oslo_config import cfg
 from blockattach.cmd import manage
 from blockattach.conf import backend
 from blockattach.conf import options
-from blockattach.http import front
 from blockattach.http import keystone
+from blockattach.http import outer_middleware
 from blockattach.rpc import transport
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_operator_files
@@ -98,7 +98,7 @@ def unread(parser):
         conf(['--config-file', file.name], project='blockattach')
         options.register(conf)
         transport.register_options(conf)
-        front.register(conf)
+        outer_middleware.register(conf)
         keystone.register(conf)
         backend.register(conf, BACKEND)
         for group in parser.sections():

@@ -38,7 +38,7 @@ EXCEPTIONS = {
     'fixtures/servers.py': (4, 'servers that are started: where nobody listens, and has ended'),
     'functional/base.py': (2, 'what system tests and the laboratory wait by'),
     'functional/test_reconcile.py': (1, _NOTHING),
-    'functional/test_visits.py': (2, _NOTHING),
+    'functional/test_one_shot.py': (2, _NOTHING),
     'functional/test_volume_faults.py': (1, _NOTHING),
     'unit/control/test_detach_rule.py': (2, f'{_ALWAYS}; and an option that is only read'),
     'unit/drivers/test_tgt_socket.py': (2, _ALWAYS),

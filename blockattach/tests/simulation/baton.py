@@ -50,7 +50,7 @@ class Process:
 
     @property
     def silent(self) -> bool:
-        """Whether it gives no sign of life."""
+        """Whether it sends no heartbeat."""
         return self.dead or self.held is not None
 
     def pause(self) -> None:

@@ -53,7 +53,7 @@ class Call:
     def awaited(self, seconds: float, monitor: float | None) -> str:
         """The answer.
 
-        :param monitor: how long no sign of life may come
+        :param monitor: how long no heartbeat may come
         :raises MessagingTimeout: none in time
         """
         end = self._baton.now + seconds
@@ -64,7 +64,7 @@ class Call:
             self._baton.wait(left if monitor is None else min(left, monitor))
             if self.body is None and monitor is not None and not any(
                     not holder.silent for holder in self.holders):
-                raise oslo_messaging.MessagingTimeout('no sign of life')
+                raise oslo_messaging.MessagingTimeout('no heartbeat')
         return self.body
 
 

@@ -257,7 +257,7 @@ class Cloud(scene.Scene):
         """As its ancestor's."""
         self._trace.update(f'{method} {path} {answer.status} {self.baton.now:.6f}\n'.encode())
 
-    def point(self, name: str) -> failpoints.Told | None:
+    def point(self, name: str) -> failpoints.Effect | None:
         """As its ancestor's."""
         task = self.baton.current
         process = task.process

@@ -30,7 +30,7 @@ STORMS = (100, 200, 400)
 CALM = 4
 """One in so many operations of a storm follows it in the calm."""
 _PEACE_SECONDS = 120.0
-_MEND_SECONDS = 10.0
+_REPAIR_SECONDS = 10.0
 _SOON_SECONDS = 0.05
 # How likely somebody looks after a transaction, besides after each operation.
 _LOOKS = 0.2
@@ -158,7 +158,7 @@ class Simulation(scene.Scene):
             raise _Enough
         self.nothing_is_left()
         self._trace.update(self.world.storage.tamper(self.baton.chance).encode())
-        self.baton.wait(_MEND_SECONDS)
+        self.baton.wait(_REPAIR_SECONDS)
         self.check(settled=True, anyway=True)
         self.forget_lies()
 
@@ -207,7 +207,7 @@ class Simulation(scene.Scene):
             except errors.VolumeNotFound:
                 return False
 
-    def point(self, name: str) -> failpoints.Told | None:
+    def point(self, name: str) -> failpoints.Effect | None:
         """As its ancestor's."""
         self.report.points.add(name)
         task = self.baton.current

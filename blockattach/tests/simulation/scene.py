@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from blockattach import failpoints
 from blockattach.db import attachment_queries
-from blockattach.db import pair_wishes
+from blockattach.db import desired_state
 from blockattach.db import purging
 from blockattach.db import quotas
 from blockattach.db import volume_types
@@ -32,7 +32,7 @@ from blockattach.volume import checker
 
 # An administrator has said of a volume that was never made that it is available.
 _IN_USE = ('available', 'reserved', 'attaching', 'in-use', 'detaching')
-_LET_IN = 'who_uses_it_is_let_in'
+_GRANTED = 'every_user_is_granted'
 _AGE = datetime.timedelta(minutes=5)
 
 
@@ -65,7 +65,7 @@ class Scene(clients.Judge):
         """Told of what must not be."""
 
     @abc.abstractmethod
-    def point(self, name: str) -> failpoints.Told | None:
+    def point(self, name: str) -> failpoints.Effect | None:
         """Called at every failpoint."""
 
     def play(self, act: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ class Scene(clients.Judge):
         """Whether it is the fault of nobody whom we made, and will be well."""
         return not settled and (
             any(found.volume_id in kept.lied for kept in self.deployed.storages.values())
-            or found.invariant == _LET_IN and any(
+            or found.invariant == _GRANTED and any(
                 row.id == found.attachment_id and any(
                     kept.overtaken.excuses(row.volume_id, row.initiator)
                     for kept in self.deployed.storages.values())
@@ -153,7 +153,7 @@ class Scene(clients.Judge):
 
     def _turn_of(self, volume_id: str, initiator: str) -> str | None:
         with self.faults.off():
-            return pair_wishes.get(self.database, volume_id, initiator).leased_by
+            return desired_state.get(self.database, volume_id, initiator).leased_by
 
     def refused(self, volume_id: str, answer: clients.Answer) -> None:
         """P1: whoever is let in to a shared volume, or leaves it, keeps nobody else out."""

@@ -86,7 +86,7 @@ class ServersTest(base.ScenarioTestCase):
 
     def test_a_request_that_is_lost_is_sent_again_by_its_client(self):
         made = self.reserved()
-        self.cloud.bus.lose('let_in')
+        self.cloud.bus.lose('connect')
         begun = self.cloud.baton.now
         self.assertEqual(200, self.api.connect(made).status)
         self.assertGreater(self.cloud.baton.now - begun, 1)
@@ -94,18 +94,18 @@ class ServersTest(base.ScenarioTestCase):
 
     def test_an_answer_that_is_lost_is_asked_for_again(self):
         made = self.reserved()
-        self.cloud.bus.lose_reply('let_in')
+        self.cloud.bus.lose_reply('connect')
         self.assertEqual(200, self.api.connect(made).status)
 
     def test_a_request_that_comes_twice_is_done_once(self):
         made = self.reserved()
-        self.cloud.bus.repeat('let_in')
+        self.cloud.bus.repeat('connect')
         self.assertEqual(200, self.api.connect(made).status)
         self.assertEqual('attaching', self.api.status(made))
 
     def test_a_request_that_comes_late_is_overtaken_by_its_repeat(self):
         made = self.reserved()
-        self.cloud.bus.delay('let_in', 30)
+        self.cloud.bus.delay('connect', 30)
         self.assertEqual(200, self.api.connect(made).status)
         self.api.detach(made)
         self.cloud.pass_time(60)
@@ -153,8 +153,8 @@ class JudgedTest(unittest.TestCase):
 
         def story():
             cloud.kill('volume-1', at=GRANTED)
-            cloud.bus.lose('let_in')
-        self.assertEqual(f"did not happen: ['volume-1 at {GRANTED}', 'lost_message of let_in']",
+            cloud.bus.lose('connect')
+        self.assertEqual(f"did not happen: ['volume-1 at {GRANTED}', 'lost_message of connect']",
                          self.wrong(cloud, story))
 
     def test_a_target_that_shuts_nobody_out(self):
@@ -162,7 +162,7 @@ class JudgedTest(unittest.TestCase):
         target: Any = cloud.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         said = self.wrong(cloud, lambda: cloud.api.detach(cloud.api.attach(cloud.api.volume())))
-        self.assertIn('P7 nobody_else_is_let_in', said)
+        self.assertIn('P7 nobody_else_is_granted', said)
 
     def test_what_nobody_was_told_of(self):
         cloud = clouds.Cloud()

@@ -24,7 +24,7 @@ class ClusterTestCase(base.ScenarioTestCase):
     def target(self):
         return self.cloud.world.storage.target
 
-    def let_in(self):
+    def granted(self):
         """The hosts, by what ends their names."""
         return {grant.initiator.rpartition(':')[2] for export in self.target.exports()
                 for grant in export.grants}
@@ -72,7 +72,7 @@ class LoadTest(ClusterTestCase):
     def join(self, running):
         for one in running:
             one.result()
-        self.assertEqual({'steady'}, self.let_in())
+        self.assertEqual({'steady'}, self.granted())
 
     def test_one_is_killed_under_load_and_comes_back(self):
         volumes, steady = self.prepared()
@@ -119,10 +119,10 @@ class LoadTest(ClusterTestCase):
         volumes, steady = self.prepared()
         for host in clients.HOSTS:
             self.api.attach(volumes[1], host)
-        before = self.let_in()
+        before = self.granted()
         self.target.lose_everything()
         self.cloud.pass_time(LOOKS_SECONDS)
-        self.assertEqual(before, self.let_in())
+        self.assertEqual(before, self.granted())
 
 
 class EndTest(ClusterTestCase):
@@ -182,7 +182,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.start('volume-2')
         volume = self.api.volume()
         made = self.api.reserve(volume)
-        self.cloud.bus.repeat('let_in')
+        self.cloud.bus.repeat('connect')
         self.cloud.backend.delay('grant', 3)
         self.assertEqual(200, self.api.connect(made).status)
         self.cloud.pass_time(5)
@@ -202,7 +202,7 @@ class TurnsTest(ClusterTestCase):
         self.api.attach(volume, 'b')
         self.assertFalse(first.ended)
         first.result()
-        self.assertEqual({'a', 'b'}, self.let_in())
+        self.assertEqual({'a', 'b'}, self.granted())
 
     def test_one_leaves_while_another_of_the_same_host_joins(self):
         volume = self.api.volume()
@@ -215,7 +215,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(2)
         self.assertFalse(joined.ended)
         joined.result()
-        self.assertEqual({'a'}, self.let_in())
+        self.assertEqual({'a'}, self.granted())
         self.cloud.heal('volume-1')
         left.result()
 
@@ -244,10 +244,10 @@ class TurnsTest(ClusterTestCase):
         self.overtake('volume-1')
         joined = self.cloud.beside(self.api.attach, volume)
         self.cloud.until(lambda: joined.ended)
-        self.assertEqual({'a'}, self.let_in())
+        self.assertEqual({'a'}, self.granted())
         return joined.result()
 
-    def test_who_stood_still_while_it_shut_out_puts_right_what_it_hit(self):
+    def test_who_stood_still_while_it_revoked_repairs_what_it_hit(self):
         for fails in (False, True):
             with self.subTest(fails=fails):
                 self.cloud.start('volume-1')
@@ -263,22 +263,22 @@ class TurnsTest(ClusterTestCase):
                 made = self.overtaken_while_it_shuts_out(volume)
                 self.until_called('revoke', done)
                 self.cloud.pass_time(SOON_SECONDS)
-                self.assertEqual({'a'}, self.let_in())
+                self.assertEqual({'a'}, self.granted())
                 self.api.detach(made)
 
     def test_a_comparison_that_stood_still_puts_right_what_it_hit(self):
         """It records nothing by which it would find out that it was overtaken."""
         volume = self.api.volume()
-        self.let_in_by_hand(volume)
+        self.grant_by_hand(volume)
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 5)
         self.cloud.pass_time(deployment.RECONCILE_SECONDS)
         before = self.calls('revoke')
         self.overtaken_while_it_shuts_out(volume)
         self.cloud.until(lambda: self.calls('revoke') != before)
         self.cloud.pass_time(SOON_SECONDS)
-        self.assertEqual({'a'}, self.let_in())
+        self.assertEqual({'a'}, self.granted())
 
-    def let_in_by_hand(self, volume, host='a'):
+    def grant_by_hand(self, volume, host='a'):
         self.target.grant(
             connection.Export(volume, 'name', '/dev/null', 1),
             connection.Grant(volume, clients.connector(host)['initiator'],
@@ -293,13 +293,13 @@ class TurnsTest(ClusterTestCase):
         process = self.cloud.parts['volume-1'].process
 
         def at_it():
-            return any(task.name == 'shut_out' for task in process.tasks)
+            return any(task.name == 'disconnect' for task in process.tasks)
         self.cloud.until(at_it)
         self.cloud.pass_time(10 * LEASE_SECONDS)
         self.assertFalse(at_it())
         self.cloud.backend.recover()
 
-    def test_who_stood_still_while_it_let_in_takes_it_back(self):
+    def test_who_stood_still_while_it_granted_takes_it_back(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 3 * LEASE_SECONDS)
         self.cloud.beside(self.api.connect, made)
@@ -307,11 +307,11 @@ class TurnsTest(ClusterTestCase):
         self.overtake('volume-1')
         self.cloud.pass_time(PAST_SECONDS)
         self.api.detach(made)
-        self.assertEqual(set(), self.let_in())
+        self.assertEqual(set(), self.granted())
         before = self.calls('grant')
         self.cloud.until(lambda: self.calls('grant') != before)
         self.cloud.pass_time(SOON_SECONDS)
-        self.assertEqual(set(), self.let_in())
+        self.assertEqual(set(), self.granted())
 
     def test_whose_turn_is_over_lets_nobody_in(self):
         made = self.api.reserve(self.api.volume())
@@ -325,7 +325,7 @@ class TurnsTest(ClusterTestCase):
         before = self.calls('grant')
         self.cloud.resume('volume-1')
         self.cloud.pass_time(LOOKS_SECONDS)
-        self.assertEqual((before, set()), (self.calls('grant'), self.let_in()))
+        self.assertEqual((before, set()), (self.calls('grant'), self.granted()))
 
     def test_a_comparison_leaves_alone_what_another_is_at(self):
         volume = self.api.volume()
@@ -344,11 +344,11 @@ class TurnsTest(ClusterTestCase):
         volume = self.api.volume()
         for host in clients.HOSTS:
             self.api.attach(volume, host)
-        before = self.let_in()
+        before = self.granted()
         for host in clients.HOSTS[:3]:
             self.target.revoke(volume, clients.connector(host)['initiator'])
         self.cloud.pass_time(LOOKS_SECONDS)
-        self.assertEqual(before, self.let_in())
+        self.assertEqual(before, self.granted())
 
     def test_a_volume_is_removed_when_whoever_is_at_a_pair_of_it_has_ended(self):
         volume = self.api.volume()

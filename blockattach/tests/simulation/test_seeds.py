@@ -23,7 +23,7 @@ MOST_SEEDS = 20
 
 # Where a request or its work passes: the simulation must come by each of them.
 PASSED = ('control.', 'volume.', 'scheduler.', 'db.attachments.', 'db.leases.', 'db.detaches.',
-          'rpc.volume.let_in.', 'rpc.volume.shut_out.', 'rpc.volume.create_volume.',
+          'rpc.volume.connect.', 'rpc.volume.disconnect.', 'rpc.volume.create_volume.',
           'rpc.volume.delete_volume.', 'rpc.scheduler.', 'backend.store.create.',
           'backend.store.delete.', 'backend.store.device.', 'backend.target.grant.',
           'backend.target.revoke.', 'backend.target.unexport.', 'backend.target.exports.')
@@ -95,7 +95,7 @@ class FindingTest(unittest.TestCase):
         broken = play.Simulation(11, faults.NONE, first_only=True)
         target: Any = broken.world.storage.target
         target.revoke = lambda volume_id, initiator: None
-        self.assertIn('P7 nobody_else_is_let_in', self.found(broken))
+        self.assertIn('P7 nobody_else_is_granted', self.found(broken))
 
     def test_a_target_that_forgets_others(self):
         broken = play.Simulation(12, faults.NONE, first_only=True)
@@ -108,7 +108,7 @@ class FindingTest(unittest.TestCase):
                     if grant.volume_id == volume_id:
                         revoke(volume_id, grant.initiator)
         target.revoke = clumsy
-        self.assertIn('P4 who_uses_it_is_let_in', self.found(broken))
+        self.assertIn('P4 every_user_is_granted', self.found(broken))
 
     def test_a_target_that_lets_everybody_write(self):
         broken = play.Simulation(13, faults.NONE, first_only=True)

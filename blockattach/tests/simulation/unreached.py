@@ -34,8 +34,6 @@ REASONS = {
                             'tests/db/test_legacy.py, tests/api/test_abandoned.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
-    'rpc.volume.connect.*': 'spoken while processes of the release before are at work',
-    'rpc.volume.disconnect.*': 'spoken while processes of the release before are at work',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
 }

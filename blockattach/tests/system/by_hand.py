@@ -50,7 +50,7 @@ class Site:
         return sorted((target.name, session.initiator, session.sid)
                       for target in self.tgtd.client().targets() for session in target.sessions)
 
-    def let_in(self):
+    def granted(self):
         """Whom the target lets in to what."""
         return {(grant.volume_id, grant.initiator): grant.mode
                 for export in self.target.exports() for grant in export.grants}
@@ -70,7 +70,7 @@ class Site:
         finally:
             os.kill(self.service.pid, signal.SIGCONT)
 
-    def let_in_by_hand(self, volume_id):
+    def grant_by_hand(self, volume_id):
         """A stranger whom no attachment knows."""
         [path] = pathlib.Path(self.service.state_dir).rglob(f'volume-{volume_id}')
         self.target.grant(

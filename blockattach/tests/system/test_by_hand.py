@@ -22,15 +22,15 @@ class ByHandTest(base.StackTestCase):
         self.site = by_hand.Site(self, self.a_stack('file'))
         self.steady = [self.site.session(host) for host in STEADY]
         self.volume_id, _ = self.site.attach('moved')
-        self.before, self.sessions = self.site.let_in(), self.site.sessions()
+        self.before, self.sessions = self.site.granted(), self.site.sessions()
 
     def until(self, condition, message=''):
         self.assertTrue(base.wait_for(condition, SECONDS), message)
 
-    def mended(self, kind):
+    def repaired(self, kind):
         """How many of a kind the service says that it has put right."""
         told = self.site.reconciled()
-        return 0 if told is None else told['mended'][kind]
+        return 0 if told is None else told['repaired'][kind]
 
     def assert_undisturbed(self):
         self.assertEqual(self.sessions, self.site.sessions())
@@ -39,10 +39,10 @@ class ByHandTest(base.StackTestCase):
 
     def test_a_grant_that_was_added(self):
         with self.site.unseen():
-            self.site.let_in_by_hand(self.volume_id)
-            self.assertNotEqual(self.before, self.site.let_in())
-        self.until(lambda: self.site.let_in() == self.before)
-        self.until(lambda: self.mended('grant') == 1)
+            self.site.grant_by_hand(self.volume_id)
+            self.assertNotEqual(self.before, self.site.granted())
+        self.until(lambda: self.site.granted() == self.before)
+        self.until(lambda: self.repaired('grant') == 1)
         self.assertEqual('grant', self.site.reconciled()['last'])
         self.assertIsNotNone(self.site.reconciled()['last_at'])
         self.assert_undisturbed()
@@ -50,9 +50,9 @@ class ByHandTest(base.StackTestCase):
     def test_a_grant_that_was_taken_away(self):
         with self.site.unseen():
             self.site.target.revoke(self.volume_id, base.connector('moved')['initiator'])
-            self.assertNotEqual(self.before, self.site.let_in())
-        self.until(lambda: self.site.let_in() == self.before)
-        self.until(lambda: self.mended('grant') == 1)
+            self.assertNotEqual(self.before, self.site.granted())
+        self.until(lambda: self.site.granted() == self.before)
+        self.until(lambda: self.repaired('grant') == 1)
         self.assert_undisturbed()
 
     def test_what_is_offered_without_an_attachment(self):
@@ -61,8 +61,9 @@ class ByHandTest(base.StackTestCase):
         self.until(lambda: unused not in self.site.exported())
         self.site.offer_by_hand(gone)
         self.until(lambda: gone not in self.site.exported())
-        self.until(lambda: (self.mended('unused_export'), self.mended('stray_export')) == (1, 1))
-        self.assertEqual(self.before, self.site.let_in())
+        self.until(lambda: (self.repaired('unused_export'),
+                            self.repaired('stray_export')) == (1, 1))
+        self.assertEqual(self.before, self.site.granted())
         self.assert_undisturbed()
 
     def test_a_target_that_stops(self):
@@ -70,7 +71,7 @@ class ByHandTest(base.StackTestCase):
         pid = self.site.tgtd.client().pid()
         os.kill(pid, signal.SIGKILL)
         self.until(lambda: self.site.tgtd.running() and self.site.tgtd.client().pid() != pid)
-        self.until(lambda: self.site.let_in() == self.before)
+        self.until(lambda: self.site.granted() == self.before)
         for session in filter(None, self.steady):
             self.assertTrue(session.read(0, 4096, 1))
         if all(self.steady):

@@ -6,7 +6,7 @@ from blockattach.tests.functional import base
 from blockattach.tests.system import attach_cycles
 from blockattach.tests.system import fault_clouds
 
-MEND_SECONDS = 180
+REPAIR_SECONDS = 180
 """More than the deadline behind what nobody knows the end of, and two looks at it."""
 
 
@@ -48,7 +48,7 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
         print(f'{self.id()}: told to repeat, by status: {dict(cycles.told)}')
         self.assertEqual(([], total), (cycles.failures, cycles.done))
         self.cloud.wait_ready(fault_clouds.PROCESSES)
-        base.wait_for(lambda: not self.left_over(self.steady), MEND_SECONDS)
+        base.wait_for(lambda: not self.left_over(self.steady), REPAIR_SECONDS)
         self.assertEqual([], self.left_over(self.steady))
         self.assertEqual(dict.fromkeys(fault_clouds.PROCESSES, 0), self.cloud.stop())
 

@@ -1,4 +1,4 @@
-"""``blockattach-manage attachments``: rows and targets of a service at work, compared, mended."""
+"""``blockattach-manage attachments``: rows and targets of a live service, compared, repaired."""
 import json
 import sqlite3
 
@@ -56,16 +56,16 @@ class AttachmentsTest(test_manage.ManageTestCase):
     def test_a_target_that_was_changed_by_hand(self):
         volume_id, attachment_id = self.attached()
         other, _ = self.attached('two')
-        # A service that serves would mend it.
+        # A service that serves would repair it.
         self.service.kill()
         target = self.service.target()
         target.stop()
         target.start()
         self.addCleanup(target.stop)
         self.check(VIOLATED, 'attachments', 'check')
-        self.assertIn(f'P4 who_uses_it_is_let_in (service): {attachment_id} is connected, and '
+        self.assertIn(f'P4 every_user_is_granted (service): {attachment_id} is connected, and '
                       f'the target does not let', self.said)
-        self.assertIn('    mend with: blockattach-manage reconcile\n', self.said)
+        self.assertIn('    repair with: blockattach-manage reconcile\n', self.said)
         self.assertIn('2 violations\n', self.said)
         self.check(VIOLATED, 'attachments', 'check', '--volume-id', other)
         self.assertIn('1 violations\n', self.said)
@@ -77,11 +77,11 @@ class AttachmentsTest(test_manage.ManageTestCase):
         self.assertEqual([('status_is_derived', volume_id), ('room_is_counted', None)],
                          self.violated())
         self.check(VIOLATED, 'attachments', 'check')
-        mends = [line.split()[2:] for line in self.said.splitlines() if 'mend with' in line]
+        repairs = [line.split()[2:] for line in self.said.splitlines() if 'repair with' in line]
         self.assertEqual([['blockattach-manage', 'attachments', 'derive', volume_id],
-                          ['blockattach-manage', 'attachments', 'derive', '--counts']], mends)
-        for mend in mends:
-            self.check(0, *mend[1:])
+                          ['blockattach-manage', 'attachments', 'derive', '--counts']], repairs)
+        for repair in repairs:
+            self.check(0, *repair[1:])
         self.check(0, 'attachments', 'check')
 
     def test_what_cannot_be_derived(self):

@@ -22,7 +22,7 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.site = by_hand.Site(self, self.service)
         self.steady = self.site.session('steady')
         self.volume_id, self.attachment = self.site.attach('one')
-        self.before, self.sessions = self.site.let_in(), self.site.sessions()
+        self.before, self.sessions = self.site.granted(), self.site.sessions()
 
     def environment(self):
         return {**super().environment(), 'OS_SERVICE__HOST': 'localhost',
@@ -41,7 +41,7 @@ class ReconcileTest(test_manage.ManageTestCase):
         return said, leases
 
     def tamper(self):
-        self.site.let_in_by_hand(self.volume_id)
+        self.site.grant_by_hand(self.volume_id)
         self.site.target.revoke(self.volume_id, base.connector('one')['initiator'])
         self.site.offer_by_hand(base.instance('gone'))
         self.rows("UPDATE attachments SET state = 'disconnecting', rank = 3, previous_state = "
@@ -49,17 +49,17 @@ class ReconcileTest(test_manage.ManageTestCase):
                   self.other['id'])
         self.check(0, 'attachments', 'derive', self.other['volume_id'])
 
-    def test_what_differs_is_told_and_mended(self):
+    def test_what_differs_is_told_and_repaired(self):
         _, self.other = self.site.attach('two')
         self.tamper()
-        rows, let_in, exported = self.rows(), self.site.let_in(), self.site.exported()
+        rows, granted, exported = self.rows(), self.site.granted(), self.site.exported()
         self.check(LEFT, 'reconcile', '--dry-run')
         self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target lets an '
                       'initiator in that no attachment wants in\n    it is shut out: would be '
                       'done\n', self.said)
         self.assertIn('4 differences\n', self.said)
-        self.assertEqual((rows, let_in, exported),
-                         (self.rows(), self.site.let_in(), self.site.exported()))
+        self.assertEqual((rows, granted, exported),
+                         (self.rows(), self.site.granted(), self.site.exported()))
         self.check(0, 'reconcile', '--format', 'json', 'file')
         told = json.loads(self.said)
         self.assertEqual((False, [HOST], []), (
@@ -68,7 +68,7 @@ class ReconcileTest(test_manage.ManageTestCase):
             [('attachment', self.other['id'], 'done'), ('grant', None, 'done'),
              ('grant', None, 'done'), ('stray_export', None, 'done')],
             [(one['drift'], one['attachment_id'], one['outcome']) for one in told['findings']])
-        self.assertEqual(self.before, self.site.let_in())
+        self.assertEqual(self.before, self.site.granted())
         self.assertEqual(404, self.site.api.ask('GET', f'/attachments/{self.other["id"]}')[0])
         self.assertEqual([], self.rows()[1])
         self.check(0, 'reconcile', '--dry-run')
@@ -83,11 +83,11 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.addCleanup(self.site.tgtd.stop)
         self.site.target.revoke(self.volume_id, base.connector('one')['initiator'])
         self.check(0, 'reconcile')
-        self.assertEqual(self.before, self.site.let_in())
+        self.assertEqual(self.before, self.site.granted())
         self.site.tgtd.stop()
         self.refused('cannot ask the target of localhost@file', 'reconcile')
 
-    def test_what_is_not_there_to_be_mended(self):
+    def test_what_is_not_there_to_be_repaired(self):
         self.refused('[volume] enabled_backends does not name it', 'reconcile', 'tape')
         self.backend = 'fake'
         self.check(0, 'reconcile', '--format', 'json')

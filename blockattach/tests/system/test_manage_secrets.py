@@ -9,7 +9,7 @@ from blockattach.tests.functional import test_manage
 
 
 class SecretsTest(test_manage.ManageTestCase):
-    """Keys are replaced while the service attaches; a lost one is mended."""
+    """Keys are replaced while the service attaches; a lost one is repaired."""
 
     def setUp(self):
         super().setUp()

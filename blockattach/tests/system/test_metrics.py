@@ -92,8 +92,8 @@ class MetricsTest(base.StackTestCase):
         for name, labels in (
                 ('http_request_seconds_count', {'operation': 'POST /attachments',
                                                 'status': '2xx'}),
-                ('rpc_client_seconds_count', {'topic': 'volume', 'method': 'let_in'}),
-                ('rpc_server_seconds_count', {'topic': 'volume', 'method': 'let_in'}),
+                ('rpc_client_seconds_count', {'topic': 'volume', 'method': 'connect'}),
+                ('rpc_server_seconds_count', {'topic': 'volume', 'method': 'connect'}),
                 ('backend_call_seconds_count', {'backend': 'fake', 'part': 'target',
                                                 'verb': 'grant', 'outcome': 'ok'})):
             with self.subTest(name):
@@ -137,7 +137,7 @@ class MetricsTest(base.StackTestCase):
         self.assertEqual(1, seen.sum('build_info', process='blockattach-all'))
         self.assertGreater(seen.sum('threads', threads='http'), 0)
 
-    def test_what_differs_is_found_and_mended(self):
+    def test_what_differs_is_found_and_repaired(self):
         volume_id = self.a_volume(self.api)
         attachment_id = self.attach(volume_id)[1]['attachment']['id']
         with self.rows() as connection:
@@ -145,22 +145,22 @@ class MetricsTest(base.StackTestCase):
                 "UPDATE attachments SET state = 'disconnecting', owner = 'somebody', "
                 "deadline = '2000-01-01 00:00:00.000000' WHERE id = ?", (attachment_id,))
         self.assertTrue(base.wait_for(
-            lambda: self.scrape().sum('drift_mended_total', drift='attachment') == 1, SECONDS))
+            lambda: self.scrape().sum('drift_repaired_total', drift='attachment') == 1, SECONDS))
         seen = self.scrape()
         self.assertEqual((1, 0), (seen.sum('drift_found_total', drift='attachment'),
                                   seen.sum('attachments')))
-        self.assertEqual(0, seen.sum('drift_mended_total', drift='volume'))
+        self.assertEqual(0, seen.sum('drift_repaired_total', drift='volume'))
         # Whoever compares the target may have come by first, and have shut it out.
-        before = self.mended_grants()
+        before = self.repaired_grants()
         attachment_id = self.attach(volume_id)[1]['attachment']['id']
         with self.rows() as connection:
             connection.execute("UPDATE attachments SET state = 'gone', rank = NULL, slot = NULL, "
                                'deleted = 1 WHERE id = ?', (attachment_id,))
-        self.assertTrue(base.wait_for(lambda: self.mended_grants() > before, SECONDS))
+        self.assertTrue(base.wait_for(lambda: self.repaired_grants() > before, SECONDS))
         self.assertGreaterEqual(self.scrape().sum('drift_found_total', drift='grant'), before + 1)
 
-    def mended_grants(self):
-        return self.scrape().sum('drift_mended_total', drift='grant')
+    def repaired_grants(self):
+        return self.scrape().sum('drift_repaired_total', drift='grant')
 
     def test_every_metric_and_label_is_in_the_table_and_none_holds_an_id(self):
         volume_id = self.a_volume(self.api)

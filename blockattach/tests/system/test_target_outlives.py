@@ -6,11 +6,11 @@ where the manager of release 0.2 is replaced, by ``test_upgrade``.
 import os
 import signal
 
+from blockattach.rpc import history
 from blockattach.testing import scsi
 from blockattach.testing import stack
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.functional import base
-from blockattach.tests.system import former
 from blockattach.tests.system import processes
 from blockattach.tests.system import streams
 
@@ -106,7 +106,7 @@ class OutlivesTest(processes.ProcessesTestCase):
     def test_an_upgrade(self):
         """The steps of doc/source/admin/upgrade.rst, on one host."""
         self.manage('db', 'sync', '--expand')
-        for release in (former.RELEASE, 'auto'):
+        for release in (history.RELEASES[-1].name, 'auto'):
             self.configure({('rpc', 'release'): release})
             self.stop(*STOPPED_FIRST)
             self.is_as_it_was()

@@ -15,8 +15,8 @@ SETTINGS = """
 endpoint = {endpoint}
 {more}
 """
-WAY = ('POST /attachments', 'verb attachments.create', 'attach: call', 'send volume.let_in',
-       'volume.let_in', 'attach: grant', 'target.grant')
+WAY = ('POST /attachments', 'verb attachments.create', 'attach: call', 'send volume.connect',
+       'volume.connect', 'attach: grant', 'target.grant')
 """From the request to the backend, each within the one before."""
 
 

@@ -1,14 +1,14 @@
-"""Release N-1 and this one side by side, as doc/source/admin/upgrade.rst says, under load."""
-import os
+"""This release and the next one side by side, as doc/source/admin/upgrade.rst says, under load."""
 import tempfile
 
 from blockattach.drivers.targets import tgtd
+from blockattach.rpc import history
 from blockattach.testing import scsi
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import next_release
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
-from blockattach.tests.system import former
 from blockattach.tests.system import site
 from blockattach.tests.system import streams
 from blockattach.tests.system import test_servers
@@ -23,19 +23,13 @@ class UpgradeTest(base.StackTestCase):
 
     def setUp(self):
         super().setUp()
-        missing = former.why_missing()
-        if missing is not None:
-            reason, mendable = missing
-            self.assertFalse(mendable and os.environ.get('CI') == 'true', reason)
-            print(f'{self.id()}: {reason}')
-            self.skipTest(reason)
         self.outside_program(tgtd.program(), 'tgtd')
         self.outside_program(scsi.available(), 'libiscsi')
         self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
         self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.addCleanup(folder.cleanup)
-        self.former = former.unpack(os.path.join(folder.name, 'former'))
+        self.next = next_release.make(f'{folder.name}/next')
         rows = database.DatabaseFixture(database.MYSQL, migrated=False)
         self.addCleanup(rows.close)
         self.broker = rabbit.RabbitFixture()
@@ -58,18 +52,18 @@ class UpgradeTest(base.StackTestCase):
         classic = self.broker.url + CLASSIC
         # As the steps of the guide call them.
         pinned = {**names, ('DEFAULT', 'transport_url'): classic,
-                  ('rpc', 'release'): former.RELEASE,
+                  ('rpc', 'release'): history.RELEASES[-1].name,
                   ('rpc', 'second_transport_url'): moved_to.url}
         lifted = {**names, ('DEFAULT', 'transport_url'): moved_to.url,
                   ('rpc', 'second_transport_url'): classic}
         moved = {**names, ('DEFAULT', 'transport_url'): moved_to.url}
 
-        self.begin_former(names)
+        self.begin_old({**names, ('DEFAULT', 'transport_url'): classic})
         self.site.configure(NEW, pinned)
         self.check(2, 'db sync --expand')
         self.manage('db', 'sync', '--expand')
         self.check(1, 'Of an older release')
-        self.begin(NEW)
+        self.begin(NEW, self.next)
         self.choose('disable', OLD)
         self.attach_on(NEW)
         writer = self.a_writer(NEW)
@@ -100,18 +94,18 @@ class UpgradeTest(base.StackTestCase):
             self.assertEqual({}, self.site.stop(host))
             self.assertEqual('', self.site.tracebacks(host))
 
-    def begin_former(self, settings):
-        """Release N-1 on one host, used by clients."""
+    def begin_old(self, settings):
+        """This release on one host, used by clients."""
         self.site.configure(OLD, settings)
-        self.assertEqual(0, self.site.run(OLD, 'manage', 'db', 'sync', code=self.former)[0])
-        self.begin(OLD, self.former)
+        self.assertEqual(0, self.site.run(OLD, 'manage', 'db', 'sync')[0])
+        self.begin(OLD, site.sources.ROOT)
         self.clients.expect(200, 'POST', '/types', {'volume_type': {
             'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})
         self.attach_on(OLD)
         self.clients.begin('volumes', self.clients.make_and_remove)
         self.go_on()
 
-    def begin(self, host, code=site.sources.ROOT):
+    def begin(self, host, code):
         """Start what belongs on a host, and use it once it is up."""
         self.site.start(host, code)
         api = self.apis[host] = base.Api(
@@ -126,7 +120,7 @@ class UpgradeTest(base.StackTestCase):
         self.balancer.drain(host)
         self.assertEqual({}, self.site.stop(host))
         self.site.configure(host, settings)
-        self.begin(host)
+        self.begin(host, self.next)
         self.go_on()
 
     def attach_on(self, host):
@@ -174,11 +168,12 @@ class UpgradeTest(base.StackTestCase):
 
     def check(self, status, words):
         """What `blockattach-status upgrade check` finds, with the file of the newer host."""
-        found, said = self.site.run(NEW, 'status', 'upgrade', 'check', '--json')
+        found, said = self.site.run(NEW, 'status', 'upgrade', 'check', '--json',
+                                    code=self.next)
         self.assertEqual(status, found, said)
         self.assertIn(words, said)
 
     def manage(self, *arguments):
-        """An operator's command, of this release."""
-        status, words = self.site.run(NEW, 'manage', *arguments)
+        """An operator's command, of the next release."""
+        status, words = self.site.run(NEW, 'manage', *arguments, code=self.next)
         self.assertEqual(0, status, words)

@@ -73,14 +73,14 @@ class ConfiguredTest(unittest.TestCase):
     def test_each_action(self):
         failpoints.configure(['a.b.c=raise'])
         self.assertRaises(failpoints.Reached, failpoints.point, 'a.b.c')
-        for text, told in (('drop', failpoints.Told.DROP), ('delay:0.001', None),
-                           ('duplicate', failpoints.Told.DUPLICATE)):
+        for text, told in (('drop', failpoints.Effect.DROP), ('delay:0.001', None),
+                           ('duplicate', failpoints.Effect.DUPLICATE)):
             failpoints.configure([f'a.b.c={text}'])
             self.assertIs(told, failpoints.point('a.b.c'))
 
     def test_so_many_times(self):
         failpoints.configure(['a.b.c=drop*2'])
-        drop = failpoints.Told.DROP
+        drop = failpoints.Effect.DROP
         self.assertEqual([drop, drop, None], [failpoints.point('a.b.c') for _ in range(3)])
 
     def test_what_cannot_be_understood(self):

@@ -61,44 +61,44 @@ def terminate_connection(services: api_services.ApiServices, call: operation.Cal
 
 def attach(services: api_services.ApiServices, call: operation.Call) -> None:
     """The consumer says that he uses the volume, and who he is."""
-    told: Mapping[str, str] = call.body['os-attach']
-    host = told.get('host_name')
+    body: Mapping[str, str] = call.body['os-attach']
+    host = body.get('host_name')
     consumer = legacy.Consumer(
-        instance_uuid=told.get('instance_uuid'),
+        instance_uuid=body.get('instance_uuid'),
         host=None if host is None else host.replace(' ', '-'),
-        mountpoint=told['mountpoint'],
-        mode=connection.AccessMode(told.get('mode', connection.AccessMode.RW)))
+        mountpoint=body['mountpoint'],
+        mode=connection.AccessMode(body.get('mode', connection.AccessMode.RW)))
     services.legacy.attach(call.context, call.target, consumer, _forbidden_by(services, call))
 
 
 def detach(services: api_services.ApiServices, call: operation.Call) -> None:
     """End one attachment: the named one, else the only one."""
-    told = call.body['os-detach'] or {}
-    services.legacy.detach(call.context, call.target, told.get('attachment_id'))
+    body = call.body['os-detach'] or {}
+    services.legacy.detach(call.context, call.target, body.get('attachment_id'))
 
 
 def force_detach(services: api_services.ApiServices, call: operation.Call) -> None:
     """End one attachment whatever its state is. Its connector is known; none is needed."""
-    told = call.body['os-force_detach']
-    services.legacy.force_detach(call.context, call.target, told.get('attachment_id'))
+    body = call.body['os-force_detach']
+    services.legacy.force_detach(call.context, call.target, body.get('attachment_id'))
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
     """An administrator says what is true of the volume."""
-    told = {key: word.lower() for key, word in call.body['os-reset_status'].items()
+    body = {key: word.lower() for key, word in call.body['os-reset_status'].items()
             if word is not None}
-    if not told:
+    if not body:
         raise errors.InvalidInput(
             "Must specify 'status', 'attach_status' or 'migration_status' for update.")
-    if told.get('migration_status', _NO_MIGRATION) != _NO_MIGRATION:
+    if body.get('migration_status', _NO_MIGRATION) != _NO_MIGRATION:
         raise errors.InvalidInput(
-            f"Invalid migration_status: {told['migration_status']!r} cannot be set: no volume is "
+            f"Invalid migration_status: {body['migration_status']!r} cannot be set: no volume is "
             f"being moved here.")
-    if told.get('attach_status') not in _ATTACH_STATUSES:
-        raise errors.InvalidInput(f"Invalid attach_status: {told['attach_status']!r} is neither "
+    if body.get('attach_status') not in _ATTACH_STATUSES:
+        raise errors.InvalidInput(f"Invalid attach_status: {body['attach_status']!r} is neither "
                                   f"attached nor detached.")
-    services.reset.reset(call.context, call.target, told.get('status'),
-                         told.get('attach_status'))
+    services.reset.reset(call.context, call.target, body.get('status'),
+                         body.get('attach_status'))
 
 
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:

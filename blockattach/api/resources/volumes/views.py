@@ -104,7 +104,7 @@ def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict
     """All that the caller may know of a volume."""
     shown = made(call, volume, rights)
     if volume.readonly is not None or volume.attached_mode is not None:
-        shown['metadata'] = {**volume.metadata, **_told_by_actions(volume)}
+        shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
     if rights.tenant:
         shown['os-vol-tenant-attr:tenant_id'] = volume.project_id
     if rights.pool:
@@ -127,11 +127,11 @@ def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
     return shown
 
 
-def _told_by_actions(volume: records.Volume) -> dict[str, str]:
+def _set_by_actions(volume: records.Volume) -> dict[str, str]:
     """What clients look for among the metadata, though no request on metadata writes it."""
-    told = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
+    metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
             'attached_mode': volume.attached_mode}
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in metadata.items() if value is not None}
 
 
 def _server(volume: records.Volume, attached: records.AttachedServer,

@@ -25,7 +25,7 @@ class ThinStore(store.LvmStore):
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
         self._pool_name = self._lvm.thin_pool
-        self._told = 0
+        self._reported = 0
 
     def create(self, volume: base.StoredVolume) -> None:
         content = self._group.content()
@@ -105,7 +105,7 @@ class ThinStore(store.LvmStore):
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
         pool = self._pool(content)
-        self._tell(pool)
+        self._warn(pool)
         return self._report(content, True, pool.size, pool.size * (1 - pool.data_percent / 100),
                             self._provisioned(content),
                             self._missing_disks(content) or self._fullness(pool))
@@ -213,16 +213,16 @@ class ThinStore(store.LvmStore):
             return f'thin pool {name} is ill ({pool.health}); see lvconvert --repair'
         return None
 
-    def _tell(self, pool: group.LogicalVolume) -> None:
+    def _warn(self, pool: group.LogicalVolume) -> None:
         """Log it once when the pool comes near to being full, and once when it is."""
         near = max(pool.data_percent, pool.metadata_percent) >= self._lvm.warn_percent
         level = 2 if self._fullness(pool) else int(near)
         fields = log.fields(volume_group=self._group.name, thin_pool=pool.name,
                             data_percent=pool.data_percent,
                             metadata_percent=pool.metadata_percent, health=pool.health or 'good')
-        if level > self._told and level == 1:
+        if level > self._reported and level == 1:
             LOG.warning('Thin pool is nearly full; extend it before it stops all writes%s', fields)
-        elif level > self._told:
+        elif level > self._reported:
             LOG.error('Thin pool takes nothing more; extend it before it stops all writes%s',
                       fields)
-        self._told = level
+        self._reported = level

@@ -78,7 +78,7 @@ class LineTest(unittest.TestCase):
         self.line.give_back()
         self.assertEqual(('patient', 30.0), self.comers.next())
 
-    def test_who_is_late_already_is_not_let_in(self):
+    def test_who_is_late_already_is_not_granted(self):
         with self.assertRaises(errors.TurnTooLate):
             self.line.take(self.clock.monotonic())
         self.assertEqual((0, 0), self.line.use())

@@ -23,7 +23,7 @@ def services(**settings):
 
 
 def anybody():
-    return auth.Entrance(auth.NoAuthentication(tiny.enforcer_of().is_admin))
+    return auth.Authentication(auth.NoAuthentication(tiny.enforcer_of().is_admin))
 
 
 def get(application, path, **headers):
@@ -51,7 +51,7 @@ class BuildTest(unittest.TestCase):
                 if code == 200:
                     self.assertEqual('https://s.example.org/v3/x', answer.json['at'])
 
-    def test_layers_of_the_entrance_see_refusals_as_answers(self):
+    def test_layers_of_the_authentication_see_refusals_as_answers(self):
         """And what fails in them is answered too, inside of what stands in front."""
         def layer(inner):
             def handle(request):
@@ -68,8 +68,8 @@ class BuildTest(unittest.TestCase):
                 response.headers['Front'] = str(response.status_code)
                 return response
             return handle
-        nobody = auth.Entrance(lambda request, project_id: None, (layer,))
-        built = app.build_app(services(), nobody, front=(front,))
+        nobody = auth.Authentication(lambda request, project_id: None, (layer,))
+        built = app.build_app(services(), nobody, outer=(front,))
         answer = get(built, '/v3/volumes')
         self.assertEqual((401, '401', '401'), (
             answer.status_int, answer.headers['Seen'], answer.headers['Front']))

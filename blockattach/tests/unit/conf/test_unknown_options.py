@@ -109,5 +109,5 @@ class UnknownOptionsTest(unittest.TestCase):
         conf.set_override('config_file', [str(self.path)])
         self.assertEqual([], unknown_options.find(conf))
 
-    def test_options_of_libraries_and_former_names_are_no_alarm(self):
-        self.assertEqual([], self.found(OF_LIBRARIES + '[rpc]\nrelease_pin = auto\n'))
+    def test_options_of_libraries_are_no_alarm(self):
+        self.assertEqual([], self.found(OF_LIBRARIES))

@@ -7,7 +7,7 @@ from blockattach.domain import volume_lifecycle
 
 S = lifecycle.State
 E = lifecycle.Event
-T = lifecycle.Told
+T = lifecycle.Notification
 
 # Once more by hand, and from the other side: by event. Every pair that is not here is refused.
 # BACK: to where the row came from.
@@ -194,7 +194,7 @@ class ToldTest(unittest.TestCase):
         """
         lives = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
         for born in (S.RESERVED, S.CONNECTING, S.ATTACHED):
-            told = lifecycle.told(None, born)
+            told = lifecycle.notifications_of(None, born)
             yield None, None, born, frozenset(), told
             lives.append((born, None, self.after(frozenset(), told), False))
         seen = set()
@@ -208,7 +208,7 @@ class ToldTest(unittest.TestCase):
                 if hidden and event is not E.ATTACH:
                     continue
                 target = lifecycle.next_state(state, event, memory)
-                told = lifecycle.told(None if hidden else state, target)
+                told = lifecycle.notifications_of(None if hidden else state, target)
                 yield state, event, target, begun, told
                 lives.append((target, lifecycle.remembered(state, target, memory),
                               self.after(begun, told), False))
@@ -258,7 +258,7 @@ class ToldTest(unittest.TestCase):
             with self.subTest(states=states):
                 self.assertEqual(expected, tuple(
                     one for before, after in zip(states, states[1:], strict=False)
-                    for one in lifecycle.told(before, after)))
+                    for one in lifecycle.notifications_of(before, after)))
 
 
 class WordsTest(unittest.TestCase):
@@ -285,5 +285,5 @@ class WordsTest(unittest.TestCase):
         self.assertEqual((), lifecycle.states_on_wire('detached'))
         self.assertEqual((), lifecycle.states_on_wire('no such word'))
 
-    def test_who_is_let_in(self):
+    def test_who_is_granted(self):
         self.assertEqual({S.CONNECTING, S.CONNECTED, S.ATTACHED}, lifecycle.GRANTED)

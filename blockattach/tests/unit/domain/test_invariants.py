@@ -49,10 +49,10 @@ BROKEN = {
                         volume(multiattach=True)),
     'one_writes': (second(volume(single_writer=True, multiattach=True), instance_uuid='other'),),
     'one_host_writes': (target(ACTUAL, OTHER),),
-    'nobody_else_is_let_in': (target(ACTUAL, OTHER),),
+    'nobody_else_is_granted': (target(ACTUAL, OTHER),),
     'modes_are_enforced': (target(actual(mode=connection.AccessMode.RO)),
                            target(actual(intact=False)), target(actual(account='else'))),
-    'who_uses_it_is_let_in': (target(),),
+    'every_user_is_granted': (target(),),
     'credentials_match': (
         dataclasses.replace(WHOLE, grants=()), second(),
         dataclasses.replace(WHOLE, grants=(GRANT, dataclasses.replace(GRANT, initiator='iqn.b')))),
@@ -98,7 +98,7 @@ class InvariantsTest(unittest.TestCase):
 
     def test_what_moves_is_asked_only_when_it_has_settled(self):
         moving = target(ACTUAL, OTHER)
-        self.assertEqual({'one_host_writes', 'nobody_else_is_let_in'}, names(moving))
+        self.assertEqual({'one_host_writes', 'nobody_else_is_granted'}, names(moving))
         self.assertEqual(set(), names(moving, settled=False))
         self.assertEqual(set(), names(dataclasses.replace(
             moving, busy=frozenset({('v', 'iqn.b')}))))
@@ -111,8 +111,8 @@ class InvariantsTest(unittest.TestCase):
     def test_a_target_that_was_not_asked_is_not_judged(self):
         self.assertEqual(set(), names(dataclasses.replace(WHOLE, targets=())))
 
-    def test_a_violation_names_the_command_that_mends_it(self):
+    def test_a_violation_names_the_command_that_repairs_it(self):
         [found] = invariants.check(volume(status='error'))
-        self.assertEqual('blockattach-manage attachments derive v', found.mend)
+        self.assertEqual('blockattach-manage attachments derive v', found.repair)
         self.assertEqual(('P6', invariants.Severity.ACCOUNT, 'v', None), (
             found.promise, found.severity, found.volume_id, found.attachment_id))

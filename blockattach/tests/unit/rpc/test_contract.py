@@ -32,9 +32,7 @@ FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
     ('process', '1.0'): 'fa9e15303938f4ee',
     ('scheduler', '1.0'): 'cc758e9ccbe03f30',
-    ('volume', '1.0'): 'c2a5f368927ba0f6',
-    ('volume', '1.1'): '316919d3b117bb1f',
-    ('volume', '1.2'): '64fbc0785b5ae708',
+    ('volume', '1.0'): '503ba8d2d8226f7a',
 }
 
 

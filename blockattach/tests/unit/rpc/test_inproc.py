@@ -145,7 +145,7 @@ class InprocBusTest(bus_contract.BusContract, unittest.TestCase):
 
 
 class CallTest(unittest.TestCase):
-    """A caller waits for an answer, and with a monitor for signs of life."""
+    """A caller waits for an answer, and with a monitor for heartbeats."""
 
     def test_beats_are_no_answer(self) -> None:
         call = inproc.Call()

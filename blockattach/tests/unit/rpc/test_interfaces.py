@@ -41,21 +41,14 @@ class VolumeEndpoint(volume.VolumeInterface):
                       generation: int) -> None:
         self.asked.append(('delete_volume', volume_id, generation))
 
-    def connect(self, ctxt: context.RequestContext, attachment_id: str, generation: int) -> None:
-        self.asked.append(('connect', attachment_id, generation))
-
-    def disconnect(self, ctxt: context.RequestContext, attachment_id: str,
-                   generation: int) -> None:
-        self.asked.append(('disconnect', attachment_id, generation))
-
-    def let_in(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
-               attachment_id: str, generation: int) -> Mapping[str, Any]:
-        self.asked.append(('let_in', volume_id, initiator, attachment_id, generation))
+    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int) -> Mapping[str, Any]:
+        self.asked.append(('connect', volume_id, initiator, attachment_id, generation))
         return {'connection': {}, 'at': '2026-01-01T00:00:00'}
 
-    def shut_out(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                 attachment_id: str, generation: int) -> None:
-        self.asked.append(('shut_out', volume_id, initiators, attachment_id, generation))
+    def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
+                   attachment_id: str, generation: int) -> None:
+        self.asked.append(('disconnect', volume_id, initiators, attachment_id, generation))
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
@@ -97,10 +90,11 @@ class HeldEndpoint(VolumeEndpoint):
         super().__init__()
         self.entered, self.go_on = threading.Event(), threading.Event()
 
-    def connect(self, ctxt: context.RequestContext, attachment_id: str,
-                generation: int) -> None:
+    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
+                attachment_id: str, generation: int) -> Mapping[str, Any]:
         self.entered.set()
         self.go_on.wait(SECONDS)
+        return super().connect(ctxt, volume_id, initiator, attachment_id, generation)
 
 
 class InterfacesTest(unittest.TestCase):
@@ -126,7 +120,7 @@ class InterfacesTest(unittest.TestCase):
         self.addCleanup(server.stop)
         self.addCleanup(endpoint.go_on.set)
         client = volume.VolumeClients(self.bus).on('host@one')
-        asking = threading.Thread(target=client.connect, args=(self.ctxt, 'a', 1))
+        asking = threading.Thread(target=client.connect, args=(self.ctxt, 'v', 'iqn', 'a', 1))
         asking.start()
         self.addCleanup(asking.join)
         self.addCleanup(endpoint.go_on.set)
@@ -159,18 +153,15 @@ class InterfacesTest(unittest.TestCase):
         self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
         one.answer = False
         self.assertFalse(client.create_volume(self.ctxt, 'v', 2))
-        client.connect(self.ctxt, 'a', 3)
-        client.disconnect(self.ctxt, 'a', 4)
-        told = client.let_in(self.ctxt, 'v', 'iqn', 'a', 3)
+        told = client.connect(self.ctxt, 'v', 'iqn', 'a', 3)
         self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, told)
-        client.shut_out(self.ctxt, 'v', ('iqn',), 'a', 4)
+        client.disconnect(self.ctxt, 'v', ('iqn',), 'a', 4)
         client.delete_volume(self.ctxt, 'v', 5)
         client.ping(self.ctxt)
         self.bus.close()
         self.assertEqual([('create_volume', 'v', 1), ('create_volume', 'v', 2),
-                          ('connect', 'a', 3), ('disconnect', 'a', 4),
-                          ('let_in', 'v', 'iqn', 'a', 3),
-                          ('shut_out', 'v', ['iqn'], 'a', 4)], one.asked[:6])
+                          ('connect', 'v', 'iqn', 'a', 3),
+                          ('disconnect', 'v', ['iqn'], 'a', 4)], one.asked[:4])
         self.assertEqual([], other.asked)
 
     def test_what_a_host_has_reserved_is_told_however_often_it_is_asked(self) -> None:

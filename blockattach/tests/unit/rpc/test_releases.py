@@ -237,12 +237,6 @@ class HistoryTest(BusTestCase):
             return False
         return True
 
-    def test_the_release_before_has_no_consumers_on_the_bus(self) -> None:
-        client = attachments.AttachmentsClient(self.bus(pin='0.2'))
-        with self.assertRaises(errors.ConfigurationError) as caught:
-            client.get(self.ctxt, 'a')
-        self.assertIn('[rpc] release', str(caught.exception))
-
     def test_without_a_pin_the_newest_is_spoken(self) -> None:
         for name in history.NEWEST:
             self.assertIs(history.RELEASES[-1], history.pinned(name))

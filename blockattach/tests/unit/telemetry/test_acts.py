@@ -89,13 +89,13 @@ class ActTest(TelemetryTestCase):
         self.telemetry.drift('grant', found=1)
 
     def test_counters(self):
-        self.telemetry.drift('grant', found=3, mended=2)
+        self.telemetry.drift('grant', found=3, repaired=2)
         self.telemetry.scheduler_retry('room_taken')
         self.telemetry.pool_refused('capacity')
         self.telemetry.database_retry('attachments.move')
         self.assertEqual((3, 2, 1, 1, 1), (
             self.value('drift_found_total', drift='grant'),
-            self.value('drift_mended_total', drift='grant'),
+            self.value('drift_repaired_total', drift='grant'),
             self.value('scheduler_retries_total', reason='room_taken'),
             self.value('scheduler_refusals_total', filter='capacity'),
             self.value('database_retries_total', verb='attachments.move')))

@@ -1,1 +1,1 @@
-"""Unit tests of the keeper of a backend."""
+"""Unit tests of the manager of a backend."""

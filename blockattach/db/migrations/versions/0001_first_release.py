@@ -1,4 +1,4 @@
-"""First light: volumes and their types, attachments and grants, services, pools, messages."""
+"""The tables of the first release."""
 import uuid
 from typing import Any
 
@@ -24,16 +24,10 @@ OPTIONS: dict[str, Any] = {
 
 def upgrade() -> None:
     """Make every table, and the type of volumes whose type nobody names."""
-    _services()
-    _pools()
-    _volume_types()
-    _volume_type_extra_specs()
-    _volumes()
-    _volume_metadata()
-    _attachments()
-    _grants()
-    _messages()
-    _default_volume_type()
+    for create in (_services, _pools, _qos_specs, _volume_types, _volume_type_extra_specs,
+                   _volume_type_encryptions, _volumes, _volume_metadata, _attachments, _waits,
+                   _grants, _leases, _quotas, _idempotency_keys, _messages, _default_volume_type):
+        create()
 
 
 def _messages() -> None:
@@ -86,13 +80,34 @@ def _services() -> None:
         sa.Column('availability_zone', NAME, nullable=False),
         sa.Column('disabled', sa.Boolean, nullable=False),
         sa.Column('disabled_reason', NAME),
+        sa.Column('frozen', sa.Boolean),
+        sa.Column('cluster', NAME),
+        sa.Column('release', sa.String(16)),
         sa.Column('incarnation', sa.String(64), nullable=False),
         sa.Column('reported_at', TIMESTAMP, nullable=False),
+        sa.Column('reconciled', sa.Text),
         *_timestamps(),
         sa.PrimaryKeyConstraint('id', name='pk_services'),
         sa.UniqueConstraint('binary', 'host', name='uq_services_binary_host'),
         sa.UniqueConstraint('uuid', name='uq_services_uuid'),
         **OPTIONS)
+    _indexes('services', ('cluster',))
+
+
+def _qos_specs() -> None:
+    op.create_table(
+        'qos_specs',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('name', NAME, nullable=False),
+        sa.Column('live_name', NAME),
+        sa.Column('consumer', sa.String(32), nullable=False),
+        sa.Column('specs', LONG_TEXT, nullable=False),
+        *_timestamps(),
+        *_soft_deletion(),
+        sa.PrimaryKeyConstraint('id', name='pk_qos_specs'),
+        sa.UniqueConstraint('live_name', name='uq_qos_specs_live_name'),
+        **OPTIONS)
+    _indexes('qos_specs', ('deleted', 'created_at', 'id'))
 
 
 def _volume_types() -> None:
@@ -103,11 +118,13 @@ def _volume_types() -> None:
         sa.Column('description', NAME),
         sa.Column('is_public', sa.Boolean, nullable=False),
         sa.Column('live_name', NAME),
+        sa.Column('qos_specs_id', UUID),
         *_timestamps(),
         *_soft_deletion(),
         sa.PrimaryKeyConstraint('id', name='pk_volume_types'),
         sa.UniqueConstraint('live_name', name='uq_volume_types_live_name'),
         **OPTIONS)
+    _indexes('volume_types', ('qos_specs_id',))
 
 
 def _volume_type_extra_specs() -> None:
@@ -120,6 +137,26 @@ def _volume_type_extra_specs() -> None:
         sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
                                 name='fk_volume_type_extra_specs_volume_type_id',
                                 ondelete='CASCADE'),
+        **OPTIONS)
+
+
+def _volume_type_encryptions() -> None:
+    op.create_table(
+        'volume_type_encryptions',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('volume_type_id', UUID, nullable=False),
+        sa.Column('live_volume_type_id', UUID),
+        sa.Column('provider', NAME, nullable=False),
+        sa.Column('control_location', sa.String(32), nullable=False),
+        sa.Column('cipher', NAME),
+        sa.Column('key_size', sa.Integer),
+        *_timestamps(),
+        *_soft_deletion(),
+        sa.PrimaryKeyConstraint('id', name='pk_volume_type_encryptions'),
+        sa.UniqueConstraint('live_volume_type_id',
+                            name='uq_volume_type_encryptions_live_volume_type_id'),
+        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
+                                name='fk_volume_type_encryptions_volume_type_id'),
         **OPTIONS)
 
 
@@ -136,7 +173,14 @@ def _volumes() -> None:
         sa.Column('lowest_rank', sa.Integer),
         sa.Column('status', sa.String(32), nullable=False),
         sa.Column('attach_status', sa.String(32), nullable=False),
+        sa.Column('attached_mode', sa.String(2)),
+        sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
+        sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
+        sa.Column('detach_announced_at', TIMESTAMP),
         sa.Column('multiattach', sa.Boolean, nullable=False),
+        sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
+        sa.Column('readonly', sa.Boolean),
+        sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
         sa.Column('bootable', sa.Boolean, nullable=False),
         sa.Column('availability_zone', NAME, nullable=False),
         sa.Column('volume_type_id', UUID, nullable=False),
@@ -148,6 +192,9 @@ def _volumes() -> None:
         sa.Column('deadline', TIMESTAMP),
         sa.Column('attempts', sa.Integer, nullable=False),
         sa.Column('tried', LONG_TEXT, nullable=False),
+        sa.Column('scheduler_hints', LONG_TEXT),
+        sa.Column('lease_owner', NAME),
+        sa.Column('lease_deadline', TIMESTAMP),
         *_timestamps(),
         *_soft_deletion(),
         sa.PrimaryKeyConstraint('id', name='pk_volumes'),
@@ -200,6 +247,7 @@ def _attachments() -> None:
         sa.Column('last_error', LONG_TEXT),
         sa.Column('attached_at', TIMESTAMP),
         sa.Column('detached_at', TIMESTAMP),
+        sa.Column('hidden', sa.Boolean, nullable=False, server_default='0'),
         *_timestamps(),
         *_soft_deletion(),
         sa.PrimaryKeyConstraint('id', name='pk_attachments'),
@@ -213,9 +261,21 @@ def _attachments() -> None:
              ('deleted', 'host'),
              ('deleted', 'instance_uuid'),
              ('deleted', 'project_id', 'created_at', 'id'),
+             ('deleted', 'state'),
              ('volume_id', 'deleted', 'initiator'),
              ('volume_id', 'previous_initiator'),
              ('volume_id', 'rank'))
+
+
+def _waits() -> None:
+    op.create_table(
+        'waits',
+        sa.Column('attachment_id', UUID, nullable=False),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('since', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('attachment_id', name='pk_waits'),
+        **OPTIONS)
+    _indexes('waits', ('since',))
 
 
 def _grants() -> None:
@@ -226,12 +286,49 @@ def _grants() -> None:
         sa.Column('alias', sa.String(32), nullable=False),
         sa.Column('username', sa.String(64), nullable=False),
         sa.Column('sealed_password', NAME, nullable=False),
+        sa.Column('key_id', sa.String(16), nullable=False),
         sa.Column('created_at', TIMESTAMP, nullable=False),
         sa.PrimaryKeyConstraint('volume_id', 'initiator', name='pk_grants'),
         sa.UniqueConstraint('volume_id', 'alias', name='uq_grants_volume_id_alias'),
         sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
                                 name='fk_grants_volume_id'),
         **OPTIONS)
+    _indexes('grants', ('key_id',))
+
+
+def _leases() -> None:
+    op.create_table(
+        'leases',
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('initiator', NAME, nullable=False),
+        sa.Column('owner', NAME, nullable=False),
+        sa.Column('deadline', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('volume_id', 'initiator', name='pk_leases'),
+        **OPTIONS)
+    _indexes('leases', ('deadline',))
+
+
+def _quotas() -> None:
+    op.create_table(
+        'quotas',
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('resource', sa.String(64), nullable=False),
+        sa.Column('hard_limit', sa.Integer),
+        sa.PrimaryKeyConstraint('project_id', 'resource', name='pk_quotas'),
+        **OPTIONS)
+
+
+def _idempotency_keys() -> None:
+    op.create_table(
+        'idempotency_keys',
+        sa.Column('scope', sa.String(64), nullable=False),
+        sa.Column('body_digest', sa.String(64), nullable=False),
+        sa.Column('resource_id', UUID, nullable=False),
+        sa.Column('expires_at', TIMESTAMP, nullable=False),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('scope', name='pk_idempotency_keys'),
+        **OPTIONS)
+    _indexes('idempotency_keys', ('expires_at',), ('resource_id',))
 
 
 def _default_volume_type() -> None:

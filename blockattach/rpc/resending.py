@@ -1,4 +1,4 @@
-"""Calls that are sent again while nobody gives signs of life, until an answer comes.
+"""Calls that are sent again while nobody sends heartbeats, until an answer comes.
 
 The message has gone with a process that ended, or lies in the queue of one that comes back. Only
 for methods that may be done twice.
@@ -12,17 +12,17 @@ import oslo_messaging
 
 from blockattach.conf import rpc as rpc_conf
 from blockattach.log import fields
-from blockattach.rpc import alive
 from blockattach.rpc import deadlines
+from blockattach.rpc import heartbeats
 
 LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
-# Who has heard one sign of life has waited longer than one who heard none, by this at least.
-_WITH_SIGNS = 1 + 0.5 / alive.SIGNS
+# Who has heard one heartbeat has waited longer than one who heard none, by this at least.
+_WITH_SIGNS = 1 + 0.5 / heartbeats.SIGNS
 
 
-class Insisting:
+class Resending:
     """Sends again after ``[rpc] repeat_interval``; gives up after ``silence_timeout``."""
 
     def __init__(self, settings: rpc_conf.RpcSettings, deadlines: deadlines.Deadlines) -> None:
@@ -36,7 +36,7 @@ class Insisting:
 
         :param prepared: oslo.messaging's client
         :param outgoing: has a deadline
-        :raises oslo_messaging.MessagingTimeout: none in time, or no sign of life for too long
+        :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for too long
         """
         now = self._deadlines.now()
         until, hopeless = now + (outgoing.seconds or 0), now + self._silence
@@ -55,6 +55,6 @@ class Insisting:
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Call is sent again: nobody gives signs of life%s',
+                    LOG.warning('Call is sent again: nobody sends heartbeats%s',
                                 fields(method=name, topic=whom))
         raise AssertionError('the count has no end')

@@ -6,8 +6,8 @@ which it is excluded from them and they from it.
 import dataclasses
 from collections.abc import Sequence
 
-from blockattach.volume import mending
 from blockattach.volume import reconcile
+from blockattach.volume import repairs
 from blockattach.volume import target_truth
 
 WOULD = 'would be done'
@@ -17,7 +17,7 @@ WOULD = 'would be done'
 class Finding:
     """Something that differs, and what came of it.
 
-    :ivar outcome: `mending.MENDED`, `mending.OVERTAKEN`, `WOULD`, or why it cannot be done
+    :ivar outcome: `repairs.REPAIRED`, `repairs.OVERTAKEN`, `WOULD`, or why it cannot be done
     """
 
     host: str
@@ -32,18 +32,18 @@ class Finding:
     @property
     def left(self) -> bool:
         """Whether somebody still has to see to it."""
-        return self.outcome not in (mending.MENDED, mending.OVERTAKEN)
+        return self.outcome not in (repairs.REPAIRED, repairs.OVERTAKEN)
 
 
-class Visit:
+class OneShot:
     """One look at one ``host@backend``."""
 
     def __init__(self, host: str, reconciler: reconcile.Reconciler,
-                 truth: target_truth.TargetTruth, menders: mending.Menders) -> None:
+                 truth: target_truth.TargetTruth, repairer: repairs.Repairer) -> None:
         self._host = host
         self._reconciler = reconciler
         self._truth = truth
-        self._menders = menders
+        self._repairer = repairer
 
     def look(self) -> list[Finding]:
         """What differs; nothing is changed.
@@ -53,22 +53,22 @@ class Visit:
         rows = self._reconciler.cases()
         # Who is interrupted there is let in or shut out with his row.
         theirs = {(case.volume_id, case.initiator) for case in rows}
-        return self._told([*rows, *(case for case in self._differences()
+        return self._findings([*rows, *(case for case in self._differences()
                                     if (case.volume_id, case.initiator) not in theirs)])
 
-    def mend(self) -> list[Finding]:
+    def repair(self) -> list[Finding]:
         """Put right what differs: rows first, then the target as they say; raises as `look`."""
         rows = self._reconciler.cases()
-        told = self._told(rows, self._menders.each(rows))
+        findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()
-        return told + self._told(differences, self._menders.each(differences))
+        return findings + self._findings(differences, self._repairer.each(differences))
 
-    def _differences(self) -> list[mending.Case]:
+    def _differences(self) -> list[repairs.Case]:
         """What is offered to nobody counts from the second look on."""
         self._truth.cases()
         return self._truth.cases()
 
-    def _told(self, cases: Sequence[mending.Case],
+    def _findings(self, cases: Sequence[repairs.Case],
               outcomes: Sequence[str] | None = None) -> list[Finding]:
         return [Finding(self._host, case.drift, case.volume_id, case.attachment_id,
                         case.initiator, case.said, case.remedy, outcome)

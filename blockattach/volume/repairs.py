@@ -17,7 +17,7 @@ from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
-MENDED, OVERTAKEN = 'done', 'somebody else went on with it first'
+REPAIRED, OVERTAKEN = 'done', 'somebody else went on with it first'
 
 
 class Case(NamedTuple):
@@ -36,7 +36,7 @@ class Case(NamedTuple):
     initiator: str | None = None
 
 
-class Menders:
+class Repairer:
     """A few threads for repairs, and what they have put right since the process began."""
 
     def __init__(self, pool: futures.Executor, telemetry: acts.Telemetry | None = None,
@@ -51,11 +51,11 @@ class Menders:
         self._pool = pool
         self._clock = clock or clocks.Clock()
         self._guard = threading.Lock()
-        self._mended = dict.fromkeys(map(str, metrics.DRIFTS), 0)
+        self._repaired = dict.fromkeys(map(str, metrics.DRIFTS), 0)
         self._last: tuple[str, datetime.datetime] | None = None
 
     def each(self, cases: Sequence[Case]) -> list[str]:
-        """Act on each case; how each ended, in a few words: `MENDED` is one of them.
+        """Act on each case; how each ended, in a few words: `REPAIRED` is one of them.
 
         What concerns one pair is done one after the other, in one thread.
         """
@@ -72,15 +72,15 @@ class Menders:
                     for case, outcome in zip(pair, running.result(), strict=True)}
         return [self._counted(case, outcomes[id(case)]) for case in cases]
 
-    def mend(self, cases: Sequence[Case]) -> int:
+    def repair(self, cases: Sequence[Case]) -> int:
         """The same; returns how many were put right."""
-        return self.each(cases).count(MENDED)
+        return self.each(cases).count(REPAIRED)
 
-    def told(self) -> records.Reconciled:
+    def summary(self) -> records.Reconciled:
         """What was put right since the process began."""
         with self._guard:
             last, at = self._last or (None, None)
-            return records.Reconciled(dict(self._mended), last, at)
+            return records.Reconciled(dict(self._repaired), last, at)
 
     def stop(self) -> None:
         """End the threads after what they are doing."""
@@ -92,7 +92,7 @@ class Menders:
 
     def _ended(self, case: Case) -> str:
         try:
-            return OVERTAKEN if case.act() is False else MENDED
+            return OVERTAKEN if case.act() is False else REPAIRED
         except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
             LOG.info('Somebody else went on with it first')
             return OVERTAKEN
@@ -105,9 +105,9 @@ class Menders:
         """What was left to whoever is at work there differs from nothing: it is no drift."""
         if outcome == OVERTAKEN:
             return outcome
-        self._telemetry.drift(case.drift, found=1, mended=int(outcome == MENDED))
-        if outcome == MENDED:
+        self._telemetry.drift(case.drift, found=1, repaired=int(outcome == REPAIRED))
+        if outcome == REPAIRED:
             with self._guard:
-                self._mended[case.drift] += 1
+                self._repaired[case.drift] += 1
                 self._last = case.drift, self._clock.utcnow()
         return outcome

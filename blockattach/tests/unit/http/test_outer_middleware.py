@@ -4,8 +4,8 @@ import unittest
 import webob
 from oslo_config import cfg
 
-from blockattach.http import front
 from blockattach.http import middleware
+from blockattach.http import outer_middleware
 
 ORIGIN = 'https://dashboard.example.org'
 
@@ -14,18 +14,18 @@ class FrontTest(unittest.TestCase):
 
     def setUp(self):
         self.conf = cfg.ConfigOpts()
-        front.register(self.conf)
+        outer_middleware.register(self.conf)
         self.conf([], default_config_files=[], default_config_dirs=[])
 
     def ask(self, method='GET', headers=None, inner=None):
         def serve(request):
             return webob.Response(json=[request.application_url, request.remote_addr])
-        application = middleware.Application(front.layers(self.conf), inner or serve)
+        application = middleware.Application(outer_middleware.layers(self.conf), inner or serve)
         return webob.Request.blank('/x', method=method, headers=headers or {}, environ={
             'REMOTE_ADDR': '192.0.2.1'}).get_response(application)
 
     def test_without_options_nothing_stands_there(self):
-        self.assertEqual((), front.layers(self.conf))
+        self.assertEqual((), outer_middleware.layers(self.conf))
 
     def test_a_proxy_speaks_for_its_clients_if_it_is_trusted(self):
         headers = {'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'api.example.org',

@@ -9,8 +9,8 @@ from blockattach.domain import connection
 from blockattach.drivers import faults
 from blockattach.tests.functional import gates
 from blockattach.tests.functional import lives
-from blockattach.volume import mending
-from blockattach.volume import visiting
+from blockattach.volume import one_shot
+from blockattach.volume import repairs
 
 S = lifecycle.State
 RW = lives.RW
@@ -23,10 +23,10 @@ class VisitTestCase(lives.WorldTestCase):
     def setUp(self):
         super().setUp()
         visitor = lives.Life(self.world, lives.HOST, 'blockattach-manage.1@fake')
-        self.addCleanup(visitor.menders.stop)
+        self.addCleanup(visitor.repairer.stop)
         self.visitor = visitor
-        self.visit = visiting.Visit(lives.HOST, visitor.reconciler, visitor.truth,
-                                    visitor.menders)
+        self.visit = one_shot.OneShot(lives.HOST, visitor.reconciler, visitor.truth,
+                                    visitor.repairer)
         self.target = self.world.target
         self.volume = self.world.volume(multiattach=True)
         self.steady = self.world.attached(self.volume, 'steady')
@@ -46,7 +46,7 @@ class VisitTestCase(lives.WorldTestCase):
                     for table in tables.metadata.sorted_tables}
 
     def assert_undisturbed(self):
-        self.assertEqual((RW, 1), self.world.let_in(self.volume)[self.steady.initiator])
+        self.assertEqual((RW, 1), self.world.granted(self.volume)[self.steady.initiator])
         self.assert_agree()
 
 
@@ -72,44 +72,44 @@ class FindingsTest(VisitTestCase):
         rows, exports = self.rows(), self.target.exports()
         found = self.visit.look()
         self.assertEqual(
-            [('attachment', visiting.WOULD), ('grant', visiting.WOULD),
-             ('grant', visiting.WOULD), ('stray_export', visiting.WOULD),
-             ('unused_export', visiting.WOULD)], self.kinds(found))
+            [('attachment', one_shot.WOULD), ('grant', one_shot.WOULD),
+             ('grant', one_shot.WOULD), ('stray_export', one_shot.WOULD),
+             ('unused_export', one_shot.WOULD)], self.kinds(found))
         self.assertEqual(self.overdue.id, found[0].attachment_id)
         self.assertTrue(all(one.left for one in found))
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
 
-    def test_each_is_mended(self):
-        found = self.visit.mend()
+    def test_each_is_repaired(self):
+        found = self.visit.repair()
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
             [one.drift for one in found])
-        self.assertEqual({mending.MENDED}, {one.outcome for one in found})
+        self.assertEqual({repairs.REPAIRED}, {one.outcome for one in found})
         self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.target.exports()})
-        self.assertEqual([], self.visit.mend())
+        self.assertEqual([], self.visit.repair())
         self.assert_undisturbed()
 
-    def test_what_cannot_be_mended_is_left(self):
+    def test_what_cannot_be_repaired_is_left(self):
         self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
-        found = self.visit.mend()
+        found = self.visit.repair()
         left = [one for one in found if one.left]
         self.assertEqual([STRANGER], [one.initiator for one in left])
         self.assertTrue(left[0].outcome.startswith('cannot: '), left)
-        self.visit.mend()
+        self.visit.repair()
         self.assert_undisturbed()
 
     def test_an_attachment_whose_volume_is_gone(self):
-        self.visit.mend()
+        self.visit.repair()
         rows = self.world.rows(self.volume)
         with self.world.database.writer() as writer:
             writer.execute(volume_models.volumes.update().where(
                 volume_models.volumes.c.id == self.volume.id).values(
                 deleted=True, own_status='gone'))
-        found = self.visit.mend()
+        found = self.visit.repair()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
-        self.assertEqual({mending.MENDED}, {one.outcome for one in found})
+        self.assertEqual({repairs.REPAIRED}, {one.outcome for one in found})
         self.assertEqual((), self.target.exports())
         self.assertEqual([], self.world.rows(self.volume))
 
@@ -128,10 +128,10 @@ class ExclusionTest(VisitTestCase):
         coming = self.begin(self.world.create, self.volume, 'a')
         self.assertTrue(gate.reached.wait(lives.WAIT_SECONDS))
         self.target.revoke(self.volume.id, lives.initiator_of('a'))
-        self.assertEqual([], self.visit.mend())
+        self.assertEqual([], self.visit.repair())
         # Also where it was found a moment before the service began.
         self.assertFalse(self.visitor.attachments.align(self.volume.id, lives.initiator_of('a')))
-        self.assertNotIn(lives.initiator_of('a'), self.world.let_in(self.volume))
+        self.assertNotIn(lives.initiator_of('a'), self.world.granted(self.volume))
         gate.open()
         coming.result(lives.WAIT_SECONDS)
         self.world.life.look()
@@ -140,7 +140,7 @@ class ExclusionTest(VisitTestCase):
     def test_the_service_waits_for_who_visits_a_pair(self):
         self.strange(self.volume, lives.initiator_of('a'))
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.visit.mend)
+        visiting_now = self.begin(self.visit.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls.get('grant', 0)
         coming = self.begin(self.world.create, self.volume, 'a')
@@ -155,11 +155,11 @@ class ExclusionTest(VisitTestCase):
     def test_the_comparison_of_the_service_waits_for_nobody(self):
         self.strange(self.volume)
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.visit.mend)
+        visiting_now = self.begin(self.visit.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
-        with self.assertNoLogs('blockattach.volume.mending', 'ERROR'):
-            self.assertEqual(0, self.world.life.truth.mend())
+        with self.assertNoLogs('blockattach.volume.repairs', 'ERROR'):
+            self.assertEqual(0, self.world.life.truth.repair())
         self.assertEqual(calls, self.target.faults.calls['revoke'])
         held.set()
         visiting_now.result(lives.WAIT_SECONDS)
@@ -169,7 +169,7 @@ class ExclusionTest(VisitTestCase):
         unused = self.world.volume()
         self.target.export(self.world.backend.export_of(unused))
         held = self.target.faults.hold('unexport', once=True)
-        visiting_now = self.begin(self.visit.mend)
+        visiting_now = self.begin(self.visit.repair)
         self.until_held(self.target, 'unexport')
         coming = self.begin(self.world.create, unused, 'a')
         futures.wait([coming], A_MOMENT)
@@ -191,7 +191,7 @@ class ExclusionTest(VisitTestCase):
 
         def visit():
             for _ in range(6):
-                self.visit.mend()
+                self.visit.repair()
 
         told = self.at_once(*[lambda host=host: work(host) for host in hosts], visit, visit)
         self.assertEqual([None] * (len(hosts) + 2), told)

@@ -10,7 +10,7 @@ from blockattach.conf import api as api_conf
 from blockattach.http import keystone
 from blockattach.http import middleware
 from blockattach.tests.unit.wiring import test_wiring
-from blockattach.wiring import entrance
+from blockattach.wiring import authentication
 
 PASSWORD = {'auth_type': 'password', 'auth_url': 'http://127.0.0.1:1/v3', 'username': 'u',
             'password': 'canary', 'project_name': 'p'}
@@ -42,7 +42,7 @@ class Case(test_wiring.WiringTestCase):
 class AddressTest(Case):
 
     def check(self):
-        entrance.check_address(self.conf, self.settings())
+        authentication.check_address(self.conf, self.settings())
 
     def test_without_authentication_only_loopback_is_listened_on(self):
         for host in ('127.0.0.1', 'localhost', '::1'):
@@ -57,12 +57,12 @@ class AddressTest(Case):
     def test_with_authentication_any_address_is(self):
         for strategy, tls in (('keystone', ''), ('http_basic', 'tls_cert_file = x')):
             self.configure(f'[api]\nhost = 0.0.0.0\nauth_strategy = {strategy}\n{tls}\n')
-            with self.assertNoLogs('blockattach.wiring.entrance'):
+            with self.assertNoLogs('blockattach.wiring.authentication'):
                 self.check()
 
     def test_passwords_in_the_clear_are_warned_of(self):
         self.configure('[api]\nhost = 0.0.0.0\nauth_strategy = http_basic\n')
-        with self.assertLogs('blockattach.wiring.entrance', 'WARNING'):
+        with self.assertLogs('blockattach.wiring.authentication', 'WARNING'):
             self.check()
 
     def test_half_of_tls_is_none(self):
@@ -71,10 +71,11 @@ class AddressTest(Case):
             self.refused(self.settings, f'[api] {name} in {self.file}', 'without tls_cert_file')
 
 
-class EntranceTest(Case):
+class AuthenticationTest(Case):
 
     def build(self):
-        made = entrance.build_entrance(self.conf, self.settings(), lambda caller: False)
+        made = authentication.build_authentication(
+            self.conf, self.settings(), lambda caller: False)
         return middleware.Application(made.layers, lambda request: None)
 
     def keystone(self, **options):
@@ -147,12 +148,12 @@ class EntranceTest(Case):
 
     def test_values_of_oslo_middleware_are_checked(self):
         self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = perhaps\n')
-        self.refused(lambda: entrance.build_front(self.conf, self.settings()),
+        self.refused(lambda: authentication.build_outer_middleware(self.conf, self.settings()),
                      f'[oslo_middleware] enable_proxy_headers_parsing in {self.file}')
 
     def test_without_authentication_strangers_are_refused_before_a_proxy_is_believed(self):
         self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = true\n')
-        layers = entrance.build_front(self.conf, self.settings())
+        layers = authentication.build_outer_middleware(self.conf, self.settings())
         application = middleware.Application(layers, served)
         for environ, status in (({'REMOTE_ADDR': '127.0.0.1'}, 200),
                                 ({'REMOTE_ADDR': '192.0.2.1',
@@ -160,7 +161,7 @@ class EntranceTest(Case):
             answer = webob.Request.blank('/', environ=environ).get_response(application)
             self.assertEqual(status, answer.status_code)
         self.configure('[api]\nauth_strategy = http_basic\n')
-        self.assertEqual((), entrance.build_front(self.conf, self.settings()))
+        self.assertEqual((), authentication.build_outer_middleware(self.conf, self.settings()))
 
 
 def served(_request):

@@ -1,15 +1,15 @@
-"""Signs of life for callers that wait."""
+"""Heartbeats for callers that wait."""
 import queue
 import threading
 import unittest
 
-from blockattach.rpc import alive
+from blockattach.rpc import heartbeats
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import patience
 
 PATIENCE = patience.LIMIT
 TIMEOUT = 15.0
-NEXT = TIMEOUT / alive.SIGNS
+NEXT = TIMEOUT / heartbeats.SIGNS
 
 
 class Message:
@@ -25,24 +25,24 @@ class Message:
             raise self._error
 
 
-class SignsOfLifeTest(unittest.TestCase):
+class HeartbeatsTest(unittest.TestCase):
 
     def setUp(self):
         self.clock = clock.ManualClock()
         self.signs = queue.Queue()
-        self.alive = alive.SignsOfLife(self.clock)
+        self.heartbeats = heartbeats.Heartbeats(self.clock)
         self.begun = []
         self.addCleanup(self.end_all)
 
     def end_all(self):
         for message in self.begun:
-            self.alive.end(message)
+            self.heartbeats.end(message)
         self.clock.advance(100 * TIMEOUT)
 
     def begin(self, **values):
         message = Message(self.signs, **values)
         self.begun.append(message)
-        self.alive.begin(message)
+        self.heartbeats.begin(message)
         return message
 
     def next_sign(self):
@@ -66,7 +66,7 @@ class SignsOfLifeTest(unittest.TestCase):
 
     def test_what_is_answered_gives_no_signs(self):
         answered, other = self.begin(), self.begin()
-        self.alive.end(answered)
+        self.heartbeats.end(answered)
         for _ in range(3):
             self.assertIs(other, self.next_sign())
 
@@ -88,7 +88,7 @@ class SignsOfLifeTest(unittest.TestCase):
         # Threads of other tests may end meanwhile.
         thread, = {one for one in threading.enumerate()
                    if one.name == 'signs-of-life'} - before
-        self.alive.end(message)
+        self.heartbeats.end(message)
         self.assertTrue(self.clock.until_waiting(1, PATIENCE))
         self.clock.advance(NEXT)
         patience.until(lambda: not thread.is_alive())

@@ -31,7 +31,7 @@ _former = sa.alias(_rows, 'former')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wishes:
+class DesiredState:
     """Of one (volume, initiator).
 
     :ivar volume: None: it is gone
@@ -47,17 +47,17 @@ class Wishes:
 
 
 def get(database: engine.Database, volume_id: str, initiator: str,
-        also: str | None = None) -> Wishes:
+        also: str | None = None) -> DesiredState:
     """What the live rows of the pair want now.
 
     :param also: a row that shall be let in whatever its state says
     """
     with database.reader() as connection:
-        found = _WISHES.rows(connection, volume_id=volume_id, initiator=initiator)
+        found = _DESIRED.rows(connection, volume_id=volume_id, initiator=initiator)
         if found and found[0].had_before:
             found = _ALSO_BEFORE.rows(connection, volume_id=volume_id, initiator=initiator)
     if not found:
-        return Wishes(None, None, ())
+        return DesiredState(None, None, ())
     first = found[0]
     live = {row.of_row_id: _row(row) for row in found
             if row.of_row_id is not None and not row.of_row_deleted}
@@ -65,8 +65,8 @@ def get(database: engine.Database, volume_id: str, initiator: str,
                if row.state in attachment_lifecycle.GRANTED or row.id == also]
     if first.deleted:
         # Whoever is left behind is to be shut out.
-        return Wishes(None, None, tuple(live.values()), first.leased_by)
-    return Wishes(rows.volume(first, {}, (), rows.limits(first)),
+        return DesiredState(None, None, tuple(live.values()), first.leased_by)
+    return DesiredState(rows.volume(first, {}, (), rows.limits(first)),
                   _grant(database, first, initiator, wanting), tuple(live.values()),
                   first.leased_by)
 
@@ -88,7 +88,7 @@ def _now() -> sa.Select:
     return _query(sa.and_(base.live(_rows), _rows.c.initiator == _INITIATOR), True)
 
 
-_WISHES = prepared.Statement(lambda dialect: _now().add_columns(
+_DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
     # A look into an index: to read these rows as well costs as much again, and mostly is in vain.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))

@@ -1,4 +1,4 @@
-"""Signs of life for callers that wait: this process still has your message, even if no thread is
+"""Heartbeats for callers that wait: this process still has your message, even if no thread is
 free for it yet.
 
 A caller gives up when it hears none for ``[rpc] silence_timeout`` seconds: so it notices a server
@@ -26,7 +26,7 @@ class _Watched:
         self.due = now + seconds
 
 
-class SignsOfLife:
+class Heartbeats:
     """`begin` when a message comes, `end` when it is answered."""
 
     def __init__(self, clock: clocks.Clock) -> None:

@@ -14,9 +14,9 @@ from blockattach.conf import api as api_conf
 from blockattach.conf import changing
 from blockattach.conf import locations
 from blockattach.http import auth
-from blockattach.http import front
 from blockattach.http import loopback
 from blockattach.http import middleware
+from blockattach.http import outer_middleware
 
 if TYPE_CHECKING:
     from blockattach.http import basic_auth
@@ -38,8 +38,8 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
     locations.check_values(conf, {keystone.GROUP, keystone.section_of(conf)})
 
 
-def build_entrance(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
-                   is_admin: auth.IsAdmin) -> auth.Entrance:
+def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
+                   is_admin: auth.IsAdmin) -> auth.Authentication:
     """The way in.
 
     :raises ConfigurationError: its files, or its options, cannot be used
@@ -48,12 +48,12 @@ def build_entrance(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
         from blockattach.http import keystone
 
         register_keystone(conf)
-        return keystone.entrance(is_admin, conf)
+        return keystone.authentication(is_admin, conf)
     if settings.auth_strategy is Strategy.HTTP_BASIC:
         from blockattach.http import basic_auth
 
-        return basic_auth.entrance(is_admin, _accounts(conf, settings.basic_auth))
-    return auth.Entrance(auth.NoAuthentication(is_admin))
+        return basic_auth.authentication(is_admin, _accounts(conf, settings.basic_auth))
+    return auth.Authentication(auth.NoAuthentication(is_admin))
 
 
 def _accounts(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> 'basic_auth.Accounts':
@@ -68,18 +68,19 @@ def _accounts(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> 'basic_au
     return basic_auth.Accounts(users, roles)
 
 
-def build_front(conf: cfg.ConfigOpts,
+def build_outer_middleware(conf: cfg.ConfigOpts,
                 settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
     """What stands before everything else.
 
     :raises ConfigurationError: a value is none for its option
     """
-    front.register(conf)
-    locations.check_values(conf, front.GROUPS)
-    layers = front.layers(conf)
+    outer_middleware.register(conf)
+    locations.check_values(conf, outer_middleware.GROUPS)
+    layers = outer_middleware.layers(conf)
     if settings.auth_strategy is Strategy.NOAUTH:
         # Before a proxy's headers are believed, which anybody may send.
-        return (loopback.serve_locally(conf[front.CORS_GROUP].allowed_origin or ()), *layers)
+        origins = conf[outer_middleware.CORS_GROUP].allowed_origin or ()
+        return (loopback.serve_locally(origins), *layers)
     return layers
 
 

@@ -1,6 +1,6 @@
-"""What ``attachments check`` tells to mend with mends: each way to break the rows, then its mend.
+"""What ``attachments check`` says to do repairs: each way to break the rows, then its repair.
 
-What is mended by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
+What is repaired by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
 """
 from blockattach.db import derived
 from blockattach.domain import invariants
@@ -29,22 +29,22 @@ BROKEN = (
 DERIVED = {invariants.DERIVE, invariants.COUNT, invariants.END}
 
 
-class MendsTest(actions.ActionsTestCase):
+class RepairsTest(actions.ActionsTestCase):
 
     def violations(self):
         return checker.Checker(self.http.database, {
             http.HOST: self.http.manager.backend.fake_target}).violations()
 
-    def mend(self, one):
+    def repair(self, one):
         """What the command does that is told."""
-        if one.mend == invariants.DERIVE.format(volume_id=one.volume_id):
+        if one.repair == invariants.DERIVE.format(volume_id=one.volume_id):
             derived.volume_words(self.http.database, one.volume_id)
-        elif one.mend == invariants.COUNT:
+        elif one.repair == invariants.COUNT:
             derived.counts(self.http.database)
-        elif one.mend == invariants.END.format(attachment_id=one.attachment_id):
+        elif one.repair == invariants.END.format(attachment_id=one.attachment_id):
             self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one.attachment_id}'))
 
-    def test_each_way_to_break_the_rows_is_mended_as_it_is_told(self):
+    def test_each_way_to_break_the_rows_is_repaired_as_it_is_told(self):
         for name, statement in BROKEN:
             with self.subTest(name=name, statement=statement):
                 self.fixture()
@@ -58,12 +58,12 @@ class MendsTest(actions.ActionsTestCase):
                 found = self.violations()
                 self.assertIn(name, [one.invariant for one in found])
                 for one in found:
-                    self.mend(one)
+                    self.repair(one)
                 self.assertEqual([], [
-                    one for one in self.violations() if one.mend != invariants.RECONCILE])
+                    one for one in self.violations() if one.repair != invariants.RECONCILE])
 
-    def test_each_mend_of_the_rows_is_played(self):
+    def test_each_repair_of_the_rows_is_played(self):
         played = {name for name, _ in BROKEN}
         self.assertEqual(
-            {row.name for row in invariants.INVARIANTS if row.mend in DERIVED},
+            {row.name for row in invariants.INVARIANTS if row.repair in DERIVED},
             played)

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import volume as volume_conf
 from blockattach.db import leases
-from blockattach.volume import visiting
+from blockattach.volume import one_shot
 from blockattach.wiring import checking
 from blockattach.wiring import foundation
 from blockattach.wiring import volume
@@ -17,7 +17,7 @@ from blockattach.wiring import volume
 class Visits(NamedTuple):
     """``unseen`` are backends whose targets cannot be asked from another process."""
 
-    visits: dict[str, visiting.Visit]
+    visits: dict[str, one_shot.OneShot]
     unseen: list[str]
 
 
@@ -46,7 +46,7 @@ def open_visits(conf: cfg.ConfigOpts, command: str, only: str | None = None) -> 
             backend = volume.build_backend(
                 base, loaded, host, leases.owner_of(f'{command}.{life[:8]}@{name}', life),
                 shared=True)
-            ending.callback(backend.menders.stop)
-            visits[host] = visiting.Visit(host, backend.reconciler, backend.truth,
-                                          backend.menders)
+            ending.callback(backend.repairer.stop)
+            visits[host] = one_shot.OneShot(host, backend.reconciler, backend.truth,
+                                          backend.repairer)
         yield Visits(visits, unseen)

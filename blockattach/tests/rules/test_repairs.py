@@ -1,4 +1,4 @@
-"""Each invariant names a command that mends it: one that there is, with the words it takes."""
+"""Each invariant names a command that repairs it: one that there is, with the words it takes."""
 import argparse
 import io
 import unittest
@@ -46,25 +46,25 @@ def is_clients(words):
 TAKEN = {OURS: is_ours, CLIENT: is_clients}
 
 
-def works(mend):
+def works(repair):
     """Whether such a command is there."""
-    program, *words = mend.format(**FILLED).split()
+    program, *words = repair.format(**FILLED).split()
     return program in TAKEN and TAKEN[program](words)
 
 
-class MendsTest(unittest.TestCase):
+class RepairsTest(unittest.TestCase):
 
     def test_each_is_a_command_that_there_is(self):
         for row in invariants.INVARIANTS:
-            if row.mend == invariants.RECONCILE and 'reconcile' not in manage.NOUNS:
+            if row.repair == invariants.RECONCILE and 'reconcile' not in manage.NOUNS:
                 continue
             with self.subTest(row.name):
-                self.assertTrue(works(row.mend), row.mend)
+                self.assertTrue(works(row.repair), row.repair)
 
     def test_one_that_is_not_there_is_seen(self):
-        for mend in ('blockattach-manage attachments mend {volume_id}',
+        for repair in ('blockattach-manage attachments repair {volume_id}',
                      'blockattach-manage attachments derive --all', 'blockattach-mange db sync',
                      'openstack volume attachment forget {attachment_id}',
                      'openstack volume attachment delete'):
-            with self.subTest(mend):
-                self.assertFalse(works(mend))
+            with self.subTest(repair):
+                self.assertFalse(works(repair))
