@@ -16,7 +16,7 @@ RPC_OPTS = (
     cfg.IntOpt('long_call_timeout', default=600, min=1,
                help='Seconds to wait for work that may take long.'),
     cfg.IntOpt('repeat_interval', default=5, min=2,
-               help='Seconds without a heartbeat from whoever works on a call, after which it '
+               help='Seconds without a heartbeat from the server of a call, after which it '
                     'is sent again, if it may be done twice: a process has ended with it.'),
     cfg.IntOpt('silence_timeout', default=30, min=3,
                help='Seconds to wait for a heartbeat of the process that a call was sent to. '

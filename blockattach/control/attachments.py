@@ -178,7 +178,7 @@ class AttachmentControl:
             self.moves.forced(caller, attachment)
 
     def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
-                    force: bool) -> None:
+                            force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):

@@ -45,8 +45,8 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                connector: Mapping[str, Any]) -> carriers.Attachment:
         """Let the host behind a connector in."""
         row = self._consumers.attachment(ctxt, policies.UPDATE, attachment_id)
-        shown = consumer_requests.connector_of(connector)
-        return self._consumers.shown(ctxt, [self._control.update(ctxt, row, shown)])[0]
+        checked = consumer_requests.connector_of(connector)
+        return self._consumers.shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
         """The consumer uses the volume."""

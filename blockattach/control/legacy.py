@@ -133,8 +133,8 @@ class LegacyControl:
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
-                raise _as_client_error('Unable to terminate volume connection from backend.',
-                            exc) from exc
+                raise _as_client_error(
+                    'Unable to terminate volume connection from backend.', exc) from exc
 
     def _given_up(self, volume: records.Volume,
                   rows: list[records.Attachment]) -> list[records.Attachment]:
@@ -159,7 +159,7 @@ class LegacyControl:
             return
         held = _held_for(self._rows(volume), consumer)
         attached = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
-                                    consumer.mode)
+                                        consumer.mode)
         if held is not None:
             self._adopt(caller, volume, held, attached)
         else:

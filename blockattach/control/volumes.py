@@ -82,7 +82,7 @@ class VolumeControl:
     def _delete(self, caller: context.RequestContext, volume: records.Volume,
                 force: bool) -> None:
         deleting = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
-                                    force)
+                                        force)
         failpoints.point('control.volumes.after_delete')
         if deleting.host is not None and not sending.send(
                 self._call_delete, caller, deleting, deleting.host, volume_id=deleting.id):
@@ -90,5 +90,5 @@ class VolumeControl:
             volumes.own(self._database, deleting.id, deleting.generation, deleting.host, 0)
 
     def _call_delete(self, caller: context.RequestContext, deleting: records.Volume,
-                    host: str) -> None:
+                     host: str) -> None:
         self._volume_services.on(host).delete_volume(caller, deleting.id, deleting.generation)

@@ -243,7 +243,7 @@ class Presence:
         """
         :param cluster: as `register` takes it
         :param sole: nobody else may serve under this name; see `wrong`
-        :param reconciled: what is told with each heartbeat, as `register` takes it
+        :param reconciled: what each heartbeat reports, as `register` takes it
         """
         self._cluster = cluster
         self._reconciled = reconciled

@@ -75,7 +75,7 @@ class Facts:
         project that have a pool
     :ivar volumes: how many volumes each pool has
     :ivar attempts: on how many pools the volume has been placed so far
-    :ivar refusal_reported: whether somebody has told the user that no pool will do
+    :ivar refusal_reported: whether the user has a message that no pool will do
     :ivar server_host: the host of the server that a hint names
     :ivar server_lost: why that host is not known
     """

@@ -97,7 +97,7 @@ class VolumeAttachmentPayload(base.BlockattachObject):
             replication_extended_status=None, replication_driver_data=None,
             metadata=dict(volume.metadata), glance_metadata={})
 
-    def to_payload(self) -> dict[str, Any]:
+    def to_body(self) -> dict[str, Any]:
         """The payload as it is sent: fields side by side, as in Cinder's, with name and version.
 
         What oslo.versionedobjects nests in ``blockattach_object.data`` no reader of Cinder's

@@ -124,7 +124,7 @@ class AttachmentNotifications:
             volume = self._read_volume(attachment.volume_id)
             payload = payloads.VolumeAttachmentPayload.from_domain(
                 attachment, volume, self._read_rows(volume.id))
-            body = payload.to_payload()
+            body = payload.to_body()
         except Exception as error:
             LOG.warning('Cannot notify: %s%s', error, fields(
                 event_type=event_type, attachment_id=attachment.id,

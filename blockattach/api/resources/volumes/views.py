@@ -130,7 +130,7 @@ def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
 def _set_by_actions(volume: records.Volume) -> dict[str, str]:
     """What clients look for among the metadata, though no request on metadata writes it."""
     metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
-            'attached_mode': volume.attached_mode}
+                'attached_mode': volume.attached_mode}
     return {key: value for key, value in metadata.items() if value is not None}
 
 

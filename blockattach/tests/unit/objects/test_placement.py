@@ -113,7 +113,7 @@ class PayloadTest(unittest.TestCase):
         made = notifications.VolumeAttachmentPayload.from_domain(
             samples.attachment(), samples.volume(), [samples.attachment()])
         again = notifications.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
-        self.assertEqual(made.to_payload(), again.to_payload())
+        self.assertEqual(made.to_body(), again.to_body())
         self.assertNotIn(samples.SECRET, str(made))
 
 
