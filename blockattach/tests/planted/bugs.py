@@ -229,7 +229,7 @@ BUGS = (
         '    elif not everything:\n        query = query.where(_rows.c.deadline < clock.now())\n',
         '    elif not everything:\n        query = query.where(_rows.c.deadline > clock.now())\n',
         'what is overdue is gone on with, and nothing else', 'P9',
-        'blockattach.tests.functional.test_reconcile'),
+        'blockattach.tests.db.test_queries'),
     Bug('the_known_are_removed', 'volume/reconcile.py',
         '        if row.state is _State.DISCONNECTING or row.previous_state is None:\n',
         '        if row is not None:\n',
