@@ -12,6 +12,7 @@
     │   ├── QosSpecsInUse            types have them
     │   ├── QosSpecsTaken            a type has one set of QoS specs at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
+    │   ├── TransferKeyWrong         the transfer has another key
     │   └── VersionInvalid           the microversion cannot be read
     ├── NotAuthenticated
     ├── NotAuthorized                a policy rule said no
@@ -20,7 +21,7 @@
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
-    │   └── MessageNotFound, ServiceNotFound, PoolNotFound
+    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it is not what it was when the request was judged
@@ -157,6 +158,11 @@ class ConnectorUnusable(InvalidInput):
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
 
 
+class TransferKeyWrong(InvalidInput):
+    code = 'transfer.key_wrong'
+    text = 'Invalid auth key: Attempt to transfer %(transfer_id)s with invalid auth key.'
+
+
 class NotAuthenticated(BlockattachError):
     code = 'auth.required'
     text = 'This request requires authentication.'
@@ -230,6 +236,11 @@ class ServiceNotFound(NotFound):
 class PoolNotFound(NotFound):
     code = 'pool.not_found'
     text = 'Pool %(pool)s could not be found.'
+
+
+class TransferNotFound(NotFound):
+    code = 'transfer.not_found'
+    text = 'Transfer %(transfer_id)s could not be found.'
 
 
 class Conflict(BlockattachError):

@@ -226,6 +226,22 @@ def _actions(player: Player) -> None:
     player.ask('DELETE /volumes/{id}', volume, member=True)
 
 
+def _transfers(player: Player) -> None:
+    for path in ('/os-volume-transfer', '/volume-transfers'):
+        volume = player.ask('POST /volumes', body={'volume': {'size': 1}}, member=True,
+                            keep=False)['volume']['id']
+        offer = {'transfer': {'volume_id': volume, 'name': 'to the archive'}}
+        made = player.ask(f'POST {path}', body=offer, member=True)['transfer']
+        transfer = {'id': made['id']}
+        for below in ('', '/detail'):
+            player.ask(f'GET {path}{below}', member=True)
+        player.ask(f'GET {path}/{{id}}', transfer, member=True)
+        player.ask(f'DELETE {path}/{{id}}', transfer, member=True)
+        made = player.ask(f'POST {path}', body=offer, member=True, keep=False)['transfer']
+        player.ask(f'POST {path}/{{id}}/accept', {'id': made['id']},
+                   {'accept': {'auth_key': made['auth_key']}}, member=True)
+
+
 def _messages(player: Player) -> None:
     messages.create(player.api.database, make.PROJECT, None, domain_messages.ATTACH_FAILED,
                     '33333333-3333-4333-8333-333333333333')
@@ -272,6 +288,7 @@ def _play(player: Player) -> None:
     volume = _volumes(player)
     _attachments(player, volume)
     _actions(player)
+    _transfers(player)
     _messages(player)
     _operations(player)
 

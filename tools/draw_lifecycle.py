@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import rst
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import volume_lifecycle
 
 STEP = 192
 MARGIN = 100
@@ -127,9 +128,18 @@ def document() -> str:
         rst.table(('state', 'attach_status', 'rank', 'at work', 'let in'), states,
                   (20, 20, 8, 10, 10)),
         rst.heading('Moves', '-'),
-        rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12))))
+        rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12)),
+        rst.heading('Volumes', '-'), _VOLUMES,
+        rst.table(('from', 'event', 'to'), [
+            [rst.literal(move.source.value), move.event.value, rst.literal(move.target.value)]
+            for move in volume_lifecycle.TRANSITIONS], (20, 20, 20))))
 
 
+_VOLUMES = """
+``blockattach/domain/volume_lifecycle.py`` holds the same for a volume itself, its *own status*.
+What clients see as its status follows from it and from the lowest rank of its attachments. An
+administrator's ``os-reset_status`` has a table of its own, ``blockattach/domain/reset_rule.py``.
+"""
 _INTRODUCTION = """
 ``blockattach/domain/attachment_lifecycle.py`` holds the one table of moves, and says of each state
 what is true while in it. ``blockattach/db/attachments.py`` is the only mover.

@@ -56,6 +56,10 @@ GROUPS: dict[str, Group] = {
     'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
     'os-quota-sets': Group('Quota sets', 'How many attachments a project may have: '
                            ':doc:`/user/extension`.'),
+    'os-volume-transfer': Group('Transfers', 'Give a volume to another project: '
+                                ':doc:`/user/transfers`.'),
+    'volume-transfers': Group('Transfers (3.55)', 'The same under the path that clients use '
+                              'from 3.55 on.'),
     'messages': Group('Messages', 'What went wrong after a request was answered.'),
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),

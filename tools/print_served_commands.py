@@ -36,7 +36,8 @@ NOT_ASKED = 'not asked'
 # What an argument is given, by its name; {name} is an object that is made for the command.
 WORDS = {
     'volume': '{volume}', 'volumes': '{volume}', 'entity': '{volume}',
-    'attachment': '{attachment}',
+    'attachment': '{attachment}', 'transfer': '{transfer}', 'transfer_request': '{transfer}',
+    'auth_key': '{auth_key}', '--auth-key': '{auth_key}',
     'volume_type': '{type}', 'volume_types': '{type}', 'vol_type': '{type}', 'vtype': '{type}',
     'new_type': '{type}', 'vol_type_id': '{type}', '--volume-type': '{type}',
     'qos_spec': '{qos}', 'qos_specs': '{qos}', 'message': '{message}', 'message_id': '{message}',
@@ -193,9 +194,19 @@ class Objects:
         made = self.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume['id'], 'instance_uuid': str(uuid.uuid4())}})['attachment']
         messages = self.ask('GET', '/messages')['messages']
+        offered = self.offer()
         return {'type': kind['id'], 'qos': qos['id'], 'volume': volume['id'],
-                'attachment': made['id'], 'server': str(uuid.uuid4()),
+                'attachment': made['id'], 'transfer': offered['id'],
+                'auth_key': offered['auth_key'], 'server': str(uuid.uuid4()),
                 'message': messages[0]['id'] if messages else name}
+
+    def offer(self) -> Any:
+        """A transfer of a volume of its own."""
+        volume = self.ask('POST', '/volumes', {'volume': {'size': 1}})['volume']
+        while self.ask('GET', f'/volumes/{volume["id"]}')['volume']['status'] == 'creating':
+            pass
+        return self.ask('POST', '/os-volume-transfer', {
+            'transfer': {'volume_id': volume['id']}})['transfer']
 
     def make_a_message(self) -> None:
         """By a volume that no pool can hold."""

@@ -9,6 +9,7 @@ from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quota_sets
 from blockattach.api.resources import scheduler_stats
 from blockattach.api.resources import services
+from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
 from blockattach.api.resources import volume_types
 from blockattach.api.resources import volumes
@@ -20,6 +21,7 @@ FAMILIES = (
     qos_specs.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,
+    transfers.OPERATIONS,
     messages.OPERATIONS,
     limits.OPERATIONS,
     quota_sets.OPERATIONS,

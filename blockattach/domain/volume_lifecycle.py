@@ -1,39 +1,161 @@
-"""The life of a volume, and how its status follows from its own life and its attachments.
+"""The lifecycle of a volume, and how its status follows from it and from its attachments.
 
-A volume has two facts: ``own_status``, written only by its own lifecycle, and the lowest rank of
-its live attachments. ``status`` and ``attach_status`` are a function of the two, stored in the
+A volume has two facts: ``own_status``, which moves only as `TRANSITIONS` says, and the lowest rank
+of its live attachments. ``status`` and ``attach_status`` are a function of the two, stored in the
 same transaction as whichever of them changed.
 """
 import enum
 from typing import NamedTuple
 
+from blockattach import errors
+
 
 class OwnStatus(enum.StrEnum):
-    """What is true of a volume's own life."""
+    """What is true of a volume itself, whatever its attachments say."""
 
     CREATING = 'creating'
-    """A pool is being chosen or the backend is making it (owner, deadline)."""
+    """A pool is being chosen, or the backend is making it."""
     AVAILABLE = 'available'
     """It exists on its backend and no work of its own is under way."""
     DOWNLOADING = 'downloading'
     """It exists and is being filled from an image."""
+    UPLOADING = 'uploading'
+    """It is being copied into an image."""
+    EXTENDING = 'extending'
+    """The backend is making it larger."""
+    ERROR_EXTENDING = 'error_extending'
+    """The backend refused for good to make it larger."""
+    RETYPING = 'retyping'
+    """It is being given another type."""
+    MIGRATING = 'migrating'
+    """It is being moved to another backend; clients see it as available."""
+    BACKING_UP = 'backing-up'
+    """It is being copied into a backup."""
+    REVERTING = 'reverting'
+    """The backend is bringing it back to a snapshot."""
+    AWAITING_TRANSFER = 'awaiting-transfer'
+    """Its project offers it to another one, which has not accepted it yet."""
+    MANAGING = 'managing'
+    """It is being taken from storage that was made elsewhere."""
+    ERROR_MANAGING = 'error_managing'
+    """The backend refused for good to take it."""
     ERROR = 'error'
-    """It could not be made; a message says why."""
+    """It could not be made, or its bytes are not whole; a message says why."""
     DELETING = 'deleting'
-    """The backend has been or will be told to remove it (owner, deadline)."""
+    """The backend has been or will be asked to remove it."""
     MAINTENANCE = 'maintenance'
-    """An administrator holds it: nothing may be done with it until he lets go."""
+    """An administrator holds it: nothing else may be done with it meanwhile."""
     ERROR_DELETING = 'error_deleting'
     """The backend refused for good to remove it."""
     GONE = 'deleted'
     """Removed; the row is kept as history."""
 
 
-DELETABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.ERROR, OwnStatus.ERROR_DELETING})
-"""A volume may be told to go only from these, and only without attachments."""
+class Event(enum.StrEnum):
+    """What can happen to a volume itself."""
+
+    CREATED = 'created'
+    CREATE_FAILED = 'create failed'
+    """No pool could make it."""
+    DELETE = 'delete'
+    DELETED = 'deleted'
+    """Also: no backend knows it."""
+    DELETE_FAILED = 'delete failed'
+    DOWNLOAD = 'download'
+    DOWNLOADED = 'downloaded'
+    DOWNLOAD_FAILED = 'download failed'
+    UPLOAD = 'upload'
+    UPLOADED = 'uploaded'
+    """Also: it failed, which leaves the volume as it was."""
+    EXTEND = 'extend'
+    EXTENDED = 'extended'
+    EXTEND_FAILED = 'extend failed'
+    RETYPE = 'retype'
+    RETYPED = 'retyped'
+    """Also: it failed, which leaves the volume as it was."""
+    MIGRATE = 'migrate'
+    MIGRATED = 'migrated'
+    """Also: it failed, which leaves the volume where it was."""
+    BACK_UP = 'back up'
+    BACKED_UP = 'backed up'
+    """Also: it failed, which leaves the volume as it was."""
+    REVERT = 'revert'
+    REVERTED = 'reverted'
+    REVERT_FAILED = 'revert failed'
+    OFFER = 'offer'
+    """A transfer is made."""
+    WITHDRAW = 'withdraw'
+    """The transfer is deleted."""
+    ACCEPT = 'accept'
+    """Another project takes it."""
+    MANAGED = 'managed'
+    MANAGE_FAILED = 'manage failed'
+
+
+class Move(NamedTuple):
+    """One legal move of a volume itself."""
+
+    source: OwnStatus
+    event: Event
+    target: OwnStatus
+
+
+TRANSITIONS = (
+    Move(OwnStatus.CREATING, Event.CREATED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.CREATING, Event.CREATE_FAILED, OwnStatus.ERROR),
+    Move(OwnStatus.AVAILABLE, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR_DELETING, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
+    Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
+    Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
+    Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.DOWNLOADING, Event.DOWNLOAD_FAILED, OwnStatus.ERROR),
+    Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),
+    Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AVAILABLE, Event.EXTEND, OwnStatus.EXTENDING),
+    Move(OwnStatus.EXTENDING, Event.EXTENDED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.EXTENDING, Event.EXTEND_FAILED, OwnStatus.ERROR_EXTENDING),
+    Move(OwnStatus.AVAILABLE, Event.RETYPE, OwnStatus.RETYPING),
+    Move(OwnStatus.RETYPING, Event.RETYPED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AVAILABLE, Event.MIGRATE, OwnStatus.MIGRATING),
+    Move(OwnStatus.MIGRATING, Event.MIGRATED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AVAILABLE, Event.BACK_UP, OwnStatus.BACKING_UP),
+    Move(OwnStatus.BACKING_UP, Event.BACKED_UP, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AVAILABLE, Event.REVERT, OwnStatus.REVERTING),
+    Move(OwnStatus.REVERTING, Event.REVERTED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.REVERTING, Event.REVERT_FAILED, OwnStatus.ERROR),
+    Move(OwnStatus.AVAILABLE, Event.OFFER, OwnStatus.AWAITING_TRANSFER),
+    Move(OwnStatus.AWAITING_TRANSFER, Event.WITHDRAW, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AWAITING_TRANSFER, Event.ACCEPT, OwnStatus.AVAILABLE),
+    Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.MANAGING, Event.MANAGE_FAILED, OwnStatus.ERROR_MANAGING),
+)
+"""Every move of a volume itself. An administrator's os-reset_status has a table of its own
+(`blockattach.domain.reset_rule`)."""
+
+_MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
+
+DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
+"""A volume may be deleted only from these, and only without attachments."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
-"""An attachment may be made only on a volume whose own life is in one of these."""
+"""An attachment may be made only on a volume that is in one of these itself."""
+
+_SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
+
+
+def next_status(own_status: str, event: Event) -> OwnStatus:
+    """Where an event leads.
+
+    :raises InvalidVolume: the volume is not where that can happen
+    """
+    target = _MOVES.get((OwnStatus(own_status), event))
+    if target is None:
+        raise errors.InvalidVolume(reason=f'cannot {event} a volume that is {own_status}')
+    return target
 
 
 class RankWord(NamedTuple):
@@ -75,7 +197,7 @@ def derive_status(own_status: str, lowest_rank: int | None,
         so, for clients that wait for it, though nothing has happened to any attachment
     """
     word = _NO_ATTACHMENTS if lowest_rank is None else _WORDS[lowest_rank]
-    if own_status != OwnStatus.AVAILABLE:
+    if own_status not in _SHOWN_AS_AVAILABLE:
         return Derived(own_status, word.attach_status)
     if announced and lowest_rank == ATTACHED_RANK:
         return Derived(DETACHING, word.attach_status)

@@ -23,7 +23,7 @@ def volume(caller: context.RequestContext, database: engine.Database,
     :raises VolumeNotFound: there is none that he may see
     """
     found = volume_queries.get(database, volume_id)
-    if not _visible(caller, found.project_id):
+    if not is_visible(caller, found.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
 
@@ -38,7 +38,7 @@ def volume_to_attach(caller: context.RequestContext, database: engine.Database, 
     initiator = (connector or {}).get('initiator')
     found = admissions.get(database, volume_id, instance_uuid,
                            initiator if isinstance(initiator, str) else None)
-    if not _visible(caller, found.volume.project_id):
+    if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
 
@@ -50,7 +50,7 @@ def attachment(caller: context.RequestContext, database: engine.Database,
     :raises AttachmentNotFound: there is none that he may see
     """
     found = attachment_queries.get(database, attachment_id)
-    if found.hidden or not _visible(caller, found.project_id):
+    if found.hidden or not is_visible(caller, found.project_id):
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
     return found
 
@@ -62,7 +62,7 @@ def message(caller: context.RequestContext, database: engine.Database,
     :raises MessageNotFound: there is none that he may see
     """
     found = messages.get(database, message_id)
-    if not _visible(caller, found.project_id):
+    if not is_visible(caller, found.project_id):
         raise errors.MessageNotFound(message_id=message_id)
     return found
 
@@ -106,7 +106,8 @@ def default_volume_type(database: engine.Database, name: str) -> records.VolumeT
             reason=f'[control] default_volume_type = {name}: no such type') from missing
 
 
-def _visible(caller: context.RequestContext, project_id: str) -> bool:
+def is_visible(caller: context.RequestContext, project_id: str) -> bool:
+    """Whether a caller may know of what belongs to a project."""
     return bool(caller.is_admin) or caller.project_id == project_id
 
 

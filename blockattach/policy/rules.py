@@ -10,6 +10,7 @@ from blockattach.policy import qos_specs
 from blockattach.policy import quotas
 from blockattach.policy import scheduler_stats
 from blockattach.policy import services
+from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
@@ -18,4 +19,4 @@ def list_rules() -> list[policy.RuleDefault]:
     """Every rule, base rules first."""
     return [*base.RULES, *attachments.RULES, *capabilities.RULES, *limits.RULES, *messages.RULES,
             *qos_specs.RULES, *quotas.RULES, *scheduler_stats.RULES, *services.RULES,
-            *volume_types.RULES, *volumes.RULES]
+            *transfers.RULES, *volume_types.RULES, *volumes.RULES]

@@ -8,10 +8,11 @@ from blockattach.db.models import pool
 from blockattach.db.models import qos
 from blockattach.db.models import quota
 from blockattach.db.models import service
+from blockattach.db.models import transfer
 from blockattach.db.models import volume
 from blockattach.db.models import wait
 
 metadata = base.metadata
 
 __all__ = ('attachment', 'idempotency', 'lease', 'message', 'metadata', 'pool', 'qos', 'quota',
-           'service', 'volume', 'wait')
+           'service', 'transfer', 'volume', 'wait')

@@ -61,6 +61,8 @@ class PolicyTest(base.ApiTestCase):
             'encrypted type': lambda: make.encrypted_type(self.http.database).id,
             'qos specs': lambda: make.qos(self.http.database).id,
             'message': self.message,
+            'transfer': lambda: self.transfer()['id'],
+            'key of the transfer': lambda: self.auth_key,
             'connector': lambda: self.connector,
             'project': lambda: http.PROJECT,
             'new id': base.new_id,
@@ -81,6 +83,12 @@ class PolicyTest(base.ApiTestCase):
         messages.create(self.http.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,
                         base.ABSENT)
         return self.http.as_member.get('/messages?limit=1').body['messages'][0]['id']
+
+    def transfer(self):
+        made = self.http.as_member.post('/volume-transfers', {
+            'transfer': {'volume_id': self.volume()}}).body['transfer']
+        self.auth_key = made['auth_key']
+        return made
 
     def filled(self, body):
         """The body with its things in their places."""
@@ -131,6 +139,9 @@ class PolicyTest(base.ApiTestCase):
 
     def test_services(self):
         self.check('services')
+
+    def test_transfers(self):
+        self.check('transfers')
 
     def test_types(self):
         self.check('types')

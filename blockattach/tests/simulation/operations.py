@@ -167,6 +167,20 @@ def _refused_message(client, _):
             client.ask('DELETE', f'/messages/{message["id"]}')
 
 
+def _transfers(client, made):
+    """One offer that is taken back, then one that is accepted."""
+    for accepted in (False, True):
+        status, answer = client.ask('POST', '/volume-transfers', {'transfer': {'volume_id': made}})
+        if status != 202:
+            continue
+        path = f'/volume-transfers/{answer["transfer"]["id"]}'
+        if accepted:
+            key = answer['transfer']['auth_key']
+            client.ask('POST', f'{path}/accept', {'accept': {'auth_key': key}})
+        else:
+            client.ask('DELETE', path)
+
+
 def _settings(client, made):
     client.act(made, 'os-update_readonly_flag', {'readonly': True})
     client.act(made, 'os-reset_status', {'status': 'error'})
@@ -266,6 +280,7 @@ OPERATIONS = (
     Operation('refused detach', _detach, _attached, hindered=_MANAGER_REFUSES[3:]),
     Operation('nowhere', _refused_message, _nowhere),
     Operation('settings', _settings, _volume),
+    Operation('transfers', _transfers, _volume),
     Operation('types', _types),
     Operation('services', _services, undo=_usable),
     Operation('logs', _logs),

@@ -144,6 +144,8 @@ class Client:
         path = f'/volumes/{self.plain}/action'
         self.sure((202, 400), 'POST', path, {'os-unreserve': {}})
         self.sure((202, 400), 'POST', path, {'os-roll_detaching': {}})
+        for offered in self.sure((200,), 'GET', '/volume-transfers')['transfers']:
+            self.sure((202, 404), 'DELETE', f'/volume-transfers/{offered["id"]}')
         for volume in self.sure((200,), 'GET', '/volumes/detail')['volumes']:
             if volume['id'] not in self.kept_volumes:
                 self._remove(volume['id'])

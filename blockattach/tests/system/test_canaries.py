@@ -274,6 +274,20 @@ class CanaryTest(processes.ProcessesTestCase):
             self.done('GET', f'{path}{part}')
         self.done('DELETE', path)
 
+    def transfers(self):
+        for path in ('/os-volume-transfer', '/volume-transfers'):
+            for end in ('accept', None):
+                made = self.done('POST', path, {'transfer': {
+                    'volume_id': self.volume()}})['transfer']
+                self.remember(f'key of transfer {made["id"]}', made['auth_key'], CLIENTS)
+                for below in ('', '/detail', f'/{made["id"]}'):
+                    self.done('GET', f'{path}{below}')
+                if end is None:
+                    self.done('DELETE', f'{path}/{made["id"]}')
+                else:
+                    self.done('POST', f'{path}/{made["id"]}/accept', {
+                        'accept': {'auth_key': made['auth_key']}})
+
     def looks(self):
         messages.create(self.rows.database, self.project, None, domain_messages.DELETE_FAILED,
                         str(uuid.uuid4()))
@@ -384,6 +398,7 @@ class CanaryTest(processes.ProcessesTestCase):
         first = self.attachments()
         self.types()
         self.old_actions()
+        self.transfers()
         self.looks()
         self.refusals(first)
         planted = self.plant()

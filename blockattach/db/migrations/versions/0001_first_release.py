@@ -26,7 +26,8 @@ def upgrade() -> None:
     """Make every table, and the type of volumes whose type nobody names."""
     for create in (_services, _pools, _qos_specs, _volume_types, _volume_type_extra_specs,
                    _volume_type_encryptions, _volumes, _volume_metadata, _attachments, _waits,
-                   _grants, _leases, _quotas, _idempotency_keys, _messages, _default_volume_type):
+                   _transfers, _grants, _leases, _quotas, _idempotency_keys, _messages,
+                   _default_volume_type):
         create()
 
 
@@ -48,6 +49,24 @@ def _messages() -> None:
     _indexes('messages',
              ('expires_at',),
              ('project_id', 'created_at', 'id'))
+
+
+def _transfers() -> None:
+    op.create_table(
+        'transfers',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('name', NAME),
+        sa.Column('no_snapshots', sa.Boolean, nullable=False),
+        sa.Column('sealed', sa.String(128), nullable=False),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('id', name='pk_transfers'),
+        sa.UniqueConstraint('volume_id', name='uq_transfers_volume_id'),
+        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], name='fk_transfers_volume_id',
+                                ondelete='CASCADE'),
+        **OPTIONS)
+    _indexes('transfers', ('project_id', 'created_at', 'id'))
 
 
 def _pools() -> None:

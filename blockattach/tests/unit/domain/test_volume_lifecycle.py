@@ -1,6 +1,7 @@
 """A volume's two words, from its own status and its attachments."""
 import unittest
 
+from blockattach import errors
 from blockattach.domain import volume_lifecycle as lifecycle
 
 Own = lifecycle.OwnStatus
@@ -17,7 +18,9 @@ class DeriveStatusTest(unittest.TestCase):
         for own_status in Own:
             for rank in ATTACH_STATUS:
                 with self.subTest(own_status=own_status, rank=rank):
-                    status = (STATUS_WHEN_AVAILABLE[rank] if own_status is Own.AVAILABLE
+                    # Clients see nothing of a migration but where the volume is.
+                    status = (STATUS_WHEN_AVAILABLE[rank]
+                              if own_status in (Own.AVAILABLE, Own.MIGRATING)
                               else own_status.value)
                     self.assertEqual((status, ATTACH_STATUS[rank]),
                                      lifecycle.derive_status(own_status, rank))
@@ -38,10 +41,45 @@ class DeriveStatusTest(unittest.TestCase):
         self.assertRaises(KeyError, lifecycle.derive_status, Own.AVAILABLE, 6)
 
 
+class TransitionsTest(unittest.TestCase):
+
+    def test_a_move_is_in_the_table_once_and_leads_where_it_says(self):
+        moves = {(move.source, move.event): move.target for move in lifecycle.TRANSITIONS}
+        self.assertEqual(len(lifecycle.TRANSITIONS), len(moves))
+        for own_status in Own:
+            for event in lifecycle.Event:
+                with self.subTest(own_status=own_status, event=event):
+                    if (own_status, event) in moves:
+                        self.assertEqual(moves[own_status, event],
+                                         lifecycle.next_status(own_status.value, event))
+                    else:
+                        with self.assertRaisesRegex(errors.InvalidVolume,
+                                                    f'cannot {event} a volume that is'):
+                            lifecycle.next_status(own_status, event)
+
+    def test_every_status_but_the_administrators_is_entered_and_left_by_an_event(self):
+        entered = {move.target for move in lifecycle.TRANSITIONS}
+        left = {move.source for move in lifecycle.TRANSITIONS}
+        self.assertEqual({Own.CREATING, Own.MANAGING, Own.MAINTENANCE}, set(Own) - entered)
+        self.assertEqual({Own.GONE, Own.MAINTENANCE}, set(Own) - left)
+
+    def test_every_event_leads_somewhere(self):
+        self.assertEqual(set(lifecycle.Event), {move.event for move in lifecycle.TRANSITIONS})
+
+    def test_whatever_is_under_way_ends_in_a_volume_that_can_be_used_or_deleted(self):
+        ends = lifecycle.DELETABLE | {Own.GONE}
+        reached = {own_status: {move.target for move in lifecycle.TRANSITIONS
+                                if move.source is own_status} for own_status in Own}
+        for own_status in set(Own) - {Own.MAINTENANCE, Own.GONE}:
+            with self.subTest(own_status=own_status):
+                self.assertTrue(own_status in ends or reached[own_status] & ends)
+
+
 class RulesTest(unittest.TestCase):
 
     def test_what_is_being_worked_on_can_be_neither_deleted_nor_attached(self):
-        for own_status in (Own.CREATING, Own.DELETING, Own.GONE):
+        for own_status in (Own.CREATING, Own.DELETING, Own.GONE, Own.EXTENDING,
+                           Own.RETYPING, Own.MIGRATING):
             self.assertNotIn(own_status, lifecycle.DELETABLE)
             self.assertNotIn(own_status, lifecycle.RESERVABLE)
 

@@ -1,0 +1,154 @@
+"""Transfers: a project offers a volume, and another one accepts it with the key."""
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.db import transfers
+from blockattach.domain import transfers as domain
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import BASE
+from blockattach.http.operation import Operation
+from blockattach.http.operation import V
+from blockattach.policy import access
+from blockattach.policy import transfers as policies
+
+_SNAPSHOTS = V(3, 55)
+_HISTORY = V(3, 57)
+_ENCRYPTED = V(3, 70)
+_FILTERS = listing.FilterRules(known=frozenset(('id', 'name', 'display_name', 'volume_id')))
+
+
+def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List what the caller's project offers, a line each."""
+    return _list(services, call, _name)
+
+
+def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List what the caller's project offers with all that is known of it."""
+    return _list(services, call, _detail)
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one transfer."""
+    return {'transfer': _detail(call, call.target)}
+
+
+def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Offer a volume. Only this answer has the key."""
+    asked = call.body['transfer']
+    volume = access.volume(call.context, services.database, asked['volume_id'])
+    services.policy.authorize(call.context, policies.CREATE, volume.project_id)
+    if volume.encrypted and call.version < _ENCRYPTED:
+        raise errors.InvalidVolume(reason='transferring encrypted volume is not supported')
+    auth_key = domain.new_key()
+    made = transfers.create(services.database, volume.id, asked.get('name'),
+                            asked.get('no_snapshots', False), domain.seal(auth_key))
+    return {'transfer': {**_detail(call, made), 'auth_key': auth_key}}
+
+
+def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Give the volume to the caller's project. The key is the right to do so."""
+    caller = call.context
+    found = transfers.get(services.database, call.path['id'])
+    if not domain.matches(found.sealed, call.body['accept']['auth_key']):
+        raise errors.TransferKeyWrong(transfer_id=found.id)
+    if not caller.project_id:
+        raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
+    transfers.accept(services.database, found, caller.project_id, caller.user_id or '')
+    return {'transfer': _name(call, found)}
+
+
+def delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Take the offer back."""
+    transfers.withdraw(services.database, call.target)
+
+
+def _target(services: api_services.ApiServices, call: operation.Call) -> domain.Transfer:
+    found = transfers.get(services.database, call.path['id'])
+    if not access.is_visible(call.context, found.project_id):
+        raise errors.TransferNotFound(transfer_id=found.id)
+    return found
+
+
+def _list(services: api_services.ApiServices, call: operation.Call, view: Any) -> dict[str, Any]:
+    page = listing.page(call, transfers.SORT_COLUMNS, services.settings.osapi_max_limit)
+    asked = listing.asked(call, _FILTERS)
+    project_id = None if asked.all_projects else call.context.project_id
+    found = [] if asked.nothing or asked.like else transfers.list_page(
+        services.database, project_id, asked.equal, page)
+    return {'transfers': [view(call, one) for one in found],
+            **listing.links(call, 'transfers_links', page, found)}
+
+
+def _name(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
+    path = f'{policies.PATHS[0]}/{transfer.id}'
+    return {'id': transfer.id, 'name': transfer.name, 'volume_id': transfer.volume_id,
+            'links': [{'rel': 'self', 'href': call.link(path)},
+                      {'rel': 'bookmark', 'href': call.bookmark(path)}]}
+
+
+def _detail(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
+    shown = {**_name(call, transfer), 'created_at': transfer.created_at}
+    if call.version >= _SNAPSHOTS:
+        shown['no_snapshots'] = transfer.no_snapshots
+    if call.version >= _HISTORY:
+        # One that was accepted is gone: nobody sees by whom.
+        shown |= {'source_project_id': transfer.project_id, 'destination_project_id': None,
+                  'accepted': False}
+    return shown
+
+
+_NAME = {'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'volume_id': schema.UUID,
+         'links': answers.LINKS}
+_KEYS: dict[V, dict[str, schema.Schema]] = {BASE: {**_NAME, 'created_at': answers.TIME}}
+_KEYS[_SNAPSHOTS] = {**_KEYS[BASE], 'no_snapshots': answers.BOOLEAN}
+_KEYS[_HISTORY] = {**_KEYS[_SNAPSHOTS], 'source_project_id': answers.TEXT,
+                   'destination_project_id': answers.NULL, 'accepted': {'enum': [False]}}
+_SHOWN = {version: schema.wrapped('transfer', answers.whole(keys))
+          for version, keys in _KEYS.items()}
+_MADE = {version: schema.wrapped('transfer', answers.whole({**keys, 'auth_key': answers.TEXT}))
+         for version, keys in _KEYS.items()}
+_NAMES = {BASE: schema.obj(
+    {'transfers': schema.array(answers.whole(_NAME)), 'transfers_links': answers.NEXT_LINK},
+    required=['transfers'])}
+_DETAILS = {version: schema.obj(
+    {'transfers': schema.array(answers.whole(keys)), 'transfers_links': answers.NEXT_LINK},
+    required=['transfers']) for version, keys in _KEYS.items()}
+
+_OFFER = schema.wrapped('transfer', schema.obj(
+    {'volume_id': schema.UUID, 'name': {'type': ['string', 'null'], 'maxLength': 255}},
+    required=['volume_id']))
+_CREATE = {BASE: _OFFER, _SNAPSHOTS: schema.extend(
+    _OFFER, {'no_snapshots': answers.BOOLEAN}, at='transfer')}
+_ACCEPT = {BASE: schema.wrapped('accept', schema.obj(
+    {'auth_key': {'type': 'string', 'minLength': 1, 'maxLength': 255}}, required=['auth_key']))}
+
+
+def _operations(path: str, since: V) -> tuple[Operation, ...]:
+    return (
+        Operation('GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
+                  faults=(errors.TransferNotFound,), summary='List transfers.'),
+        Operation('GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL,
+                  answer=_DETAILS, faults=(errors.TransferNotFound,),
+                  summary='List transfers with all that is known of them.'),
+        Operation('GET', f'{path}/{{id}}', show, since=since, policy=policies.GET,
+                  target=_target, answer=_SHOWN, summary='Show a transfer.'),
+        Operation('POST', path, create, since=since, policy=policies.CREATE, status=202,
+                  body=_CREATE, answer=_MADE, faults=(errors.VolumeNotFound,),
+                  summary='Offer a volume to another project.'),
+        Operation('POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT,
+                  status=202, body=_ACCEPT,
+                  answer={BASE: schema.wrapped('transfer', answers.whole(_NAME))},
+                  faults=(errors.TransferNotFound, errors.TransferKeyWrong),
+                  summary='Take a volume that another project offers.'),
+        Operation('DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE,
+                  target=_target, status=202, answer={BASE: answers.EMPTY},
+                  summary='Take an offer back.'),
+    )
+
+
+OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (BASE, _SNAPSHOTS), strict=True)
+                   for row in _operations(path, since))

@@ -1,0 +1,200 @@
+"""Transfers of volumes between projects."""
+import threading
+
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+
+PATHS = ('/os-volume-transfer', '/volume-transfers')
+OFFERED = 'awaiting-transfer'
+
+
+class TransfersTest(base.ApiTestCase):
+
+    def offer(self, volume_id, path=PATHS[1], version=http.LATEST, **fields):
+        """The answer's transfer, which has the key."""
+        reply = self.http.as_member.post(path, {'transfer': {'volume_id': volume_id, **fields}},
+                                         version=version)
+        self.assert_status(202, reply)
+        return reply.body['transfer']
+
+    def accept(self, made, persona=None, path=PATHS[1], **fields):
+        return (persona or self.http.as_stranger).post(
+            f'{path}/{made["id"]}/accept', {'accept': {'auth_key': made['auth_key'], **fields}})
+
+    def status(self, volume_id):
+        return self.shown(volume_id)['status']
+
+    def test_an_offered_volume_changes_its_project_with_the_key(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                volume_id = self.volume()
+                made = self.offer(volume_id, path, name='mine')
+                self.assertEqual(OFFERED, self.status(volume_id))
+                reply = self.accept(made, path=path)
+                self.assert_status(202, reply)
+                self.assertEqual({'id', 'name', 'volume_id', 'links'},
+                                 reply.body['transfer'].keys())
+                shown = self.http.as_stranger.get(f'/volumes/{volume_id}').body['volume']
+                self.assertEqual('available', shown['status'])
+                self.assertEqual(
+                    http.OTHER_PROJECT,
+                    self.shown(volume_id)['os-vol-tenant-attr:tenant_id'])
+                self.assert_status(404, self.http.as_member.get(f'/volumes/{volume_id}'))
+                self.assert_status(404, self.http.as_admin.get(f'{path}/{made["id"]}'))
+                self.assert_status(404, self.accept(made, path=path))
+
+    def test_only_the_answer_to_the_offer_has_the_key(self):
+        made = self.offer(self.volume())
+        key = made.pop('auth_key')
+        self.assertEqual(32, len(key))
+        shown = self.http.as_member.get(f'/volume-transfers/{made["id"]}')
+        self.assertEqual({'transfer': made}, shown.body)
+        for reply in (shown, self.http.as_member.get('/volume-transfers/detail')):
+            self.assertNotIn(key, reply.text)
+
+    def test_keys_by_version(self):
+        volume_id = self.volume()
+        base_keys = {'id', 'name', 'volume_id', 'links', 'created_at'}
+        rows = ((PATHS[0], '3.0', base_keys), (PATHS[0], '3.54', base_keys),
+                (PATHS[1], '3.55', base_keys | {'no_snapshots'}),
+                (PATHS[1], '3.57', base_keys | {
+                    'no_snapshots', 'accepted', 'source_project_id', 'destination_project_id'}))
+        for path, version, keys in rows:
+            with self.subTest(path=path, version=version):
+                made = self.offer(volume_id, path, version)
+                self.assertEqual(keys | {'auth_key'}, made.keys())
+                self.assert_status(202, self.http.as_member.delete(f'{path}/{made["id"]}',
+                                                                   version=version))
+        self.assert_status(404, self.http.as_member.get(PATHS[1], version='3.54'))
+
+    def test_what_is_said_with_an_offer(self):
+        made = self.offer(self.volume(), name='to you', no_snapshots=True)
+        self.assertEqual(
+            ('to you', True, http.PROJECT, None, False),
+            tuple(made[key] for key in ('name', 'no_snapshots', 'source_project_id',
+                                        'destination_project_id', 'accepted')))
+        self.assert_fault(400, 'no_snapshots', self.http.as_member.post(
+            PATHS[0], {'transfer': {'volume_id': self.volume(), 'no_snapshots': True}},
+            version='3.54'))
+
+    def test_a_wrong_key_changes_nothing(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        reply = self.accept(made, auth_key='0' * 32)
+        self.assert_fault(400, f'Invalid auth key: Attempt to transfer {made["id"]} with invalid '
+                               'auth key.', reply)
+        self.assertEqual(OFFERED, self.status(volume_id))
+        self.assert_status(202, self.accept(made))
+
+    def test_an_offer_that_is_taken_back_cannot_be_accepted(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        self.assert_status(202, self.http.as_member.delete(f'/volume-transfers/{made["id"]}'))
+        self.assertEqual('available', self.status(volume_id))
+        self.assert_fault(404, f'Transfer {made["id"]} could not be found.', self.accept(made))
+
+    def test_an_offered_volume_cannot_be_attached_deleted_or_offered_again(self):
+        volume_id = self.volume()
+        self.offer(volume_id)
+        member = self.http.as_member
+        for reply in (
+                member.post('/attachments', {'attachment': {
+                    'volume_uuid': volume_id, 'instance_uuid': base.SERVER}}),
+                member.post(f'/volumes/{volume_id}/action', {'os-reserve': None}),
+                member.delete(f'/volumes/{volume_id}')):
+            self.assert_status(400, reply)
+        self.assert_fault(400, 'Invalid volume: status must be available', member.post(
+            '/volume-transfers', {'transfer': {'volume_id': volume_id}}))
+        self.assertEqual(OFFERED, self.status(volume_id))
+
+    def test_a_volume_in_use_cannot_be_offered(self):
+        volume_id = self.volume()
+        self.reserve(volume_id)
+        self.assert_fault(400, 'status must be available', self.http.as_member.post(
+            '/volume-transfers', {'transfer': {'volume_id': volume_id}}))
+        self.assertEqual('reserved', self.status(volume_id))
+
+    def test_an_encrypted_volume_can_be_offered_from_3_70(self):
+        kind = make.encrypted_type(self.http.database)
+        volume_id = self.volume(volume_type=kind.name)
+        self.assert_fault(400, 'transferring encrypted volume is not supported',
+                          self.http.as_member.post(
+                              '/volume-transfers', {'transfer': {'volume_id': volume_id}},
+                              version='3.69'))
+        self.offer(volume_id, version='3.70')
+
+    def test_an_unknown_volume_is_not_found_and_a_malformed_body_is_refused(self):
+        member = self.http.as_member
+        self.assert_fault(404, f'Volume {base.ABSENT} could not be found.', member.post(
+            PATHS[0], {'transfer': {'volume_id': base.ABSENT}}))
+        for body in ({}, {'transfer': {}}, {'transfer': {'volume_id': 'no-uuid'}},
+                     {'transfer': {'volume_id': base.ABSENT, 'more': 1}}):
+            with self.subTest(body=body):
+                self.assert_status(400, member.post(PATHS[0], body))
+        made = self.offer(self.volume())
+        for body in ({}, {'accept': {}}, {'accept': {'auth_key': None}}):
+            with self.subTest(body=body):
+                self.assert_status(400, member.post(f'{PATHS[0]}/{made["id"]}/accept', body))
+
+    def test_after_a_reset_of_the_status_an_offer_is_void(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        self.assert_status(202, self.http.as_admin.post(
+            f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))
+        self.assert_fault(400, 'status must be awaiting-transfer', self.accept(made))
+        again = self.offer(volume_id)
+        self.assert_status(404, self.http.as_member.get(f'/volume-transfers/{made["id"]}'))
+        self.assert_status(202, self.accept(again))
+
+    def test_an_offer_ends_also_where_the_status_was_reset(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        self.http.as_admin.post(f'/volumes/{volume_id}/action',
+                                {'os-reset_status': {'status': 'maintenance'}})
+        self.assert_status(202, self.http.as_member.delete(f'/volume-transfers/{made["id"]}'))
+        self.assertEqual('maintenance', self.status(volume_id))
+
+    def test_of_two_that_accept_at_once_one_has_it(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        replies = []
+        threads = [threading.Thread(target=lambda persona=persona: replies.append(
+            (persona.project_id, self.accept(made, persona))))
+            for persona in (self.http.as_stranger, self.http.as_member)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        [project_id] = [project for project, reply in replies if reply.status == 202]
+        self.assertEqual([202, 404], sorted(reply.status for _, reply in replies))
+        self.assertEqual(project_id, self.shown(volume_id)['os-vol-tenant-attr:tenant_id'])
+
+    def test_lists(self):
+        made = [self.offer(self.volume(), name=f'{number}') for number in range(3)]
+        for one in made:
+            one.pop('auth_key')
+        member = self.http.as_member
+        third, second, first = (made[number] for number in (2, 1, 0))
+        rows = (
+            ('', [third, second, first]), ('?limit=1', [third]), ('?sort=name:asc', made),
+            (f'?marker={second["id"]}', [first]), ('?offset=2', [first]), ('?name=1', [second]),
+            (f'?volume_id={first["volume_id"]}', [first]),
+            ('?all_tenants=1', [third, second, first]),
+        )
+        for query, expected in rows:
+            with self.subTest(query=query):
+                self.assertEqual(expected, member.get(
+                    f'/volume-transfers/detail{query}').body['transfers'])
+                names = member.get(f'/volume-transfers{query}').body['transfers']
+                self.assertEqual([one['id'] for one in expected], [one['id'] for one in names])
+        self.assertEqual({'id', 'name', 'volume_id', 'links'},
+                         member.get('/volume-transfers').body['transfers'][0].keys())
+        body = member.get('/volume-transfers?limit=1').body
+        self.assertIn(f'marker={third["id"]}', body['transfers_links'][0]['href'])
+        self.assert_status(404, member.get(f'/volume-transfers?marker={base.ABSENT}'))
+        self.assert_status(400, member.get('/volume-transfers?colour=red'))
+        self.assertEqual([], self.http.as_stranger.get('/volume-transfers').body['transfers'])
+        others = http.Persona(self.http, 'admin,member,reader', http.OTHER_PROJECT)
+        self.assertEqual([], others.get('/volume-transfers').body['transfers'])
+        self.assertEqual(3, len(others.get('/volume-transfers?all_tenants=1').body['transfers']))
