@@ -3,11 +3,25 @@
 
 A file that has to be scrolled for minutes, a function that does not fit on a screen, a module that
 leans on everything: each is a sign of two things in one place.
+
+    tools/check_sizes.py --count             lines of production code here, by package
+    tools/check_sizes.py --count COMMIT      the same of a commit
+
+Counted are lines with code, imports among them; blank lines, comments and docstrings are not, and
+neither are tests, what they stand on, and the conformance kits.
 """
+import argparse
 import ast
+import collections
+import io
 import pathlib
+import subprocess
 import sys
+import tarfile
+import tokenize
+from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 FILE_LINES = 500
@@ -22,6 +36,12 @@ SUFFIXES = ('.py', '.sh', '.yaml', '')
 # and tests. Splitting them would hide what they show.
 MAY_IMPORT_MORE = ('blockattach/api/routes.py', 'blockattach/conf/options.py',
                    'blockattach/wiring/', 'blockattach/tests/')
+
+NO_PRODUCTION = ('tests', 'testing', 'conformance')
+_NO_CODE = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
+                      tokenize.DEDENT, tokenize.ENDMARKER))
+# A text that is a statement by itself stands between these: a docstring.
+_ENDS = frozenset((tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER))
 
 
 class Finding(NamedTuple):
@@ -85,9 +105,63 @@ def _is_internal(module: str) -> bool:
     return module == PACKAGE or module.startswith(f'{PACKAGE}.')
 
 
-def main() -> int:
-    """Check the checkout that this file is in."""
-    found = list(findings(pathlib.Path(__file__).resolve().parent.parent))
+def code_lines(text: str) -> int:
+    """How many lines of a module have code: no blank ones, comments or docstrings."""
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline)
+              if token.type not in (tokenize.COMMENT, tokenize.NL)]
+    lines: set[int] = set()
+    before = tokenize.NEWLINE
+    for token, after in zip(tokens, [*tokens[1:], *tokens[-1:]], strict=True):
+        is_docstring = (token.type == tokenize.STRING and before in _ENDS
+                        and after.type in _ENDS)
+        if token.type not in _NO_CODE and not is_docstring:
+            lines.update(range(token.start[0], token.end[0] + 1))
+        before = token.type
+    blank = (number for number, line in enumerate(text.splitlines(), 1) if not line.strip())
+    return len(lines.difference(blank))
+
+
+def production(root: pathlib.Path, commit: str | None) -> Iterator[tuple[str, str]]:
+    """Paths below the package, and texts.
+
+    :param commit: None: what lies in the checkout
+    """
+    if commit is None:
+        for path in sorted((root / PACKAGE).rglob('*.py')):
+            yield path.relative_to(root / PACKAGE).as_posix(), path.read_text(encoding='utf-8')
+        return
+    archive = subprocess.run(['git', 'archive', commit, PACKAGE], cwd=root, check=True,
+                             stdout=subprocess.PIPE).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar:
+            file = tar.extractfile(member) if member.name.endswith('.py') else None
+            if file is not None:
+                yield member.name.partition('/')[2], file.read().decode()
+
+
+def count(files: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Lines of production code by package; a module beside the packages counts for itself."""
+    counts: collections.Counter[str] = collections.Counter()
+    for path, text in files:
+        package = path.partition('/')[0]
+        if package not in NO_PRODUCTION:
+            counts[package] += code_lines(text)
+    return dict(sorted(counts.items()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check or count the checkout that this file is in."""
+    parser = argparse.ArgumentParser(description='Check the sizes of files, functions and imports')
+    parser.add_argument('--count', nargs='?', const='', metavar='COMMIT',
+                        help='count the lines of production code instead')
+    asked = parser.parse_args(arguments)
+    root = pathlib.Path(__file__).resolve().parent.parent
+    if asked.count is not None:
+        counts = count(production(root, asked.count or None))
+        for name, lines in [*counts.items(), ('in all', sum(counts.values()))]:
+            print(f'{lines:6} {name}')
+        return 0
+    found = list(findings(root))
     for finding in found:
         print(finding)
     return 1 if found else 0

@@ -5,6 +5,27 @@ from blockattach.tests.rules import sources
 
 check_sizes = sources.load_tool('check_sizes')
 
+COUNTED = '''"""A module.
+
+Of one function.
+"""
+import os  # counted
+
+LONG = """one
+
+three"""
+"""What it is."""
+
+
+def f(
+    value,
+):
+    """Return it."""
+    # Why.
+    return (value,
+            "a text")
+'''
+
 
 class SizesTest(unittest.TestCase):
 
@@ -26,6 +47,17 @@ class SizesTest(unittest.TestCase):
         self.assertEqual(1, self._count(''.join(lines)))
         self.assertEqual(0, self._count(''.join(lines[1:])))
         self.assertEqual(0, self._count(''.join(lines), 'blockattach/api/routes.py'))
+
+    def test_lines_with_code_are_counted(self):
+        self.assertEqual(8, check_sizes.code_lines(COUNTED))
+        self.assertEqual(0, check_sizes.code_lines('"""Nothing else."""\n'))
+        self.assertEqual(0, check_sizes.code_lines(''))
+
+    def test_what_is_no_production_is_not_counted(self):
+        self.assertEqual({'api': 2, 'log.py': 1}, check_sizes.count([
+            ('api/a.py', 'a = 1\n'), ('api/resources/b.py', 'b = 1\n'), ('log.py', 'c = 1\n'),
+            ('tests/d.py', 'd = 1\n'), ('testing/e.py', 'e = 1\n'),
+            ('conformance/f.py', 'f = 1\n')]))
 
     def _count(self, text, name='blockattach/example.py'):
         return len(list(check_sizes.check(name, text)))
