@@ -6,6 +6,7 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import locations
+from blockattach.conf import settings as groups
 
 GROUP = 'api'
 KEYSTONE_GROUP = 'keystone_authtoken'
@@ -28,7 +29,7 @@ class CapabilityCheck(enum.StrEnum):
     REJECT = 'reject'
 
 
-API_OPTS = (
+OPTS = (
     cfg.StrOpt('host', default='127.0.0.1',
                help='Address that the built-in server listens on. With auth_strategy = noauth it '
                     'must be one of the loopback addresses.'),
@@ -159,30 +160,19 @@ class ApiSettings:
     check_capabilities: CapabilityCheck = CapabilityCheck.MESSAGE
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(API_OPTS, group=GROUP)
-
-
 def settings(conf: cfg.ConfigOpts) -> ApiSettings:
     """Read the group.
 
     :raises ConfigurationError: of TLS, only a part is set
     """
     group = conf[GROUP]
-    return ApiSettings(
-        host=group.host,
-        port=group.port,
-        queue=queue_settings(conf),
-        tls=_tls(conf),
+    return groups.read(
+        conf, GROUP, ApiSettings, queue=queue_settings(conf), tls=_tls(conf),
         auth_strategy=AuthStrategy(group.auth_strategy),
         basic_auth=BasicAuthFiles(group.http_basic_auth_user_file,
                                   group.http_basic_auth_roles_file or None),
-        osapi_max_limit=group.osapi_max_limit,
-        max_request_body_size=group.max_request_body_size,
         public_endpoint=(group.public_endpoint or '').rstrip('/') or None,
-        check_capabilities=CapabilityCheck(group.check_capabilities),
-    )
+        check_capabilities=CapabilityCheck(group.check_capabilities))
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
@@ -215,8 +205,3 @@ def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:
                 raise errors.ConfigurationError(
                     reason=f'cannot use {name} without tls_cert_file')
     return None
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(GROUP, list(API_OPTS))]

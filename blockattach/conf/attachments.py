@@ -3,9 +3,11 @@ import dataclasses
 
 from oslo_config import cfg
 
+from blockattach.conf import settings as groups
+
 GROUP = 'attachments'
 
-ATTACHMENTS_OPTS = (
+OPTS = (
     cfg.IntOpt('reserve_timeout', default=86400, min=0,
                help='Seconds after which an attachment is released that never got a connector, '
                     'unless its server may need it: Nova is asked, and where it cannot be asked, '
@@ -30,19 +32,6 @@ class AttachmentSettings:
     detach_timeout: int = 3600
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(ATTACHMENTS_OPTS, group=GROUP)
-
-
 def settings(conf: cfg.ConfigOpts) -> AttachmentSettings:
     """Read the group."""
-    group = conf[GROUP]
-    return AttachmentSettings(reserve_timeout=group.reserve_timeout,
-                              complete_timeout=group.complete_timeout,
-                              detach_timeout=group.detach_timeout)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(GROUP, list(ATTACHMENTS_OPTS))]
+    return groups.read(conf, GROUP, AttachmentSettings)

@@ -6,8 +6,9 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import locations
 from blockattach.conf import lvm as lvm_conf
+from blockattach.conf import settings as groups
 
-BACKEND_OPTS = (
+OPTS = (
     cfg.StrOpt('volume_backend_name',
                help='Name that volume types choose this backend by (extra spec '
                     'volume_backend_name). Default: the name of the group.'),
@@ -58,7 +59,7 @@ BACKEND_OPTS = (
                help='Expression that says from 0 to 100 how well a volume suits the backend, for '
                     'instance "volume.size < 5 ? 100 : 50". Asked by the weigher goodness '
                     '([scheduler] scheduler_default_weighers).'),
-    *lvm_conf.LVM_OPTS,
+    *lvm_conf.OPTS,
 )
 
 
@@ -95,7 +96,7 @@ class BackendSettings:
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
     """Make the group of one backend known."""
-    conf.register_opts(BACKEND_OPTS, group=name)
+    conf.register_opts(OPTS, group=name)
 
 
 def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
@@ -111,31 +112,8 @@ def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
             raise errors.ConfigurationError(
                 reason='volumes_dir must name the folder that all members of the cluster use')
     backend_name = group.volume_backend_name or name
-    return BackendSettings(
-        name=name,
-        state_dir=state_dir,
-        volume_backend_name=backend_name,
-        store=group.store,
-        target=group.target,
-        pool_name=group.pool_name or backend_name,
+    return groups.read(
+        conf, name, BackendSettings, name=name, state_dir=state_dir, shared=shared,
+        volume_backend_name=backend_name, pool_name=group.pool_name or backend_name,
         volumes_dir=group.volumes_dir or f'{state_dir}/volumes/{name}',
-        target_ip_address=group.target_ip_address,
-        target_port=group.target_port,
-        target_prefix=group.target_prefix,
-        tgt_socket=group.tgt_socket,
-        reserved_percentage=group.reserved_percentage,
-        max_over_subscription_ratio=group.max_over_subscription_ratio,
-        target_secondary_ip_addresses=tuple(group.target_secondary_ip_addresses),
-        report_discard_supported=group.report_discard_supported,
-        mutual_chap_username=group.mutual_chap_username,
-        mutual_chap_password=group.mutual_chap_password,
-        lvm=lvm_conf.settings(group) if group.store == 'lvm' else None,
-        shared=shared,
-        filter_function=group.filter_function or None,
-        goodness_function=group.goodness_function or None,
-    )
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('file', list(BACKEND_OPTS))]
+        lvm=lvm_conf.settings(group) if group.store == 'lvm' else None)

@@ -3,7 +3,11 @@ import dataclasses
 
 from oslo_config import cfg
 
-CONTROL_OPTS = (
+from blockattach.conf import settings as groups
+
+GROUP = 'control'
+
+OPTS = (
     cfg.IntOpt('backend_seconds', default=90, min=1,
                help='How long a backend may take to connect or disconnect one attachment before '
                     'the act counts as interrupted and is repeated or undone. More than the '
@@ -38,23 +42,7 @@ class ControlSettings:
     availability_zone: str = 'nova'
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(CONTROL_OPTS, group='control')
-
-
 def settings(conf: cfg.ConfigOpts) -> ControlSettings:
     """Read the group."""
-    group = conf.control
-    return ControlSettings(
-        backend_seconds=group.backend_seconds, schedule_seconds=group.schedule_seconds,
-        delete_seconds=group.delete_seconds,
-        idempotency_key_seconds=group.idempotency_key_seconds,
-        quota_attachments=group.quota_attachments,
-        default_volume_type=group.default_volume_type,
-        availability_zone=group.storage_availability_zone)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('control', list(CONTROL_OPTS))]
+    return groups.read(conf, GROUP, ControlSettings,
+                       availability_zone=conf[GROUP].storage_availability_zone)

@@ -4,7 +4,9 @@ import os
 
 from oslo_config import cfg
 
-CORE_OPTS = (
+from blockattach.conf import settings as groups
+
+OPTS = (
     cfg.StrOpt('state_path',
                help='Folder for the embedded database, keys, volumes and sockets. Default: '
                     'blockattach in the XDG state directory of the user.'),
@@ -38,18 +40,9 @@ def default_state_path() -> str:
     return os.path.join(base, 'blockattach')
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options known."""
-    conf.register_opts(CORE_OPTS)
-
-
 def settings(conf: cfg.ConfigOpts) -> CoreSettings:
     """Read them."""
     state_path = os.path.abspath(conf.state_path or default_state_path())
-    return CoreSettings(state_path, conf.seal_key_file or os.path.join(state_path, 'seal.key'),
-                        conf.graceful_shutdown_timeout, tuple(conf.seal_key_ids))
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('DEFAULT', list(CORE_OPTS))]
+    return groups.read(
+        conf, None, CoreSettings, state_path=state_path,
+        seal_key_file=conf.seal_key_file or os.path.join(state_path, 'seal.key'))

@@ -6,19 +6,25 @@ import dataclasses
 from oslo_config import cfg
 from oslo_db import options as db_options
 
+from blockattach.conf import settings as groups
+
+GROUP = 'database'
+
 POOL_SIZE = 15
 """Connections that are kept, of those that read and of those that write. To open one costs more
 than a whole request: those beyond are for a rush only."""
 OVERFLOW = 20
+POOL_TIMEOUT = 30
 
-OPTS = [
+OPTS = (
+    *db_options.database_opts,
     cfg.BoolOpt(
         'prepare_statements', default=True,
         help='Let MariaDB parse the statements of frequent requests once for each connection '
              '(PREPARE), not each time. The server holds as many as max_prepared_stmt_count says; '
              'where it takes no more, texts are sent. To be turned off where a proxy lends one '
              'connection to several clients. MySQL and PostgreSQL are always sent texts.'),
-]
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,23 +34,22 @@ class DatabaseSettings:
     connection: str
     max_pool_size: int = POOL_SIZE
     max_overflow: int = OVERFLOW
-    pool_timeout: int = 30
+    pool_timeout: int = POOL_TIMEOUT
     connection_recycle_time: int = 3600
     max_retries: int = 0
     retry_interval: int = 10
     prepare_statements: bool = True
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known.
+def set_defaults(conf: cfg.ConfigOpts) -> None:
+    """Have defaults of our own for options of oslo.db.
 
     A process that cannot reach its database says so and ends: whoever supervises it starts it
     again.
     """
-    conf.register_opts([*db_options.database_opts, *OPTS], group='database')
-    conf.set_default('max_retries', 0, group='database')
-    conf.set_default('max_pool_size', POOL_SIZE, group='database')
-    conf.set_default('max_overflow', OVERFLOW, group='database')
+    conf.set_default('max_retries', 0, group=GROUP)
+    conf.set_default('max_pool_size', POOL_SIZE, group=GROUP)
+    conf.set_default('max_overflow', OVERFLOW, group=GROUP)
 
 
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
@@ -52,19 +57,9 @@ def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> Dat
 
     :param default_connection: used where none is configured
     """
-    group = conf.database
-    return DatabaseSettings(
-        connection=group.connection or default_connection or '',
-        max_pool_size=group.max_pool_size or POOL_SIZE,
-        max_overflow=OVERFLOW if group.max_overflow is None else group.max_overflow,
-        pool_timeout=group.pool_timeout or 30,
-        connection_recycle_time=group.connection_recycle_time,
-        max_retries=group.max_retries,
-        retry_interval=group.retry_interval,
-        prepare_statements=group.prepare_statements,
-    )
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('database', [*db_options.database_opts, *OPTS])]
+    group = conf[GROUP]
+    return groups.read(conf, GROUP, DatabaseSettings,
+                       connection=group.connection or default_connection or '',
+                       max_pool_size=group.max_pool_size or POOL_SIZE,
+                       max_overflow=OVERFLOW if group.max_overflow is None else group.max_overflow,
+                       pool_timeout=group.pool_timeout or POOL_TIMEOUT)

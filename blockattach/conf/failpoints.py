@@ -15,14 +15,6 @@ OPTS = [
 ]
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options known."""
-    conf.register_opts(OPTS, group=GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For the generator of the sample."""
-    return [(GROUP, list(OPTS))]
 
 
 def arm(conf: cfg.ConfigOpts) -> None:

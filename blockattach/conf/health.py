@@ -6,11 +6,12 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import locations
+from blockattach.conf import settings as groups
 
 GROUP = 'health'
 _PROCESS = '{process}'
 
-HEALTH_OPTS = (
+OPTS = (
     cfg.IntOpt('interval', default=5, min=1, mutable=True,
                help='Seconds between two looks at what the process depends on: database, bus, '
                     'backends. What has not answered for three of them counts as failed.'),
@@ -37,11 +38,6 @@ class HealthSettings:
     detailed_source_ranges: tuple[Network, ...] = ()
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(HEALTH_OPTS, group=GROUP)
-
-
 def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
     """Read the group.
 
@@ -51,10 +47,8 @@ def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
     group = conf[GROUP]
     with locations.named(conf, GROUP, 'detailed_source_ranges'):
         ranges = tuple(_network(text) for text in group.detailed_source_ranges)
-    return HealthSettings(
-        interval=group.interval,
-        file=group.file.replace(_PROCESS, process) if group.file else None,
-        detailed_source_ranges=ranges)
+    return groups.read(conf, GROUP, HealthSettings, detailed_source_ranges=ranges,
+                       file=group.file.replace(_PROCESS, process) if group.file else None)
 
 
 def _network(text: str) -> Network:
@@ -62,8 +56,3 @@ def _network(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError as exc:
         raise errors.ConfigurationError(reason=f'cannot read a network: {exc}') from exc
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(GROUP, list(HEALTH_OPTS))]

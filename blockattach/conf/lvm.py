@@ -5,7 +5,7 @@ from oslo_config import cfg
 
 from blockattach import units
 
-LVM_OPTS = (
+OPTS = (
     cfg.StrOpt('volume_group',
                help='Volume group of the lvm store: it must exist, and is never made.'),
     cfg.StrOpt('lvm_type', default='thin', choices=['thin', 'thick'],

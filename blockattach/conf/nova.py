@@ -3,9 +3,11 @@ import dataclasses
 
 from oslo_config import cfg
 
+from blockattach.conf import settings as groups
+
 GROUP = 'nova'
 
-NOVA_OPTS = (
+OPTS = (
     cfg.StrOpt('detach_rule', default='auto', choices=[
                ('auto', 'As soon as this group says how to reach Nova, and always with '
                         '[api] auth_strategy = keystone.'),
@@ -56,7 +58,7 @@ class NovaSettings:
     cafile: str | None = None
     insecure: bool = False
     username: str | None = None
-    password: str = dataclasses.field(default='', repr=False)
+    password: str | None = dataclasses.field(default=None, repr=False)
     user_domain_name: str = 'Default'
     project_name: str = 'service'
     project_domain_name: str = 'Default'
@@ -86,31 +88,12 @@ class NovaSettings:
         return self.detach_rule == 'on'
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(NOVA_OPTS, group=GROUP)
-
-
 def settings(conf: cfg.ConfigOpts) -> NovaSettings:
     """Read the group."""
     group = conf[GROUP]
-    return NovaSettings(
-        detach_rule=group.detach_rule,
-        auth_url=(group.auth_url or '').rstrip('/') or None,
-        region_name=group.region_name or None,
-        interface=group.interface,
-        endpoint_override=(group.endpoint_override or '').rstrip('/') or None,
-        timeout=group.timeout,
-        cafile=group.cafile or None,
-        insecure=group.insecure,
-        username=group.username or None,
-        password=group.password or '',
-        user_domain_name=group.user_domain_name,
-        project_name=group.project_name,
-        project_domain_name=group.project_domain_name,
-    )
+    return groups.read(conf, GROUP, NovaSettings, auth_url=_address(group.auth_url),
+                       endpoint_override=_address(group.endpoint_override))
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(GROUP, list(NOVA_OPTS))]
+def _address(url: str | None) -> str | None:
+    return (url or '').rstrip('/') or None

@@ -2,6 +2,8 @@
 
 The libraries tell theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
 """
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 from blockattach.conf import api
@@ -19,16 +21,23 @@ from blockattach.conf import service
 from blockattach.conf import telemetry
 from blockattach.conf import volume
 
-GROUPS = (core, service, api, control, attachments, scheduler, volume, nova, rpc, database, health,
-          telemetry, failpoints)
+OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
+    (None, core.OPTS),
+    *((group.GROUP, group.OPTS) for group in (
+        service, api, control, attachments, scheduler, volume, nova, rpc, database, health)),
+    (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
+    (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
+    (failpoints.GROUP, failpoints.OPTS))
 
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make every group known; the group of a backend is, when the backend is enabled."""
-    for group in GROUPS:
-        group.register(conf)
+    for group, opts in OPTIONS:
+        conf.register_opts(opts, group=group)
+    database.set_defaults(conf)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Groups with their options; the group of a backend stands for any such group."""
-    return [pair for group in (*GROUPS, backend) for pair in group.list_opts()]
+    return [(group or 'DEFAULT', list(opts))
+            for group, opts in (*OPTIONS, ('file', backend.OPTS))]

@@ -3,9 +3,11 @@ import dataclasses
 
 from oslo_config import cfg
 
+from blockattach.conf import settings as groups
+
 GROUP = 'rpc'
 
-RPC_OPTS = (
+OPTS = (
     cfg.StrOpt('topic_prefix', default='blockattach',
                help='What every topic begins with. Two installations that share one broker and '
                     'virtual host need two prefixes.'),
@@ -53,28 +55,6 @@ class RpcSettings:
     second_transport_url: str | None = dataclasses.field(default=None, repr=False)
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(RPC_OPTS, group=GROUP)
-
-
 def settings(conf: cfg.ConfigOpts) -> RpcSettings:
     """Read the group."""
-    group = conf[GROUP]
-    return RpcSettings(
-        topic_prefix=group.topic_prefix,
-        call_timeout=group.call_timeout,
-        short_call_timeout=group.short_call_timeout,
-        long_call_timeout=group.long_call_timeout,
-        repeat_interval=group.repeat_interval,
-        silence_timeout=group.silence_timeout,
-        send_retries=group.send_retries,
-        threads=group.threads,
-        release=group.release,
-        second_transport_url=group.second_transport_url,
-    )
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(GROUP, list(RPC_OPTS))]
+    return groups.read(conf, GROUP, RpcSettings)

@@ -4,7 +4,11 @@ import dataclasses
 from oslo_config import cfg
 from oslo_config import types
 
-SCHEDULER_OPTS = (
+from blockattach.conf import settings as groups
+
+GROUP = 'scheduler'
+
+OPTS = (
     cfg.ListOpt('scheduler_default_filters',
                 default=['alive', 'tried', 'availability', 'multiattach', 'capabilities',
                          'capacity'],
@@ -43,21 +47,10 @@ class SchedulerSettings:
     waiting_interval: int = 10
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(SCHEDULER_OPTS, group='scheduler')
-
-
 def settings(conf: cfg.ConfigOpts) -> SchedulerSettings:
     """Read the group."""
-    group = conf.scheduler
-    return SchedulerSettings(
-        filters=tuple(group.scheduler_default_filters),
+    group = conf[GROUP]
+    return groups.read(
+        conf, GROUP, SchedulerSettings, filters=tuple(group.scheduler_default_filters),
         weighers=tuple(sorted(group.scheduler_default_weighers.items())),
-        max_attempts=group.scheduler_max_attempts, placing_seconds=group.placing_seconds,
-        waiting_interval=group.waiting_interval)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('scheduler', list(SCHEDULER_OPTS))]
+        max_attempts=group.scheduler_max_attempts)

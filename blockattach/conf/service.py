@@ -4,7 +4,11 @@ import socket
 
 from oslo_config import cfg
 
-SERVICE_OPTS = (
+from blockattach.conf import settings as groups
+
+GROUP = 'service'
+
+OPTS = (
     cfg.IntOpt('report_interval', default=10, min=1, mutable=True,
                help='Seconds between two heartbeats of a service.'),
     cfg.IntOpt('service_down_time', default=60, min=1,
@@ -37,19 +41,7 @@ class ServiceSettings:
         return f'{self.cluster or self.host}@{backend}'
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(SERVICE_OPTS, group='service')
-
-
 def settings(conf: cfg.ConfigOpts) -> ServiceSettings:
     """Read the group."""
-    group = conf.service
-    return ServiceSettings(
-        report_interval=group.report_interval, service_down_time=group.service_down_time,
-        host=group.host or socket.gethostname(), cluster=group.cluster or None)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('service', list(SERVICE_OPTS))]
+    return groups.read(conf, GROUP, ServiceSettings,
+                       host=conf[GROUP].host or socket.gethostname())

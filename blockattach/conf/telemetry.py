@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from blockattach.conf import settings as groups
+
 METRICS_GROUP = 'metrics'
 TRACING_GROUP = 'tracing'
 
@@ -58,12 +60,6 @@ class TracingSettings:
     instance: str
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the groups known."""
-    conf.register_opts(METRICS_OPTS, group=METRICS_GROUP)
-    conf.register_opts(TRACING_OPTS, group=TRACING_GROUP)
-
-
 def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
     """Read [metrics].
 
@@ -80,11 +76,4 @@ def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
 
 def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:
     """Read [tracing]."""
-    group = conf[TRACING_GROUP]
-    return TracingSettings(group.endpoint or None, group.sample_ratio, group.trust_clients,
-                           socket.gethostname())
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [(METRICS_GROUP, list(METRICS_OPTS)), (TRACING_GROUP, list(TRACING_OPTS))]
+    return groups.read(conf, TRACING_GROUP, TracingSettings, instance=socket.gethostname())

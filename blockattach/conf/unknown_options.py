@@ -53,7 +53,7 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     known: dict[str, set[str]] = {_DEFAULT: set(map(str, conf))}
     for group, found in options.list_opts():
         known.setdefault(group, set()).update(_names(found))
-    of_backends = set(_names(backend.BACKEND_OPTS))
+    of_backends = set(_names(backend.OPTS))
     # The sample's, unless a backend is called so.
     known.pop('file')
     # The only one of blockattach-all is named on its command line.

@@ -3,7 +3,11 @@ import dataclasses
 
 from oslo_config import cfg
 
-VOLUME_OPTS = (
+from blockattach.conf import settings as groups
+
+GROUP = 'volume'
+
+OPTS = (
     cfg.ListOpt('enabled_backends', default=[],
                 help='Backends that this host serves; each has a group of options of its own.'),
     cfg.IntOpt('backend_stats_polling_interval', default=60, min=1, mutable=True,
@@ -30,21 +34,9 @@ class VolumeSettings:
     worker_threads: int = 16
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Make the group known."""
-    conf.register_opts(VOLUME_OPTS, group='volume')
-
-
 def settings(conf: cfg.ConfigOpts) -> VolumeSettings:
     """Read the group."""
-    group = conf.volume
-    return VolumeSettings(
-        enabled_backends=tuple(group.enabled_backends),
-        stats_seconds=group.backend_stats_polling_interval,
-        reconcile_seconds=group.reconcile_interval, create_seconds=group.create_seconds,
-        worker_threads=group.worker_threads)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
-    return [('volume', list(VOLUME_OPTS))]
+    group = conf[GROUP]
+    return groups.read(conf, GROUP, VolumeSettings,
+                       stats_seconds=group.backend_stats_polling_interval,
+                       reconcile_seconds=group.reconcile_interval)

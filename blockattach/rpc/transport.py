@@ -235,5 +235,5 @@ def open_bus(conf: cfg.ConfigOpts) -> Bus:
 
     :raises ConfigurationError: a setting is wrong
     """
-    rpc_conf.register(conf)
+    conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
     return Bus(build_transport(conf), rpc_conf.settings(conf))

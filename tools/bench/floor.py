@@ -25,6 +25,7 @@ from oslo_config import cfg
 from bench import acts
 from blockattach import clock as clocks
 from blockattach.conf import database as database_conf
+from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.db.models import attachment as attachment_models
 from blockattach.db.models import volume as volume_models
@@ -82,8 +83,7 @@ class Ground:
 
     def __init__(self, configuration: str) -> None:
         conf = cfg.ConfigOpts()
-        database_conf.register(conf)
-        rpc_conf.register(conf)
+        options.register(conf)
         transports.register_options(conf)
         conf(['--config-file', configuration], project='blockattach')
         settings = database_conf.settings(conf)

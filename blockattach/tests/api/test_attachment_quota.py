@@ -147,6 +147,6 @@ class DefaultTest(base.ApiTestCase):
     def test_ten_thousand(self):
         self.assertEqual(10000, control_conf.ControlSettings().quota_attachments)
         conf = cfg.ConfigOpts()
-        control_conf.register(conf)
+        conf.register_opts(control_conf.OPTS, group=control_conf.GROUP)
         conf([])
         self.assertEqual(10000, control_conf.settings(conf).quota_attachments)

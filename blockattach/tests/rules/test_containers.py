@@ -186,7 +186,7 @@ def rights(found):
 
 def short_patience(found):
     """Processes that are killed before they have cut off by themselves what still runs."""
-    grace = [option.default for option in core.CORE_OPTS
+    grace = [option.default for option in core.OPTS
              if option.name == 'graceful_shutdown_timeout'][0]
     for name, service in found['services'].items():
         seconds = int(service.get('stop_grace_period', '0s').removesuffix('s'))

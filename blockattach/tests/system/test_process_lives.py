@@ -337,7 +337,7 @@ class Working:
 sys.argv = ['x']
 def load(conf):
     from blockattach.conf import core
-    core.register(conf)
+    conf.register_opts(core.OPTS)
     conf.set_default('graceful_shutdown_timeout', {patience})
     return Working()
 sys.exit(process.run('blockattach-x', load))

@@ -77,14 +77,14 @@ class LocationsTest(unittest.TestCase):
         self.assertEqual(f'cannot listen ([api] host in {self.path})', str(caught.exception))
 
     def test_a_network_that_is_none(self):
-        health.register(self.conf)
+        self.conf.register_opts(health.OPTS, group=health.GROUP)
         self.read('[health]\ndetailed_source_ranges = here')
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     r"cannot read a network: 'here'.*\[health\]"):
             health.settings(self.conf, 'blockattach-x')
 
     def test_each_process_has_a_file_of_its_own(self):
-        health.register(self.conf)
+        self.conf.register_opts(health.OPTS, group=health.GROUP)
         self.read('[health]\nfile = /run/{process}.health')
         self.assertEqual('/run/blockattach-x.health',
                          health.settings(self.conf, 'blockattach-x').file)

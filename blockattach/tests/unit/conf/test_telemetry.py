@@ -3,6 +3,7 @@ import unittest
 
 from oslo_config import cfg
 
+from blockattach.conf import options
 from blockattach.conf import telemetry
 
 
@@ -10,7 +11,7 @@ class PortsTest(unittest.TestCase):
 
     def ports(self, process, port=9400, number=16):
         conf = cfg.ConfigOpts()
-        telemetry.register(conf)
+        options.register(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         conf.set_override('port', port, group='metrics')
         conf.set_override('port_range', number, group='metrics')

@@ -12,7 +12,7 @@ class DefaultsTest(unittest.TestCase):
 
     def test_a_difference_is_looked_for_often_enough(self):
         conf = cfg.ConfigOpts()
-        volume.register(conf)
+        conf.register_opts(volume.OPTS, group=volume.GROUP)
         conf([], default_config_files=[], default_config_dirs=[])
         # What is offered to nobody is seen twice before it is believed.
         self.assertLessEqual(2 * volume.settings(conf).reconcile_seconds, PROMISED_SECONDS)

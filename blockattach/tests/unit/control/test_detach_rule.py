@@ -197,7 +197,7 @@ class SettingsTest(unittest.TestCase):
 
     def test_the_settings_are_the_options(self):
         conf = cfg.ConfigOpts()
-        nova_conf.register(conf)
+        conf.register_opts(nova_conf.OPTS, group=nova_conf.GROUP)
         conf([], project='blockattach', default_config_files=[])
         self.assertEqual(nova_conf.NovaSettings(), nova_conf.settings(conf))
         for name, value in {'endpoint_override': 'http://nova/v2.1/', 'auth_url': 'http://k/v3/',

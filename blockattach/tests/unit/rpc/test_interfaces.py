@@ -239,10 +239,9 @@ class SettingsTest(unittest.TestCase):
 
     def test_the_settings_are_the_options(self) -> None:
         conf = bus_contract.private_conf()
-        rpc_conf.register(conf)
+        conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
         self.assertEqual(rpc_conf.RpcSettings(), rpc_conf.settings(conf))
         conf.set_override('topic_prefix', 'other', group='rpc')
         self.assertEqual('other', rpc_conf.settings(conf).topic_prefix)
-        listed = dict(rpc_conf.list_opts())[rpc_conf.GROUP]
-        self.assertEqual({option.name for option in listed},
+        self.assertEqual({option.name for option in rpc_conf.OPTS},
                          set(rpc_conf.RpcSettings.__slots__))

@@ -17,7 +17,7 @@ class SettingsTest(unittest.TestCase):
             file.write(text)
             file.flush()
             conf = cfg.ConfigOpts()
-            group.register(conf)
+            conf.register_opts(group.OPTS, group=group.GROUP)
             conf([], project='blockattach', default_config_files=[file.name])
             return group.settings(conf)
 
