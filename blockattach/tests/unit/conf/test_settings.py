@@ -1,0 +1,73 @@
+"""Settings say what the options say, by the same names."""
+import dataclasses
+import unittest
+
+from oslo_config import cfg
+
+from blockattach.conf import api
+from blockattach.conf import attachments
+from blockattach.conf import control
+from blockattach.conf import database
+from blockattach.conf import nova
+from blockattach.conf import options
+from blockattach.conf import rpc
+from blockattach.conf import scheduler
+from blockattach.conf import settings
+from blockattach.conf import volume
+
+OPTIONS = (cfg.IntOpt('number', default=1), cfg.ListOpt('names', default=['a']),
+           cfg.StrOpt('file'), cfg.StrOpt('word', default='x'))
+
+DEFAULTS = {
+    api: api.ApiSettings(),
+    attachments: attachments.AttachmentSettings(),
+    control: control.ControlSettings(),
+    nova: nova.NovaSettings(),
+    rpc: rpc.RpcSettings(),
+    scheduler: scheduler.SchedulerSettings(),
+    volume: volume.VolumeSettings(),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    number: int
+    names: tuple[str, ...]
+    file: str | None
+    word: str
+    derived: str = ''
+
+
+class SettingsTest(unittest.TestCase):
+
+    def configured(self, **values):
+        conf = cfg.ConfigOpts()
+        options.register(conf)
+        conf.register_opts(OPTIONS, group='example')
+        conf([], default_config_files=[], default_config_dirs=[])
+        for name, value in values.items():
+            conf.set_override(name, value, group='example')
+        return conf
+
+    def test_fields_are_read_by_name(self):
+        found = settings.read(self.configured(number=2, file='/x'), 'example', Settings,
+                              derived='y')
+        self.assertEqual(Settings(2, ('a',), '/x', 'x', 'y'), found)
+
+    def test_an_empty_text_is_none_where_that_may_be(self):
+        found = settings.read(self.configured(file='', word=''), 'example', Settings, derived='')
+        self.assertEqual((None, ''), (found.file, found.word))
+
+    def test_without_a_group(self):
+        @dataclasses.dataclass(frozen=True)
+        class Core:
+            graceful_shutdown_timeout: int
+
+        self.assertEqual(Core(60), settings.read(self.configured(), None, Core))
+
+    def test_defaults_are_those_of_the_options(self):
+        conf = self.configured()
+        for group, defaults in DEFAULTS.items():
+            with self.subTest(group.GROUP):
+                self.assertEqual(defaults, group.settings(conf))
+        self.assertEqual(database.DatabaseSettings('x'), database.settings(conf, 'x'))
