@@ -1,13 +1,12 @@
-"""What a process is doing, for whoever must find out why it does not go on: oslo.reports.
+"""What a process is doing, for an operator who must find out why it does not go on: a report by
+oslo.reports, with sections of our own.
 
-Asked for by SIGUSR2 or by touching a file, and made in a thread of its own that waits from the
-start: whatever hangs, it does not hold this up, and no signal interrupts somebody who holds a lock
-that the report needs. Options that hold secrets are masked; rows, credentials and what threads
-have in their hands are never shown.
+Asked for by SIGUSR2 or by touching a file, and made in a thread of its own: whatever hangs does
+not hold it up, and no signal interrupts a thread that holds a lock which the report needs. Options
+that hold secrets are masked; rows, credentials and what threads work on are never shown.
 """
 import os
-import queue
-import sys
+import re
 import threading
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -16,11 +15,10 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 from oslo_reports import opts
+from oslo_utils import strutils
 
-from blockattach import clock as clocks
 from blockattach import errors
-from blockattach import log
-from blockattach import periodic
+from blockattach import version
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
@@ -30,58 +28,81 @@ GROUP = 'oslo_reports'
 Section = Callable[[], Mapping[str, Any]]
 """Names and values, which may be mappings and lists again."""
 
+_PASSWORD_IN_URL = re.compile(r'(://[^/@:\s]*):[^/@\s]+@')
+
 
 class StateReport:
     """The report of one process."""
 
-    def __init__(self, process: str, conf: cfg.ConfigOpts, telemetry: acts.Telemetry,
-                 clock: clocks.Clock) -> None:
+    def __init__(self, process: str, conf: cfg.ConfigOpts, telemetry: acts.Telemetry) -> None:
         self._process = process
         self._conf = conf
-        self._clock = clock
         self._telemetry = telemetry
-        self._sections: dict[str, Section] = {}
-        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._writing = threading.Thread(target=self._write_each, name='state-report',
-                                         daemon=True)
-        self._watching: periodic.Periodic | None = None
+        self._sections: dict[str, Section] = {
+            'Names of threads': _threads, 'Calls in progress': self._calls,
+            'Measures': self._measures}
 
     def add(self, title: str, section: Section) -> None:
-        """Tell this too."""
+        """Report this too."""
         self._sections[title] = section
 
     def start(self) -> None:
-        """Be ready to be asked.
+        """Watch the file that asks for reports, if one is configured.
 
-        :raises ConfigurationError: the file to watch is not there
+        :raises ConfigurationError: it is not there
         """
-        group = self._conf[GROUP]
-        if group.file_event_handler:
-            trigger = _Trigger(group.file_event_handler, self.ask)
-            self._watching = periodic.Periodic('state-report-file', trigger.look,
-                                               group.file_event_handler_interval, self._clock)
-            self._watching.start()
-        self._writing.start()
+        path = self._conf[GROUP].file_event_handler
+        if path:
+            try:
+                self._kind().setup_autorun(_Version, self._service, conf=self._conf)
+            except OSError as exc:
+                raise errors.ConfigurationError(
+                    reason=f'cannot watch {path}: {exc.strerror}') from exc
 
     def ask(self) -> None:
-        """Make a report soon. May be called by who handles a signal."""
-        self._asked.put(True)
-
-    def stop(self) -> None:
-        """Make none any more."""
-        if self._watching is not None:
-            self._watching.stop()
-        if self._writing.is_alive():
-            self._asked.put(False)
-            self._writing.join()
+        """Make a report soon. May be called by a handler of signals."""
+        threading.Thread(target=self._write, name='state-report', daemon=True).start()
 
     def text(self) -> str:
         """The report as it is now."""
-        # Loaded by the first who asks: few processes are ever asked.
-        from blockattach.telemetry import state_text
+        return str(self._kind()(_Version).run())
 
-        return state_text.render(self._process, self._conf, {
-            'Calls in progress': self._calls, 'Measures': self._measures, **self._sections})
+    def _write(self) -> None:
+        self._kind().handle_signal(_Version, self._service, self._conf[GROUP].log_dir, None)
+        LOG.info('State is reported')
+
+    @property
+    def _service(self) -> str:
+        """For the names of files: two processes of one kind may share the folder."""
+        return f'{self._process}_{os.getpid()}'
+
+    def _kind(self) -> Any:
+        """The class of reports, as oslo.reports wants one, with the sections of this process."""
+        # Loaded by the first report: few processes are ever asked for one.
+        from oslo_reports import guru_meditation_report
+        from oslo_reports import report
+        from oslo_reports.generators import conf as conf_generator
+
+        process, conf, sections = self._process, self._conf, self._sections
+
+        class Report(guru_meditation_report.GuruMeditation, report.TextReport):
+            def __init__(self, version_object: Any, frame: Any = None) -> None:
+                super().__init__(version_object, frame, f'State of {process}')
+
+            def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
+                """Show our configuration: oslo.reports knows only the global one."""
+                if isinstance(generator, conf_generator.ConfigReportGenerator):
+                    generator = conf_generator.ConfigReportGenerator(conf)
+                super().add_section(heading, generator, index)
+
+            def run(self) -> str:
+                """The report, also without passwords that their libraries do not mark."""
+                # Anew: some sections are added after the file has begun to be watched.
+                type(self).persistent_sections = [
+                    (title, _model(section)) for title, section in sections.items()]
+                return _PASSWORD_IN_URL.sub(r'\1:***@', strutils.mask_password(super().run()))
+
+        return Report
 
     def _calls(self) -> dict[str, Any]:
         return {f'{number} {act.row.name.removesuffix("_seconds")}': {
@@ -93,49 +114,42 @@ class StateReport:
         return {row.name: {' '.join(labels) or '-': value for labels, value in found.items()}
                 for row, found in self._telemetry.readings.now().items()}
 
-    def _write_each(self) -> None:
-        while self._asked.get():
-            try:
-                self._write(self.text())
-            except Exception:
-                LOG.exception('Cannot report the state')
 
-    def _write(self, text: str) -> None:
-        folder = self._conf[GROUP].log_dir
-        if not folder:
-            sys.stderr.write(f'{text}\n')
-            sys.stderr.flush()
-            return
-        path = os.path.join(folder, f'{self._process}_gurumeditation_'
-                                    f'{self._clock.utcnow():%Y%m%d%H%M%S}_{os.getpid()}')
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write(f'{text}\n')
-        LOG.info('State is reported%s', log.fields(path=path))
+class _Version:
+    """What oslo.reports asks for the name and the version of the package."""
+
+    @staticmethod
+    def vendor_string() -> str:
+        return 'blockattach'
+
+    @staticmethod
+    def product_string() -> str:
+        return 'blockattach'
+
+    @staticmethod
+    def version_string_with_package() -> str:
+        return version.version_string()
 
 
-class _Trigger:
-    """A file that asks for a report each time it is touched."""
+def _threads() -> dict[str, str]:
+    return {str(thread.ident): thread.name for thread in threading.enumerate()}
 
-    def __init__(self, path: str, ask: Callable[[], None]) -> None:
-        self._path = path
-        self._ask = ask
+
+def _model(section: Section) -> Callable[[], Any]:
+    """A generator of oslo.reports; a section that cannot be made leaves the others."""
+    def generate() -> Any:
+        from oslo_reports.models import with_default_views
+        from oslo_reports.views.text import generic
+
         try:
-            self._touched_at = os.stat(path).st_mtime_ns
-        except OSError as exc:
-            raise errors.ConfigurationError(
-                reason=f'cannot watch {path}: {exc.strerror}') from exc
-
-    def look(self) -> None:
-        """Whoever removes the file may make it again."""
-        try:
-            touched_at = os.stat(self._path).st_mtime_ns
-        except OSError:
-            return
-        if touched_at != self._touched_at:
-            self._touched_at = touched_at
-            self._ask()
+            content = section()
+        except Exception as error:
+            content = {'cannot be reported': str(error)}
+        return with_default_views.ModelWithDefaultViews(
+            content, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
+    return generate
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.reports's group known."""
+    """Register the group of oslo.reports."""
     opts.set_defaults(conf)

@@ -32,7 +32,7 @@ class Observation:
         self._conf = conf
         self._running = contextlib.ExitStack()
         self.telemetry = acts.Telemetry(time)
-        self.report = state_report.StateReport(process, conf, self.telemetry, time)
+        self.report = state_report.StateReport(process, conf, self.telemetry)
 
     def watch(self, database: engine.Database, broker: probe.BrokerProbe,
               watching: monitor.Monitor) -> None:
@@ -60,7 +60,6 @@ class Observation:
         with contextlib.ExitStack() as starting:
             starting.callback(self._overview.close)
             with locations.named(self._conf, state_report.GROUP, 'file_event_handler'):
-                starting.callback(self.report.stop)
                 self.report.start()
             self._start_counting(starting)
             self._start_tracing(starting)

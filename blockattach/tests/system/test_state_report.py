@@ -32,7 +32,7 @@ class StateReportTest(base.StackTestCase):
 
     def reports(self):
         return [name for name in sorted(os.listdir(self.folder))
-                if name.startswith('blockattach-all_gurumeditation_')]
+                if '_gurumeditation_' in name]
 
     def asked(self):
         """What it says once it is asked by a signal."""
@@ -49,11 +49,13 @@ class StateReportTest(base.StackTestCase):
         told = base.wait_for(
             lambda: 'has not been looked at yet' not in (said := self.asked()) and said, SECONDS)
         self.assertTrue(told)
-        sections = re.findall(r'^====\s+(.+?)\s+====$', told, re.M)
+        # Where greenlet is installed.
+        sections = [title for title in re.findall(r'^====\s+(.+?)\s+====$', told, re.M)
+                    if title != 'Green Threads']
         self.assertEqual([
-            'State of blockattach-all', 'Package', 'Threads', 'Names of threads', 'Processes',
-            'Calls in progress', 'Measures', 'Queues', 'Health', 'Bus', 'Backend fake',
-            'Locks of backend fake', 'Configuration'], sections)
+            'State of blockattach-all', 'Package', 'Threads', 'Processes', 'Configuration',
+            'Names of threads', 'Calls in progress', 'Measures', 'Queues', 'Health', 'Bus',
+            'Backend fake', 'Locks of backend fake'], sections)
         for text in ('reconcile-', 'store = fake', 'broker = inside the process',
                      'database = nothing is wrong', 'pool_free_bytes', 'reconcile_interval = '):
             with self.subTest(text):
