@@ -1,9 +1,5 @@
-"""Places volumes, each thread one after the other by a flow of its own.
-
-A flow (`blockattach.scheduler.steps`) is put together once: TaskFlow reads the signatures of all
-its steps for that, which takes as long as placing a volume does.
-"""
-import threading
+"""Places volumes: an engine of TaskFlow runs a flow for each (`blockattach.scheduler.steps`)."""
+from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach.conf import scheduler as scheduler_conf
@@ -11,6 +7,8 @@ from blockattach.db import engine
 from blockattach.domain import pools
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import pools as scheduler_pools
+
+LOG = oslo_log.getLogger(__name__)
 
 
 class PlacingFlows:
@@ -24,17 +22,19 @@ class PlacingFlows:
         self._chooser = chooser
         self._managers = managers
         self._settings = settings
-        self._of_thread = threading.local()
 
     def run(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
         """Place the volume; raises as `blockattach.scheduler.steps.build` says."""
         # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
         # scheduler, and a scheduler that has nothing to place needs none of it.
-        from blockattach.flows import runner
+        from taskflow import engines
+        from taskflow.listeners import logging as listeners
+
         from blockattach.scheduler import steps
 
-        flow = getattr(self._of_thread, 'flow', None)
-        if flow is None:
-            flow = self._of_thread.flow = steps.build(steps.Tools(
-                self._database, self._chooser, self._managers, self._settings))
-        runner.run(flow, {'asked': steps.Asked(caller, request)})
+        placing = engines.load(
+            steps.build(steps.Tools(self._database, self._chooser, self._managers,
+                                    self._settings)),
+            store={'asked': steps.Asked(caller, request)}, engine='serial')
+        with listeners.LoggingListener(placing, log=LOG):
+            placing.run()

@@ -63,7 +63,7 @@ class Asked:
 
 
 def build(tools: Tools) -> linear_flow.Flow:
-    """The flow; run it with `blockattach.flows.runner` for one volume at a time, ``asked``.
+    """The flow of one volume, ``asked``, for TaskFlow's engine.
 
     Its steps raise ``NoValidPool`` (with the ``generation`` at which nothing was left),
     ``StaleGeneration`` or ``VolumeNotFound`` (somebody else has gone on), or
