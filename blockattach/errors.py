@@ -45,7 +45,7 @@
     ├── ServiceSilent                counts as down, and was not asked
     ├── DeadlinePassed               whoever asked no longer waits: it was not begun
     ├── Overloaded                   it was not its turn in time: nothing was begun
-    │   ├── TurnTooLate              its deadline came first
+    │   ├── QueueTimeout              its deadline came first
     │   ├── QueueFull                too many wait already
     │   └── BackendBusy              too many wait for the same backend, which is slow
     ├── RequestAbandoned             the client has hung up: nothing was begun
@@ -415,9 +415,9 @@ class Overloaded(BlockattachError):
     retry_after = '5'
 
 
-class TurnTooLate(Overloaded):
+class QueueTimeout(Overloaded):
     code = 'queue.timeout'
-    text = ('cannot do that in time: this request has waited for its turn for as long as it may. '
+    text = ('cannot do that in time: this request has waited in the queue for as long as it may. '
             'Nothing was changed by it; repeat it later.')
 
 

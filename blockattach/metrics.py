@@ -100,8 +100,7 @@ PLACING = Metric('scheduler_placing_seconds', Kind.HISTOGRAM, ('outcome',),
                  'Placing of a volume, until a manager has taken it on or there is no pool for '
                  'it.', SLOW)
 QUEUE_WAIT = Metric('queue_wait_seconds', Kind.HISTOGRAM, ('queue', 'outcome'),
-                    'Waits for a place to work, or for one at a backend, by those who found none '
-                    'free.', SLOW)
+                    'Waits for a work slot or a slot of a backend, where none was free.', SLOW)
 
 DATABASE_RETRIES = Metric('database_retries_total', Kind.COUNTER, ('verb',),
                           'Transactions that the database threw out, or lost before their commit: '
@@ -116,7 +115,7 @@ DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
 DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
                       'Differences that were put right.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
-                       'Requests that were not begun because it was not their turn in time.')
+                       'Requests that were shed: they got no slot in time.')
 BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
                         'Times that the broker was reached again after it had not been; looked '
                         'at every [health] interval.')
@@ -139,11 +138,11 @@ THREADS = Metric('threads', Kind.GAUGE, ('threads',),
                  'Threads that may work at the same time.')
 THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Threads that work.')
 WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'What waits for a thread.')
-QUEUE_PLACES = Metric('queue_places', Kind.GAUGE, ('queue',),
-                      'What may be worked on, or be at a backend, at the same time.')
-QUEUE_BUSY = Metric('queue_places_busy', Kind.GAUGE, ('queue',), 'Places that are taken.')
+QUEUE_SLOTS = Metric('queue_slots', Kind.GAUGE, ('queue',),
+                      'Work slots, or slots of a backend: what may be under way at once.')
+QUEUE_SLOTS_BUSY = Metric('queue_slots_busy', Kind.GAUGE, ('queue',), 'Slots that are taken.')
 QUEUE_WAITING = Metric('queue_waiting', Kind.GAUGE, ('queue',),
-                       'Requests that wait for a place.')
+                       'Requests that wait for a slot.')
 CONNECTIONS = Metric('database_connections', Kind.GAUGE, ('use',),
                      'Connections to the database that are open.')
 IN_PROGRESS = Metric('in_progress', Kind.GAUGE, ('act',),
@@ -153,7 +152,7 @@ CHECK = Metric('check_failed', Kind.GAUGE, ('check',),
 BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
 
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, POOL_TOTAL, POOL_FREE, POOL_PROVISIONED,
-        THREADS, THREADS_BUSY, WAITING, QUEUE_PLACES, QUEUE_BUSY, QUEUE_WAITING, CONNECTIONS,
+        THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY, QUEUE_WAITING, CONNECTIONS,
         IN_PROGRESS, CHECK, BUILD)
 """Those that are looked at when somebody asks; the others are told of what happens."""
 

@@ -1,1 +1,1 @@
-"""Who may begin: how much a process works on at once, and where the rest waits for its turn."""
+"""Admission control: how much a process works on at once; what is beyond that waits or is shed."""

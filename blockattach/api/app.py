@@ -24,7 +24,7 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
     :param authentication: how it learns who asks
     :param operations: what is served; the whole API if not given
     :param outer: layers around all that can fail, outermost first
-    :param admission: layers in which a request waits for its turn
+    :param admission: layers in which a request waits for a work slot
     :param check_answers: hold each answer against its schema; for tests
     :param telemetry: what requests are told to
     :raises ConfigurationError: a layer cannot work as it is configured

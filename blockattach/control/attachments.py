@@ -52,7 +52,7 @@ class AttachmentControl:
 
     def _create(self, caller: context.RequestContext, volume: records.Volume,
                 wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
-        with self._backend.place(None if wish.connector is None else volume.host):
+        with self._backend.slot(None if wish.connector is None else volume.host):
             return self._make(caller, wish, within)
 
     def _make(self, caller: context.RequestContext, wish: attachments.Wish,
@@ -120,7 +120,7 @@ class AttachmentControl:
     def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
                  connector: Mapping[str, Any],
                  generation: int | None = None) -> records.Attachment:
-        with self._backend.place(self._host(attachment)):
+        with self._backend.slot(self._host(attachment)):
             with self._telemetry.attaching('intent'):
                 row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
                     connector=connector, lease=self._backend.lease), generation)
@@ -186,7 +186,7 @@ class AttachmentControl:
                                 generation=attachment.generation)
             return
         # Whoever forces it is not kept waiting by others.
-        with self._backend.place(None if force else self._host(attachment)):
+        with self._backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
                 row = self.moves.move(caller, attachment, _Event.DISCONNECT,
                                       attachments.Facts(lease=self._backend.lease),

@@ -12,7 +12,7 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.control import moves
 from blockattach.db import attachments
 from blockattach.domain import attachment_lifecycle
@@ -31,7 +31,7 @@ class BackendCalls:
 
     def __init__(self, moves: moves.AttachmentMoves, volume_services: volume_rpc.VolumeClients,
                  seconds: float, telemetry: acts.Telemetry | None = None,
-                 admission: gate.Gate | None = None) -> None:
+                 admission: controller.AdmissionController | None = None) -> None:
         """
         :param seconds: how long a backend may take, by the database's clock
         :param admission: None: a backend may be asked any number of things at once
@@ -47,12 +47,15 @@ class BackendCalls:
         """What an intent is given: the volume's backend is at work on it."""
         return attachments.Lease(None, self.seconds)
 
-    def place(self, host: str | None) -> contextlib.AbstractContextManager[None]:
-        """A place at the backend, had before the intent is written; raises as `Gate.at`.
+    def slot(self, host: str | None) -> contextlib.AbstractContextManager[None]:
+        """A slot of the backend, held from before the intent is written.
 
-        :param host: ``host@backend``; None where it will not be asked
+        :param host: ``host@backend``; None where no backend will be called
+        :raises Overloaded: no slot was free in time; nothing was begun
         """
-        return contextlib.nullcontext() if self._admission is None else self._admission.at(host)
+        if self._admission is None:
+            return contextlib.nullcontext()
+        return self._admission.backend_slot(host)
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:

@@ -1,24 +1,23 @@
-"""The layer in which a request waits for its turn."""
+"""The layer in which a request waits for a work slot."""
 import contextlib
 
 import webob
 
 from blockattach import errors
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.http import arrival
 from blockattach.http import middleware
 
 _MOST_BYTES = 1048576
 
 DEADLINE = 'blockattach.deadline'
-"""In a request's environ: until when what is sent on its account is worth something."""
+"""In a request's environ: when the RPC messages sent for it expire, on the monotonic clock."""
 
 
-def in_turn(gate: gate.Gate, patience: float) -> middleware.Layer:
-    """Let a request go on when there is a place for it; health checks do not come here.
+def admitting(admission: controller.AdmissionController, timeout: float) -> middleware.Layer:
+    """Pass a request on when it has a work slot; health checks do not come here.
 
-    :param patience: how many seconds a call over the bus is worth something: what the request has
-        waited is taken off
+    :param timeout: seconds of an RPC call; what the request has waited already is taken off
     """
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
@@ -28,8 +27,8 @@ def in_turn(gate: gate.Gate, patience: float) -> middleware.Layer:
                 if refused is not None:
                     raise refused
                 came = arrival.of(environ)
-                environ[DEADLINE] = gate.now() - came.waited + patience
-                with gate.turn(came.waited, came.gone):
+                environ[DEADLINE] = admission.now() - came.waited + timeout
+                with admission.slot(came.waited, came.gone):
                     return inner(request)
             except errors.Overloaded:
                 _read_to_end(request)
@@ -39,9 +38,8 @@ def in_turn(gate: gate.Gate, patience: float) -> middleware.Layer:
 
 
 def _read_to_end(request: webob.Request) -> None:
-    """What the client sends: a connection that ends with something unread in it takes the answer
-    with it."""
+    """Read the body: a connection closed with unread bytes is reset, and the answer is lost."""
     length = request.environ.get('CONTENT_LENGTH') or ''
-    # Servers differ in what they raise; whatever it is, the client has no answer to lose.
+    # Servers differ in what they raise; the answer is sent all the same.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)

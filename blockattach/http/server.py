@@ -147,7 +147,7 @@ class Server:
 
     def _refuse_late(self) -> None:
         for work in self._pool.late(self._clock.monotonic()):
-            self._refuse(work, errors.TurnTooLate())
+            self._refuse(work, errors.QueueTimeout())
 
     def _refuse(self, work: _Work, error: errors.BlockattachError) -> None:
         """The application says it, in the words of the API."""

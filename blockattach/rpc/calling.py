@@ -33,12 +33,12 @@ class Client:
                  deadlines: deadlines.Deadlines,
                  reach: Callable[[context.RequestContext], None],
                  telemetry: acts.Telemetry,
-                 away: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+                 while_waiting: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         """
-        :param away: surrounds each wait for an answer
+        :param while_waiting: surrounds each wait for an answer
         """
         self._telemetry = telemetry
-        self._away = away
+        self._while_waiting = while_waiting
         self._deadlines = deadlines
         self._resending = resending.Resending(settings, deadlines)
         self._reach = reach
@@ -113,7 +113,7 @@ class Client:
             return None
         answer = None
         if effect is not failpoints.Effect.DROP:
-            with self._away():
+            with self._while_waiting():
                 self._reach(outgoing.caller)
                 answer = self._wait_for(method, prepared, outgoing, arguments)
             effect = failpoints.point(after)

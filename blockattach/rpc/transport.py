@@ -141,11 +141,11 @@ class Bus:
                  releases: tuple[history.Release, ...] = history.RELEASES,
                  telemetry: acts.Telemetry | None = None,
                  second: oslo_messaging.Transport | None = None,
-                 away: Callable[[], contextlib.AbstractContextManager[None]] | None = None,
-                 ) -> None:
+                 while_waiting: Callable[[], contextlib.AbstractContextManager[None]]
+                 = contextlib.nullcontext) -> None:
         """
         :param second: servers listen there too
-        :param away: surrounds each wait for an answer
+        :param while_waiting: surrounds each wait for an answer
         :raises ConfigurationError: the release pin is unknown
         """
         self._transport = transport
@@ -158,7 +158,7 @@ class Bus:
         self._telemetry = telemetry or acts.Telemetry(clock)
         self._serializer = Serializer(self._release.objects, self._deadlines, self._telemetry)
         self._reached = False
-        self._away = away or contextlib.nullcontext
+        self._while_waiting = while_waiting
 
     def client(self, interface: type[contract.Interface],
                server: str | None = None) -> calling.Client:
@@ -167,7 +167,7 @@ class Bus:
             self._transport, self._target(interface), serializer=self._serializer,
             version_cap=self._cap(interface), retry=self._settings.send_retries)
         return calling.Client(rpc_client, interface, server, self._settings, self._deadlines,
-                              self._reach, self._telemetry, self._away)
+                              self._reach, self._telemetry, self._while_waiting)
 
     def server(self, endpoint: contract.Interface, host: str,
                threads: int | None = None,

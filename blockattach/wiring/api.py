@@ -110,13 +110,13 @@ def build_application(base: foundation.Foundation, services: api_services.ApiSer
         base.conf, settings, services.policy.is_admin)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
         return app.build_app(services, authenticated, telemetry=base.telemetry,
-                             admission=[queueing.in_turn(base.admission, _patience(base))],
+                             admission=[queueing.admitting(base.admission, _call_seconds(base))],
                              outer=authentication.build_outer_middleware(base.conf, settings),
                              check_answers=check_answers)
 
 
-def _patience(base: foundation.Foundation) -> float:
-    """For how many seconds after a request came it may ask others: whoever has waited for as long
-    as he may has as long again for his call."""
+def _call_seconds(base: foundation.Foundation) -> float:
+    """For how many seconds after its arrival a request may call other processes: one that has
+    waited in the queue for as long as it may has as long again for its call."""
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)

@@ -16,7 +16,7 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import log
 from blockattach import version
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.conf import control as control_conf
 from blockattach.conf import core as core_conf
@@ -73,7 +73,7 @@ class Foundation:
     monitor: monitor.Monitor
     reloads: reloading.Reloads
     observation: observation.Observation
-    admission: gate.Gate
+    admission: controller.AdmissionController
     notifier: notifications.Notifications
     attachment_notifications: notifications.AttachmentNotifications
     clock: clock.Clock
@@ -271,19 +271,19 @@ def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     database = open_database(conf, core, time, upgrade, observed.telemetry)
     bus_transport, broker = _open_bus(conf, need_broker)
     second = _open_second(conf, need_broker)
-    admission = gate.Gate(api_conf.queue_settings(conf), observed.telemetry)
+    admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
                             telemetry=observed.telemetry, second=second,
-                            away=admission.away)
+                            while_waiting=admission.released)
     return assemble(conf, process, database, bus, broker, clock=time, observed=observed,
                     admission=admission)
 
 
 def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus: transport.Bus,
              broker: probe.BrokerProbe, *, clock: clock.Clock, observed: observation.Observation,
-             admission: gate.Gate, threads: waiting.Threads | None = None,
+             admission: controller.AdmissionController, threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
              notifier: notifications.Notifications | None = None) -> Foundation:
     """A foundation on parts that are open already: the seams at which tests put in their own.

@@ -6,7 +6,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
@@ -185,7 +185,8 @@ class Part:
         return foundation.assemble(
             conf, self.name, database, self.bus_of(process, observed.telemetry),
             Probe(),  # type: ignore[arg-type]
-            clock=clock, observed=observed, admission=gate.Gate(_WIDE, observed.telemetry),
+            clock=clock, observed=observed,
+            admission=controller.AdmissionController(_WIDE, observed.telemetry),
             threads=threads.Threads(process),
             service=dataclasses.replace(service_conf.settings(conf), host=self._host,
                                         cluster=self._cluster),

@@ -167,14 +167,14 @@ class SlowBackendTest(BackPressureTestCase):
         self.hold()
         waiting = self.begin(2, slow)
         self.until_connecting(slow, 2)
-        self.assert_refused(self.raw(slow, 'late'), 'waited for its turn')
+        self.assert_refused(self.raw(slow, 'late'), 'waited in the queue')
         backend = self.api.list('services', '/os-services?binary=cinder-volume')
         name = next(one['host'] for one in backend if one['host'].endswith('@slow'))
         self.assertEqual(1, self.measured(
             f'queue_refused_total{{queue="{name}",refusal="queue.timeout"}}'))
         self.assertEqual((2, 2, 0), tuple(
             self.measured(f'queue_{what}{{queue="{name}"}}')
-            for what in ('places', 'places_busy', 'waiting')))
+            for what in ('slots', 'slots_busy', 'waiting')))
         self.assertEqual(['attaching'] * 2, self.states(slow))
         self.join_and_leave(fast, 'other')
         self.let_go()

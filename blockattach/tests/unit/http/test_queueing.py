@@ -5,7 +5,7 @@ import unittest
 import webob
 
 from blockattach import errors
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import queueing
@@ -19,18 +19,20 @@ class InTurnTest(unittest.TestCase):
         super().setUp()
         self.clock = clock.ManualClock()
         self.clock.advance(1000)
-        self.gate = gate.Gate(api_conf.QueueSettings(), acts.Telemetry(self.clock))
+        self.admission = controller.AdmissionController(
+            api_conf.QueueSettings(), acts.Telemetry(self.clock))
         self.seen = []
-        self.handle = queueing.in_turn(self.gate, 60)(self.inner)
+        self.handle = queueing.admitting(self.admission, 60)(self.inner)
 
     def inner(self, request):
-        self.seen.append((request.environ[queueing.DEADLINE], self.gate.use()[gate.WORK].busy))
+        self.seen.append((request.environ[queueing.DEADLINE],
+                          self.admission.use()[controller.WORK].busy))
         return webob.Response('done')
 
     def test_a_request_has_a_place_and_a_deadline(self):
         self.assertEqual(200, self.handle(webob.Request.blank('/')).status_int)
         self.assertEqual([(1060.0, 1)], self.seen)
-        self.assertEqual(0, self.gate.use()[gate.WORK].busy)
+        self.assertEqual(0, self.admission.use()[controller.WORK].busy)
 
     def test_what_the_server_refuses_is_read_to_its_end_and_not_begun(self):
         body = io.BytesIO(b'with a body')

@@ -218,7 +218,7 @@ class CrowdTest(Case):
         self.clock.advance(QUEUE_SECONDS)
         answer = waiting.getresponse()
         answer.read()
-        self.assertEqual((503, errors.TurnTooLate.code), (answer.status, answer.reason))
+        self.assertEqual((503, errors.QueueTimeout.code), (answer.status, answer.reason))
         self.assertNotIn('/a', self.begun)
         self.go_on.set()
         self.assertEqual([200] * THREADS, [self.status(one) for one in holding])

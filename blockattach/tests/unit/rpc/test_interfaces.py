@@ -134,13 +134,13 @@ class InterfacesTest(unittest.TestCase):
         @contextlib.contextmanager
         def admit(caller: context.RequestContext) -> Iterator[None]:
             told.append(caller.deadline)
-            raise errors.TurnTooLate
+            raise errors.QueueTimeout
             yield
 
         server = self.bus.server(VolumeEndpoint(), 'host@one', admit=admit)
         server.start()
         self.addCleanup(server.stop)
-        with self.assertRaises(errors.TurnTooLate):
+        with self.assertRaises(errors.QueueTimeout):
             volume.VolumeClients(self.bus).on('host@one').ping(self.ctxt)
         self.assertIsNotNone(told[0])
 

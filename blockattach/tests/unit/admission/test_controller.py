@@ -1,11 +1,11 @@
-"""The gate: work is had in turn, and a slow backend holds up its own callers only."""
+"""The controller: work is had in turn, and a slow backend holds up its own callers only."""
 import contextlib
 import threading
 import unittest
 
 from blockattach import context
 from blockattach import errors
-from blockattach.admission import gate
+from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import clock
@@ -15,21 +15,21 @@ from blockattach.tests.unit.admission import threads
 SLOW, FAST = 'storage-1@slow', 'storage-1@fast'
 
 
-class GateTest(unittest.TestCase):
+class AdmissionControllerTest(unittest.TestCase):
     """Two places for work, one at each backend; one may wait for a slow one."""
 
     def setUp(self):
         super().setUp()
         self.clock = clock.ManualClock()
         self.telemetry = acts.Telemetry(self.clock)
-        self.gate = gate.Gate(api_conf.QueueSettings(
+        self.admission = controller.AdmissionController(api_conf.QueueSettings(
             work_places=2, threads=10, size=4, timeout=30, backend_places=1, backend_size=1),
             self.telemetry)
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, name, busy, waiting):
         def found():
-            used = self.gate.use().get(name)
+            used = self.admission.use().get(name)
             return used and (used.busy, used.waiting)
         patience.until(lambda: found() == (busy, waiting))
         self.assertEqual((busy, waiting), found())
@@ -37,12 +37,13 @@ class GateTest(unittest.TestCase):
     def advance(self, seconds):
         """Let time pass for all who are in a line: who has a place there may not wait yet."""
         self.assertTrue(self.clock.until_waiting(
-            sum(used.waiting for used in self.gate.use().values())))
+            sum(used.waiting for used in self.admission.use().values())))
         self.clock.advance(seconds)
 
     def work(self, backend, end, **turn):
         """A request that asks a backend, which takes until the end is set."""
-        with self.gate.turn(**turn), self.gate.at(backend), self.gate.away():
+        with (self.admission.slot(**turn), self.admission.backend_slot(backend),
+              self.admission.released()):
             end.wait(threads.SECONDS)
         return 'done'
 
@@ -53,7 +54,7 @@ class GateTest(unittest.TestCase):
             end = stack.enter_context(self.ending())
             for number in range(count):
                 self.comers.come(f'holder {number}', self.keep, end)
-                self.wait_for_use(gate.WORK, number + 1, 0)
+                self.wait_for_use(controller.WORK, number + 1, 0)
             yield
         for _ in range(count):
             self.comers.next()
@@ -67,30 +68,30 @@ class GateTest(unittest.TestCase):
             end.set()
 
     def keep(self, end):
-        with self.gate.turn():
+        with self.admission.slot():
             end.wait(threads.SECONDS)
 
     def test_work_is_had_in_turn_and_given_back(self):
         with self.held():
             self.comers.come('third', self.keep, threading.Event())
-            self.wait_for_use(gate.WORK, 2, 1)
+            self.wait_for_use(controller.WORK, 2, 1)
             self.advance(30)
-            self.assertIsInstance(self.comers.next()[1], errors.TurnTooLate)
-        self.wait_for_use(gate.WORK, 0, 0)
+            self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
+        self.wait_for_use(controller.WORK, 0, 0)
 
     def test_what_was_waited_before_counts(self):
         for waited in (30, 31.5):
-            with self.assertRaises(errors.TurnTooLate), self.gate.turn(waited=waited):
+            with self.assertRaises(errors.QueueTimeout), self.admission.slot(waited=waited):
                 self.fail('it was begun')
         with self.held():
             self.comers.come('late', self.keep, threading.Event())
-            self.wait_for_use(gate.WORK, 2, 1)
+            self.wait_for_use(controller.WORK, 2, 1)
 
             def late():
-                with self.gate.turn(waited=25):
+                with self.admission.slot(waited=25):
                     self.fail('it was begun')
             self.comers.come('later', late)
-            self.wait_for_use(gate.WORK, 2, 2)
+            self.wait_for_use(controller.WORK, 2, 2)
             self.advance(5)
             self.assertEqual('later', self.comers.next()[0])
             self.advance(25)
@@ -101,22 +102,22 @@ class GateTest(unittest.TestCase):
         caller.deadline = self.clock.monotonic() + 3
         with self.held():
             def serve():
-                with self.gate.serve(caller):
+                with self.admission.serve(caller):
                     self.fail('it was begun')
             self.comers.come('caller', serve)
-            self.wait_for_use(gate.WORK, 2, 1)
+            self.wait_for_use(controller.WORK, 2, 1)
             self.advance(3)
-            self.assertIsInstance(self.comers.next()[1], errors.TurnTooLate)
+            self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
 
     def test_who_has_hung_up_is_not_begun(self):
-        with self.assertRaises(errors.RequestAbandoned), self.gate.turn(5, lambda: True):
+        with self.assertRaises(errors.RequestAbandoned), self.admission.slot(5, lambda: True):
             self.fail('it was begun')
-        with self.gate.turn(0.01, lambda: True):
+        with self.admission.slot(0.01, lambda: True):
             # Whoever comes at once is not even looked at.
             pass
-        with self.gate.turn(5, lambda: False):
+        with self.admission.slot(5, lambda: False):
             pass
-        self.wait_for_use(gate.WORK, 0, 0)
+        self.wait_for_use(controller.WORK, 0, 0)
 
     def test_who_waits_for_a_backend_leaves_his_place_for_work(self):
         with self.ending() as end:
@@ -124,12 +125,12 @@ class GateTest(unittest.TestCase):
                 self.comers.come(number, self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 1)
             # More than there are places for work, and others work all the same.
-            self.wait_for_use(gate.WORK, 0, 0)
-            with self.gate.turn(), self.gate.at(FAST):
-                self.assertEqual(1, self.gate.use()[gate.WORK].busy)
+            self.wait_for_use(controller.WORK, 0, 0)
+            with self.admission.slot(), self.admission.backend_slot(FAST):
+                self.assertEqual(1, self.admission.use()[controller.WORK].busy)
         self.assertEqual(['done'] * 2, [self.comers.next()[1] for _ in range(2)])
         self.wait_for_use(SLOW, 0, 0)
-        self.wait_for_use(gate.WORK, 0, 0)
+        self.wait_for_use(controller.WORK, 0, 0)
 
     def test_the_callers_of_a_backend_are_served_in_turn_until_their_deadline(self):
         with self.ending() as end:
@@ -139,7 +140,7 @@ class GateTest(unittest.TestCase):
             self.wait_for_use(SLOW, 1, 1)
             self.advance(30)
             name, told = self.comers.next()
-            self.assertEqual(('second', errors.TurnTooLate), (name, type(told)))
+            self.assertEqual(('second', errors.QueueTimeout), (name, type(told)))
             self.wait_for_use(SLOW, 1, 0)
 
     def test_time_in_both_lines_counts_against_one_deadline(self):
@@ -165,14 +166,14 @@ class GateTest(unittest.TestCase):
             self.advance(25)
             with self.assertRaises(errors.BackendBusy):
                 self.work(SLOW, end)
-            with self.gate.turn(), self.gate.at(FAST):
+            with self.admission.slot(), self.admission.backend_slot(FAST):
                 pass
         for _ in range(3):
             self.assertEqual('done', self.comers.next()[1])
 
     def test_at_a_fast_backend_as_many_wait_as_may_at_all(self):
         for _ in range(20):
-            with self.gate.at(FAST):
+            with self.admission.backend_slot(FAST):
                 self.advance(0.1)
         with self.ending() as end:
             for number in range(5):
@@ -184,18 +185,18 @@ class GateTest(unittest.TestCase):
             self.assertEqual('done', self.comers.next()[1])
 
     def test_one_place_is_enough_for_whoever_asks_twice(self):
-        with self.gate.at(SLOW), self.gate.at(SLOW):
-            self.assertEqual(1, self.gate.use()[SLOW].busy)
-        self.assertEqual(0, self.gate.use()[SLOW].busy)
+        with self.admission.backend_slot(SLOW), self.admission.backend_slot(SLOW):
+            self.assertEqual(1, self.admission.use()[SLOW].busy)
+        self.assertEqual(0, self.admission.use()[SLOW].busy)
 
     def test_nobody_to_ask(self):
-        with self.gate.at(None):
+        with self.admission.backend_slot(None):
             pass
-        self.assertEqual({gate.WORK}, set(self.gate.use()))
+        self.assertEqual({controller.WORK}, set(self.admission.use()))
 
     def test_a_failure_gives_everything_back(self):
-        with (contextlib.suppress(ZeroDivisionError), self.gate.turn(), self.gate.at(SLOW),
-              self.gate.away()):
+        with (contextlib.suppress(ZeroDivisionError), self.admission.slot(),
+              self.admission.backend_slot(SLOW), self.admission.released()):
             raise ZeroDivisionError
         self.wait_for_use(SLOW, 0, 0)
-        self.wait_for_use(gate.WORK, 0, 0)
+        self.wait_for_use(controller.WORK, 0, 0)

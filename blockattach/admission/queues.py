@@ -1,7 +1,7 @@
-"""Places, and a line of those who wait for one: first come, first served, until their deadline.
+"""A limited number of slots, and a queue for them: first come, first served, until the deadline.
 
-A place that becomes free is handed to whoever is next: nobody who comes meanwhile is faster. A
-free place is taken without a wait, at the cost of a lock.
+A slot that becomes free is handed to the first in the queue, so that nobody overtakes it. A free
+slot is taken without a wait, at the cost of a lock.
 """
 import collections
 import threading
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from blockattach import clock as clocks
 from blockattach import errors
 
-Doubt = Callable[[int, float], bool]
-"""Whether somebody behind so many others, with so many seconds left, would wait in vain."""
+Shed = Callable[[int, float], bool]
+"""Whether to refuse a request that has so many others ahead and so many seconds left."""
 
 
 class _Waiting:
-    """Somebody in the line. ``granted`` is written under the lock of the line."""
+    """A request in the queue. ``granted`` is written under the lock of the queue."""
 
     __slots__ = ('came', 'granted')
 
@@ -24,54 +24,54 @@ class _Waiting:
         self.granted = False
 
 
-class Line:
-    """So many places, and at most so many who wait."""
+class SlotQueue:
+    """So many slots, and a bounded queue for them."""
 
-    def __init__(self, places: int, most: int, clock: clocks.Clock) -> None:
+    def __init__(self, slots: int, most: int, clock: clocks.Clock) -> None:
         """
         :param most: how many may wait
         """
-        self.places = places
+        self.slots = slots
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
         self._taken = 0
         self._waiting: collections.deque[_Waiting] = collections.deque()
-        # Those who had a place already and come back to end what they have begun.
+        # Requests that had a slot already and come back to end what they have begun.
         self._returning: collections.deque[_Waiting] = collections.deque()
 
     def use(self) -> tuple[int, int]:
-        """How many places are taken, and how many wait."""
+        """How many slots are taken, and how many requests wait."""
         with self._lock:
             return self._taken, len(self._waiting) + len(self._returning)
 
-    def take_free(self) -> bool:
-        """Take a place if there is one now, and nobody waits for it."""
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free now."""
         with self._lock:
-            if self._taken >= self.places:
+            if self._taken >= self.slots:
                 return False
             self._taken += 1
             return True
 
-    def take(self, until: float, doubt: Doubt | None = None) -> float:
-        """Take a place, in turn; returns how many seconds that took.
+    def acquire(self, until: float, shed: Shed | None = None) -> float:
+        """Take a slot, in the order of arrival; returns how many seconds that took.
 
         :param until: on the monotonic clock
-        :raises QueueFull: as many wait as may
-        :raises TurnTooLate: there was none in time; one that is late already is not let in either
-        :raises BackendBusy: there would be none in time
+        :raises QueueFull: the queue is full
+        :raises QueueTimeout: no slot was free in time, or the deadline has passed already
+        :raises BackendBusy: ``shed`` refused it
         """
         begun = self._clock.monotonic()
         if begun >= until:
-            raise errors.TurnTooLate
+            raise errors.QueueTimeout
         with self._lock:
-            if self._taken < self.places:
+            if self._taken < self.slots:
                 self._taken += 1
                 return 0.0
             ahead = len(self._waiting)
             if ahead >= self._most:
                 raise errors.QueueFull
-            if doubt is not None and doubt(ahead, until - begun):
+            if shed is not None and shed(ahead, until - begun):
                 raise errors.BackendBusy
             mine = _Waiting()
             self._waiting.append(mine)
@@ -79,26 +79,26 @@ class Line:
         with self._lock:
             if not mine.granted:
                 self._waiting.remove(mine)
-                raise errors.TurnTooLate
+                raise errors.QueueTimeout
         return self._clock.monotonic() - begun
 
-    def take_again(self) -> None:
-        """Take a place before all who have not begun, however long that takes."""
+    def reacquire(self) -> None:
+        """Take a slot before every request that has not begun, however long that takes."""
         with self._lock:
-            if self._taken < self.places:
+            if self._taken < self.slots:
                 self._taken += 1
                 return
             mine = _Waiting()
             self._returning.append(mine)
         mine.came.wait()
 
-    def give_back(self) -> None:
-        """Hand the place to whoever is next."""
+    def release(self) -> None:
+        """Hand the slot to the next in the queue."""
         with self._lock:
-            line = self._returning or self._waiting
-            if not line:
+            queue = self._returning or self._waiting
+            if not queue:
                 self._taken -= 1
                 return
-            following = line.popleft()
+            following = queue.popleft()
             following.granted = True
         following.came.set()

@@ -1,0 +1,207 @@
+"""Admission control of one process: limits on work in progress and on calls to each backend.
+
+A *work slot* is for what needs the processor and the database. Slots are few; a request holds one
+from its start and releases it while it waits for another process. *Each backend* has slots of its
+own: a request that finds none waits in that backend's queue and holds nothing that the callers of
+another backend need. So a slow or dead backend delays its own callers only.
+
+Both waits count against one deadline, which began when the request arrived. Nothing is written
+before both slots are held, so a refused request has changed nothing.
+"""
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from blockattach import context
+from blockattach import errors
+from blockattach import metrics
+from blockattach.admission import queues
+from blockattach.conf import api as api_conf
+from blockattach.telemetry import acts
+from blockattach.telemetry import readings
+
+WORK = 'work'
+"""The name of the queue for work slots, beside those of backends (``host@backend``)."""
+
+_SLOWER = 0.2
+"""Weight of the last call in the moving average of what a call of a backend takes."""
+_HOPE = 2.0
+"""A request is shed if its estimated wait is so many times what is left of its deadline. More than
+1, as the estimate is rough and a request that may just make it should wait."""
+
+_MAY_HANG_UP = 1.0
+"""Seconds of waiting after which a client is checked: it may have hung up."""
+
+
+class _Admitted:
+    """The request of this thread. ``working``: it holds a work slot now."""
+
+    __slots__ = ('gone', 'until', 'working')
+
+    def __init__(self, until: float, gone: Callable[[], bool] | None) -> None:
+        self.until = until
+        self.gone = gone
+        self.working = True
+
+
+class BackendQueue(queues.SlotQueue):
+    """The slots of one backend, with what its calls take."""
+
+    def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
+        super().__init__(settings.backend_places, settings.size, telemetry.clock)
+        self._spare = settings.backend_size
+        self._begun: dict[int, float] = {}
+        self._usual = 0.0
+
+    def begun(self) -> bool:
+        """Whether this thread holds a slot here."""
+        return threading.get_ident() in self._begun
+
+    def begin(self) -> int:
+        """A call begins, with a slot held; returns the argument of `end`."""
+        mine = threading.get_ident()
+        self._begun[mine] = self._clock.monotonic()
+        return mine
+
+    def end(self, mine: int) -> None:
+        """The call has ended: release its slot."""
+        took = self._clock.monotonic() - self._begun.pop(mine)
+        self._usual += _SLOWER * (took - self._usual)
+        self.release()
+
+    def should_shed(self, ahead: int, remaining: float) -> bool:
+        """Whether one more request would most likely miss its deadline; a `queues.Shed`."""
+        if ahead < self._spare:
+            return False
+        # A backend that hangs ends no call: the age of the oldest counts as well.
+        oldest = min(list(self._begun.values()), default=self._clock.monotonic())
+        takes = max(self._usual, self._clock.monotonic() - oldest)
+        return (ahead + 1) * takes / self.slots > _HOPE * remaining
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueUse:
+    """How one queue is used now."""
+
+    slots: int
+    busy: int
+    waiting: int
+
+
+class AdmissionController:
+    """One for all servers of a process, HTTP and RPC."""
+
+    def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
+        self._settings = settings
+        self._telemetry = telemetry
+        self._clock = telemetry.clock
+        self._work = queues.SlotQueue(settings.work_places, settings.size, telemetry.clock)
+        self._backends: dict[str, BackendQueue] = {}
+        self._here = threading.local()
+        telemetry.readings.add('queues', self._read)
+
+    def now(self) -> float:
+        """Seconds on the monotonic clock."""
+        return self._clock.monotonic()
+
+    def use(self) -> dict[str, QueueUse]:
+        """The queues by name."""
+        found = {}
+        for name, queue in ((WORK, self._work), *list(self._backends.items())):
+            busy, waiting = queue.use()
+            found[name] = QueueUse(queue.slots, busy, waiting)
+        return found
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """The use of each queue by name, for the state report."""
+        return {name: dataclasses.asdict(queue) for name, queue in self.use().items()}
+
+    @contextlib.contextmanager
+    def slot(self, waited: float = 0.0, gone: Callable[[], bool] | None = None,
+             until: float | None = None) -> Iterator[None]:
+        """Hold a work slot for a request, as soon as one is free.
+
+        :param waited: for how many seconds the request has waited already
+        :param gone: whether the client has hung up; asked after a wait
+        :param until: when the caller stops waiting, on the monotonic clock
+        :raises Overloaded: no slot was free in time; nothing was begun
+        :raises RequestAbandoned: the client has hung up
+        """
+        end = self._clock.monotonic() + self._settings.timeout - waited
+        mine = _Admitted(end if until is None else min(end, until), gone)
+        if waited >= _MAY_HANG_UP or not self._work.try_acquire():
+            self._wait(WORK, self._work, mine, waited, None)
+        self._here.admitted = mine
+        try:
+            yield
+        finally:
+            self._here.admitted = None
+            self._work.release()
+
+    def serve(self, caller: context.RequestContext) -> contextlib.AbstractContextManager[None]:
+        """Hold a work slot for an RPC call, until its caller's deadline at most."""
+        return self.slot(until=caller.deadline)
+
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Release this thread's work slot while it waits for another process."""
+        mine: _Admitted | None = getattr(self._here, 'admitted', None)
+        if mine is None or not mine.working:
+            yield
+            return
+        mine.working = False
+        self._work.release()
+        try:
+            yield
+        finally:
+            self._work.reacquire()
+            mine.working = True
+
+    @contextlib.contextmanager
+    def backend_slot(self, backend: str | None) -> Iterator[None]:
+        """Hold a slot of a backend, from before the intent to call it is written.
+
+        :param backend: ``host@backend``; None where no backend is called
+        :raises Overloaded: no slot was free in time, or would be; nothing was begun
+        :raises RequestAbandoned: the client has hung up
+        """
+        if backend is None:
+            yield
+            return
+        queue = self._backends.get(backend) or self._backends.setdefault(
+            backend, BackendQueue(self._settings, self._telemetry))
+        if queue.begun():
+            yield
+            return
+        if not queue.try_acquire():
+            admitted = getattr(self._here, 'admitted', None) or _Admitted(
+                self._clock.monotonic() + self._settings.timeout, None)
+            with self.released():
+                self._wait(backend, queue, admitted, 0.0, queue.should_shed)
+        mine = queue.begin()
+        try:
+            yield
+        finally:
+            queue.end(mine)
+
+    def _wait(self, name: str, queue: queues.SlotQueue, admitted: _Admitted, waited: float,
+              shed: queues.Shed | None) -> None:
+        """Take a slot, unless the client hangs up meanwhile."""
+        try:
+            with self._telemetry.queueing(name):
+                waited += queue.acquire(admitted.until, shed)
+                if waited and admitted.gone is not None and admitted.gone():
+                    queue.release()
+                    raise errors.RequestAbandoned
+        except (errors.Overloaded, errors.RequestAbandoned) as exc:
+            self._telemetry.queue_refused(name, exc.code)
+            raise
+
+    def _read(self) -> dict[metrics.Metric, readings.Reading]:
+        used = self.use()
+        return {metrics.QUEUE_SLOTS: {(name,): queue.slots for name, queue in used.items()},
+                metrics.QUEUE_SLOTS_BUSY: {(name,): queue.busy for name, queue in used.items()},
+                metrics.QUEUE_WAITING: {(name,): queue.waiting for name, queue in used.items()}}
