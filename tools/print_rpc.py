@@ -16,17 +16,17 @@ INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 _OPTIONS = {
-    contract.Patience.SHORT: 'short_call_timeout',
-    contract.Patience.NORMAL: 'call_timeout',
-    contract.Patience.LONG: 'long_call_timeout',
+    contract.Timeout.SHORT: 'short_call_timeout',
+    contract.Timeout.NORMAL: 'call_timeout',
+    contract.Timeout.LONG: 'long_call_timeout',
 }
 
 
-def patience(method: contract.Method) -> str:
+def timeout_option(method: contract.Method) -> str:
     """For how long a message of the method is worth something."""
-    if method.patience is None:
+    if method.timeout is None:
         return 'any time'
-    option = _OPTIONS[method.patience]
+    option = _OPTIONS[method.timeout]
     return f'{getattr(rpc_conf.RpcSettings(), option)} s ({rst.literal(option)})'
 
 
@@ -40,7 +40,8 @@ def methods(interface: type[contract.Interface]) -> str:
     rows = []
     for name, method in contract.methods(interface).items():
         said = summary(getattr(interface, name))
-        rows.append([rst.literal(name), method.since, method.kind.value, patience(method), said])
+        rows.append([rst.literal(name), method.since, method.kind.value,
+                     timeout_option(method), said])
     return rst.table(('method', 'since', 'sent as', 'worth something for', 'what it does'), rows,
                      (16, 7, 9, 24, 44))
 

@@ -76,16 +76,16 @@ class Signals:
     a report of its state at any time.
 
     :ivar phase: how far the command is
-    :ivar patience: how many seconds the process may take to end; 0: any time
+    :ivar shutdown_timeout: how many seconds the process may take to end; 0: no limit
     :ivar report: called on SIGUSR2
-    :ivar abandon: called when its patience is over; not waited for longer than a moment
+    :ivar abandon: called when that time is over; waited for a moment only
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._stopping = False
         self.phase = Phase.LOADING
-        self.patience = 0
+        self.shutdown_timeout = 0
         self.report: Callable[[], None] = _nothing
         self.abandon: Callable[[], None] = _nothing
         # It may be put to while it is got from.
@@ -154,14 +154,14 @@ class Signals:
         if self.phase is Phase.LOADING:
             _end_by(number)
         self._stopping = True
-        signal.alarm(self.patience)
+        signal.alarm(self.shutdown_timeout)
         if self.phase is Phase.BEGINNING:
             raise Interrupted(number)
 
     def _cut_off(self, _number: int, _frame: FrameType | None) -> None:
         # What is interrupted may be a line on its way to the log.
-        os.write(_STANDARD_ERROR, f'{self._name}: cut off after {self.patience} seconds: what '
-                 'still ran is left to others, or to its deadlines\n'.encode())
+        os.write(_STANDARD_ERROR, f'{self._name}: cut off after {self.shutdown_timeout} seconds: '
+                 'what still ran is left to others, or to its deadlines\n'.encode())
         # In a thread: what this one holds it may wait for, as for a database that hangs.
         leaving = threading.Thread(target=self.abandon, daemon=True)
         leaving.start()
@@ -220,9 +220,9 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') 
 
         def reload() -> None:
             if process.reload():
-                signals.patience = conf.graceful_shutdown_timeout
+                signals.shutdown_timeout = conf.graceful_shutdown_timeout
 
-        signals.patience = conf.graceful_shutdown_timeout
+        signals.shutdown_timeout = conf.graceful_shutdown_timeout
         signals.report = process.report
         signals.abandon = process.abandon
         signals.phase = Phase.BEGINNING

@@ -54,7 +54,8 @@ def _health(arguments: argparse.Namespace) -> int:
         print(f'cannot read {arguments.file}: {exc}')
         return 1
     age = found.age(clock.Clock().utcnow())
-    oldest = found.interval * report.PATIENCE if arguments.max_age is None else arguments.max_age
+    oldest = (found.interval * report.MISSED_INTERVALS if arguments.max_age is None
+              else arguments.max_age)
     if age > oldest:
         print(f'{found.process} is silent: {arguments.file} is {age:.0f} seconds old')
         return 1

@@ -58,10 +58,10 @@ Happened = Callable[[sa.Connection], bool]
 # oslo.db's own choice; a server may have another one.
 _CONNECT = {'postgresql': {'client_encoding': 'utf8'}}
 
-# How long a transaction whose end nobody has heard of may go on holding its locks.
-_PATIENCE_SECONDS = 5
-_PATIENCE = {'mysql': f'SET innodb_lock_wait_timeout = {_PATIENCE_SECONDS}',
-             'postgresql': f"SET lock_timeout = '{_PATIENCE_SECONDS}s'"}
+# How long to wait for the locks of a transaction whose commit was not confirmed.
+_LOCK_TIMEOUT_SECONDS = 5
+_LOCK_TIMEOUT = {'mysql': f'SET innodb_lock_wait_timeout = {_LOCK_TIMEOUT_SECONDS}',
+             'postgresql': f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"}
 
 # How long a verb rests before it is done again, at most; after the last one it is not.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -394,12 +394,12 @@ def _connect(engine: sa.Engine) -> sa.Connection:
 
 
 def _ask(engine: sa.Engine, happened: Happened) -> bool:
-    patience = _PATIENCE.get(engine.dialect.name)
+    lock_timeout = _LOCK_TIMEOUT.get(engine.dialect.name)
     with _connect(engine) as connection:
-        if patience is not None:
+        if lock_timeout is not None:
             # What is set for this session ends with it.
             connection.detach()
-            connection.exec_driver_sql(patience)
+            connection.exec_driver_sql(lock_timeout)
         return happened(connection)
 
 

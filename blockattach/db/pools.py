@@ -24,8 +24,8 @@ _pools = pool.pools
 _services = service.services
 _volumes = volume.volumes
 
-# Reports come more seldom than heartbeats: one that is late does not make a pool vanish.
-_REPORT_PATIENCE = 3
+# Reports come less often than heartbeats: a pool stays in use until so many are missing.
+_MISSED_REPORTS = 3
 
 
 @engine.retried
@@ -93,7 +93,7 @@ def living(database: engine.Database, down_after: float) -> frozenset[str]:
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host),
         _services.c.reported_at >= clock.now(-down_after))
     query = sa.select(_pools.c.host, _pools.c.capabilities).where(
-        _pools.c.reported_at >= clock.now(-down_after * _REPORT_PATIENCE), manager)
+        _pools.c.reported_at >= clock.now(-down_after * _MISSED_REPORTS), manager)
     with database.reader() as connection:
         return frozenset(row.host for row in connection.execute(query)
                          if pools.says_up(rows.from_json(row.capabilities)))
@@ -135,7 +135,7 @@ _ONE = prepared.Statement(lambda dialect: _with_up().where(
 
 def _since(down_after: float) -> dict[str, float]:
     """From which moments on a report and a heartbeat are recent."""
-    return {'report_offset': -down_after * _REPORT_PATIENCE, 'life_offset': -down_after}
+    return {'report_offset': -down_after * _MISSED_REPORTS, 'life_offset': -down_after}
 
 
 def _given_away(connection: sa.Connection, host: str) -> dict[str, int]:

@@ -67,7 +67,7 @@ class _Watch:
     def finding(self) -> Finding:
         """What was found last; a check that hangs has found something wrong."""
         silent = self._clock.monotonic() - self._looked_at
-        if silent > report.PATIENCE * self._interval:
+        if silent > report.MISSED_INTERVALS * self._interval:
             return Finding(self._name, f'has not answered for {silent:.0f} seconds')
         return Finding(self._name, self._wrong)
 

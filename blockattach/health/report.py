@@ -1,4 +1,4 @@
-"""What a process says of itself in a file, for those who cannot ask it over HTTP.
+"""The health report of a process, in a file: for probes that cannot ask it over HTTP.
 
 Little is imported here: a probe runs every few seconds.
 """
@@ -10,8 +10,8 @@ import json
 import os
 from collections.abc import Mapping
 
-PATIENCE = 3
-"""So many intervals of silence, and something counts as failed."""
+MISSED_INTERVALS = 3
+"""A check or process that is silent for so many intervals counts as failed."""
 
 
 class State(enum.StrEnum):

@@ -70,12 +70,12 @@ class AttachmentsInterface(contract.Interface):
         :raises InvalidTransition: the service itself is still at work on it
         """
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
         """Look at one."""
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[attachment.Attachment]:

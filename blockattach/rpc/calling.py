@@ -47,10 +47,10 @@ class Client:
         self._server = server
         self._methods = contract.methods(interface)
         self._silence = settings.silence_timeout
-        self._seconds: dict[contract.Patience | None, float | None] = {
-            contract.Patience.SHORT: settings.short_call_timeout,
-            contract.Patience.NORMAL: settings.call_timeout,
-            contract.Patience.LONG: settings.long_call_timeout,
+        self._seconds: dict[contract.Timeout | None, float | None] = {
+            contract.Timeout.SHORT: settings.short_call_timeout,
+            contract.Timeout.NORMAL: settings.call_timeout,
+            contract.Timeout.LONG: settings.long_call_timeout,
             None: None}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}
@@ -65,8 +65,8 @@ class Client:
         if method.kind is contract.Kind.CAST:
             return prepared
         # Who waits longer listens whether the other side still lives.
-        short = method.patience is contract.Patience.SHORT
-        return prepared.prepare(timeout=self._seconds[method.patience],
+        short = method.timeout is contract.Timeout.SHORT
+        return prepared.prepare(timeout=self._seconds[method.timeout],
                                 call_monitor_timeout=None if short else self._silence)
 
     def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
@@ -77,7 +77,7 @@ class Client:
     def _invoke(self, ctxt: context.RequestContext, name: str,
                 arguments: Mapping[str, Any]) -> Any:
         method = self._methods[name]
-        seconds = self._deadlines.seconds_for(ctxt, self._seconds[method.patience])
+        seconds = self._deadlines.seconds_for(ctxt, self._seconds[method.timeout])
         if seconds is not None and seconds <= 0:
             raise errors.DeadlinePassed(method=name)
         begun = self._deadlines.now()
@@ -125,7 +125,7 @@ class Client:
                   arguments: Mapping[str, Any]) -> Any:
         if method.repeated and outgoing.seconds is not None:
             return self._resending.call(prepared, method.name, outgoing, arguments, self._whom())
-        if outgoing.seconds != self._seconds[method.patience]:
+        if outgoing.seconds != self._seconds[method.timeout]:
             prepared = prepared.prepare(timeout=outgoing.seconds)
         return prepared.call(outgoing, method.name, **arguments)
 

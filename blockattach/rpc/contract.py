@@ -33,15 +33,15 @@ class Kind(enum.StrEnum):
     """How a method is sent."""
 
     CALL = 'call'
-    """One server works, the caller waits for its answer."""
+    """One server does it, the caller waits for its answer."""
     CAST = 'cast'
-    """One server works, nobody waits. It may be lost: a state with a deadline stands behind it."""
+    """One server does it, nobody waits. It may be lost: a state with a deadline backs it up."""
     FANOUT = 'fanout'
     """Each server that listens at the moment gets a copy, nobody waits."""
 
 
-class Patience(enum.StrEnum):
-    """How long a caller waits, and a message is worth something; seconds are in ``[rpc]``."""
+class Timeout(enum.StrEnum):
+    """How long a caller waits, and after what a message expires; the seconds are in ``[rpc]``."""
 
     SHORT = 'short'
     NORMAL = 'normal'
@@ -52,18 +52,18 @@ class Patience(enum.StrEnum):
 class Method:
     """What an interface says of one method.
 
-    :ivar patience: None: whenever it comes, it is done; a call always has one
+    :ivar timeout: None: it never expires; a call always has one
     :ivar signature: its text, for the fingerprint
-    :ivar prompt: it only writes something down, so it has threads that no backend can hold up
+    :ivar fast_lane: it only writes to the database, so it has threads that no backend can block
     """
 
     name: str
     kind: Kind
     since: str
-    patience: Patience | None
+    timeout: Timeout | None
     signature: str
     repeated: bool = False
-    prompt: bool = False
+    fast_lane: bool = False
 
 
 class Interface(abc.ABC):
@@ -80,42 +80,45 @@ class Invoke(Protocol):
 
         :raises BlockattachError: what the other side raised, with its class and fields
         :raises ServiceUnreachable: the broker took nothing, or no answer came in time
-        :raises DeadlinePassed: it was not begun, as whoever asked waits no longer
+        :raises DeadlinePassed: it was not begun, as its caller waits no longer
         :raises BackendUncertain: the other side failed in a way it did not foresee
         :raises ConfigurationError: the other side, or the release pin, is too old for it
         """
 
 
-def call(since: str, patience: Patience = Patience.NORMAL, repeated: bool = False,
-         prompt: bool = False) -> Callable[[Function], Function]:
+def call(since: str, timeout: Timeout = Timeout.NORMAL, repeated: bool = False,
+         fast_lane: bool = False) -> Callable[[Function], Function]:
     """Mark a method that is answered.
 
     :param repeated: it may be done twice, so it is sent again while nobody sends heartbeats
-    :param prompt: see `Method`
+    :param fast_lane: see `Method`
     """
-    return _marked(Kind.CALL, since, patience, repeated, prompt)
+    return _marked(Kind.CALL, since, timeout, repeated, fast_lane)
 
 
-def cast(since: str, patience: Patience | None = None,
-         prompt: bool = False) -> Callable[[Function], Function]:
+def cast(since: str, timeout: Timeout | None = None,
+         fast_lane: bool = False) -> Callable[[Function], Function]:
     """Mark a method that one server does and nobody answers.
 
-    :param patience: how long it is worth something; None: whenever it comes, it is done
-    :param prompt: see `Method`
+    :param timeout: when it expires; None: never
+    :param fast_lane: see `Method`
     """
-    return _marked(Kind.CAST, since, patience, prompt=prompt)
+    return _marked(Kind.CAST, since, timeout, fast_lane=fast_lane)
 
 
-def fanout(since: str, patience: Patience | None = None) -> Callable[[Function], Function]:
-    """Mark a method that every server does and nobody answers; ``patience`` as for `cast`."""
-    return _marked(Kind.FANOUT, since, patience)
+def fanout(since: str, timeout: Timeout | None = None) -> Callable[[Function], Function]:
+    """Mark a method that every server does and nobody answers.
+
+    :param timeout: when it expires; None: never
+    """
+    return _marked(Kind.FANOUT, since, timeout)
 
 
-def _marked(kind: Kind, since: str, patience: Patience | None,
-            repeated: bool = False, prompt: bool = False) -> Callable[[Function], Function]:
+def _marked(kind: Kind, since: str, timeout: Timeout | None,
+            repeated: bool = False, fast_lane: bool = False) -> Callable[[Function], Function]:
     def mark(function: Function) -> Function:
-        method = Method(function.__name__, kind, since, patience,
-                        str(inspect.signature(function)), repeated, prompt)
+        method = Method(function.__name__, kind, since, timeout,
+                        str(inspect.signature(function)), repeated, fast_lane)
         setattr(function, _MARK, method)
         return function
     return mark

@@ -1,21 +1,21 @@
-"""How long a caller waits, on its way with the message.
+"""Deadlines that travel with messages.
 
 The rule:
 
 ====================================  ========================================================
-a call                                waits as long as its method's patience says, and no longer
-                                      than is left of the call within which it is made
-a call within one whose time is over  is not sent
-a cast                                has no end, unless its interface gives it one
-a message whose end has passed        is not begun; a caller is told so (``DeadlinePassed``)
-a message without an end              is done whenever it comes
+a call                                waits as long as its method's timeout, and no longer than
+                                      what remains of the call within which it is made
+a call within one that has expired    is not sent
+a cast                                does not expire, unless its interface says so
+a message that has expired            is not begun; a caller gets ``DeadlinePassed``
+a message that does not expire        is done whenever it comes
 ====================================  ========================================================
 
-Clocks of two hosts need not agree, so no time of day is sent: a message says for how many seconds
-it is worth something and what the sender's monotonic clock showed. The difference to the
-receiver's clock is least for the message that was fastest; what a later one shows beyond that, it
-has waited, in the broker or for a thread. Of the first message of a sender nothing is known but
-what the broker knows, who drops a call when its time is over.
+Clocks of two hosts need not agree, so no time of day is sent: a message carries the seconds until
+it expires and what the sender's monotonic clock showed. The difference to the receiver's clock is
+least for the fastest message; what a later one shows beyond that, it has waited, in the broker or
+for a thread. The first message of a sender has nothing to compare with, but the broker drops calls
+that have expired.
 """
 import threading
 import uuid
@@ -34,7 +34,7 @@ REMEMBERED_SECONDS = 3600.0
 
 
 class Outgoing(NamedTuple):
-    """A caller, and for how many seconds what is sent for him is worth something; None: always."""
+    """A caller, and the seconds until the message expires; None: never."""
 
     caller: context.RequestContext
     seconds: float | None
@@ -54,27 +54,27 @@ class Deadlines:
         """Seconds on the clock of this process."""
         return self._clock.monotonic()
 
-    def seconds_for(self, caller: context.RequestContext, patience: float | None) -> float | None:
-        """How long a message sent for the caller is worth something: not above zero, not at all.
+    def seconds_for(self, caller: context.RequestContext, timeout: float | None) -> float | None:
+        """Seconds until a message sent for the caller expires; zero or less: it has already.
 
-        :param patience: seconds, as the method's interface says
+        :param timeout: seconds, by the method's interface
         """
-        # A consumer may have a context of its own, which knows of no deadline.
+        # A consumer may use a context class of its own, without a deadline.
         deadline = getattr(caller, 'deadline', None)
-        if patience is None or deadline is None:
-            return patience
-        return min(patience, deadline - self._clock.monotonic())
+        if timeout is None or deadline is None:
+            return timeout
+        return min(timeout, deadline - self._clock.monotonic())
 
     def passed(self, caller: context.RequestContext) -> bool:
         """Whether the caller waits no longer."""
         return caller.deadline is not None and caller.deadline <= self._clock.monotonic()
 
     def stamp(self, seconds: float) -> dict[str, Any]:
-        """What goes along with a message."""
+        """What is sent along with a message."""
         return {'sender': self._sender, 'sent': self._clock.monotonic(), 'seconds': seconds}
 
     def read(self, stamp: dict[str, Any]) -> float:
-        """The end, on this process's monotonic clock."""
+        """When a message expires, on this process's monotonic clock."""
         now = self._clock.monotonic()
         sender, difference = str(stamp['sender']), now - float(stamp['sent'])
         with self._lock:

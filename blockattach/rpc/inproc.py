@@ -69,10 +69,10 @@ class Call:
             return body
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
-            patience = monitor
+            timeout = monitor
             if deadline is not None:
-                patience = max(0.0, min(monitor, deadline - time.monotonic()))
-            body = self._answers.get(timeout=patience)
+                timeout = max(0.0, min(monitor, deadline - time.monotonic()))
+            body = self._answers.get(timeout=timeout)
             if body is not None:
                 return body
 

@@ -21,12 +21,12 @@ class ProcessInterface(contract.Interface):
 
     TOPIC = 'process'
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
         """The levels of its loggers whose names begin so, by name."""
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
         """Set the level of its loggers whose names begin so, until it ends."""

@@ -21,7 +21,7 @@ class SchedulerInterface(contract.Interface):
         If this is lost, the volume's deadline brings it back.
         """
 
-    @contract.fanout(since='1.0', patience=contract.Patience.NORMAL)
+    @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
         """Hear what a backend says of its pools. A lost report is followed by the next."""

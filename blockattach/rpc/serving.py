@@ -1,4 +1,4 @@
-"""oslo.messaging's server, with what we want otherwise: its threads, and its heartbeats."""
+"""oslo.messaging's server with threads and heartbeats of our own."""
 import functools
 import logging
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ LOG = logging.getLogger(__name__)
 Admit = exposing.Admit
 at_once = exposing.at_once
 
-_PROMPT_THREADS = 4
-"""For what only writes something down: whoever asks for it is not held up by a slow backend."""
+_FAST_LANE_THREADS = 4
+"""For methods that only write to the database: a slow backend must not delay their callers."""
 
 
 class RpcServer(rpc_server.RPCServer):
@@ -33,14 +33,14 @@ class RpcServer(rpc_server.RPCServer):
     """
 
     def __init__(self, telemetry: acts.Telemetry, clock: clocks.Clock, suffix: str,
-                 prompt: frozenset[str], *args: Any, **kwargs: Any) -> None:
+                 fast_lane: frozenset[str], *args: Any, **kwargs: Any) -> None:
         """
         :param suffix: tells servers of one name on several transports apart
-        :param prompt: names of methods that have threads of their own
+        :param fast_lane: names of the methods that have threads of their own
         """
         super().__init__(*args, **kwargs)
-        self._prompt = prompt
-        self._prompt_threads: counted_threads.CountedThreads | None = None
+        self._fast_lane = fast_lane
+        self._fast_lane_threads: counted_threads.CountedThreads | None = None
         self._suffix = suffix
         self._telemetry = telemetry
         self._heartbeats = heartbeats.Heartbeats(clock)
@@ -49,25 +49,25 @@ class RpcServer(rpc_server.RPCServer):
     def _threads(self, max_workers: int) -> counted_threads.CountedThreads:
         """Called by oslo.messaging each time that it starts."""
         name = f'{self._target.topic}.{self._target.server}{self._suffix}'
-        if self._prompt:
-            self._prompt_threads = counted_threads.CountedThreads(
-                f'{name} prompt', self._telemetry.readings, _PROMPT_THREADS)
+        if self._fast_lane:
+            self._fast_lane_threads = counted_threads.CountedThreads(
+                f'{name} fast_lane', self._telemetry.readings, _FAST_LANE_THREADS)
         return counted_threads.CountedThreads(name, self._telemetry.readings, max_workers)
 
     def _on_incoming(self, incoming: list[Any]) -> None:
-        # From now on, not only from when a thread is free.
+        # Heartbeats begin now, not when a thread is free.
         for message in incoming:
             self._heartbeats.begin(message)
-        if self._prompt_threads is not None and all(
-                message.message.get('method') in self._prompt for message in incoming):
-            self._prompt_threads.submit(self._process_incoming, incoming)
+        if self._fast_lane_threads is not None and all(
+                message.message.get('method') in self._fast_lane for message in incoming):
+            self._fast_lane_threads.submit(self._process_incoming, incoming)
             return
         super()._on_incoming(incoming)
 
-    def end_prompt(self) -> None:
-        """Return when what was taken on of the prompt methods is done."""
-        if self._prompt_threads is not None:
-            self._prompt_threads.shutdown(wait=True)
+    def end_fast_lane(self) -> None:
+        """Return when the fast-lane calls that were taken on are done."""
+        if self._fast_lane_threads is not None:
+            self._fast_lane_threads.shutdown(wait=True)
 
     def _process_incoming(self, incoming: list[Any]) -> None:
         try:
@@ -103,11 +103,11 @@ class Server:
             server.stop()
             rabbit.hang_up(server)
         for server in ending:
-            server.end_prompt()
+            server.end_fast_lane()
             try:
                 server.wait()
             except Exception as error:
-                # All that was taken is done; a broker that is away hears of it later.
+                # All work is done; a broker that is down finds the queues without a consumer.
                 LOG.warning('Queues of a server are left to the broker: %s', error)
 
 
@@ -115,13 +115,14 @@ def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
            endpoint: contract.Interface, serializer: oslo_messaging.Serializer,
            deadlines: deadlines.Deadlines, telemetry: acts.Telemetry, clock: clocks.Clock,
            suffix: str, admit: Admit = at_once) -> RpcServer:
-    """A server on one transport, which does not listen yet; the rest as `RpcServer`.
+    """A server on one transport, which does not listen yet.
 
+    :param suffix: tells servers of one name on several transports apart
     :param admit: surrounds each of its methods
     """
-    prompt = frozenset(method.name for method in contract.methods(type(endpoint)).values()
-                       if method.prompt)
+    fast_lane = frozenset(method.name for method in contract.methods(type(endpoint)).values()
+                       if method.fast_lane)
     return oslo_messaging.get_rpc_server(
         transport, target, [exposing.Exposed(endpoint, deadlines, telemetry, admit)],
         serializer=serializer,
-        server_cls=functools.partial(RpcServer, telemetry, clock, suffix, prompt))
+        server_cls=functools.partial(RpcServer, telemetry, clock, suffix, fast_lane))

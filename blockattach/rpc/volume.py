@@ -18,7 +18,7 @@ class VolumeInterface(contract.Interface):
 
     TOPIC = 'volume'
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT, prompt=True)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
     def create_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> bool:
@@ -27,7 +27,7 @@ class VolumeInterface(contract.Interface):
         False if the generation is stale: it was given to another manager meanwhile.
         """
 
-    @contract.cast(since='1.0', prompt=True)
+    @contract.cast(since='1.0', fast_lane=True)
     @abc.abstractmethod
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
@@ -54,12 +54,12 @@ class VolumeInterface(contract.Interface):
         which was just written and has these initiators; raises as `connect`.
         """
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT, prompt=True)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
     def ping(self, ctxt: context.RequestContext) -> bool:
         """True, if anyone is there."""
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:

@@ -107,8 +107,8 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertEqual([], self.endpoint.contexts)
 
     def test_a_call_that_nobody_made_for_a_caller_waits_as_its_method_says(self) -> None:
-        self.assertIs(contract.Patience.NORMAL,
-                      contract.methods(probe.ProbeInterface)['echo'].patience)
+        self.assertIs(contract.Timeout.NORMAL,
+                      contract.methods(probe.ProbeInterface)['echo'].timeout)
         caller = context.admin_context()
         caller.deadline = self.here.monotonic() + 10 * PATIENCE
         self.one.echo(caller, 1)

@@ -38,7 +38,7 @@ class ProbeInterface(contract.Interface):
     def insist(self, ctxt: context.RequestContext) -> bool:
         """The same, however often it must be asked."""
 
-    @contract.call(since='1.0', patience=contract.Patience.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def hurry(self, ctxt: context.RequestContext) -> None:
         """Remembered as 'hurry'."""
@@ -48,7 +48,7 @@ class ProbeInterface(contract.Interface):
     def note(self, ctxt: context.RequestContext, value: Any) -> None:
         """Remembered by one."""
 
-    @contract.cast(since='1.0', patience=contract.Patience.SHORT)
+    @contract.cast(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def offer(self, ctxt: context.RequestContext, value: Any) -> None:
         """Remembered by one, if it comes soon."""

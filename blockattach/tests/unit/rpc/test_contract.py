@@ -90,7 +90,7 @@ class ContractTest(unittest.TestCase):
         self.assertIs(contract.Kind.CALL, methods['echo'].kind)
         self.assertIs(contract.Kind.CAST, methods['note'].kind)
         self.assertIs(contract.Kind.FANOUT, methods['tell'].kind)
-        self.assertIs(contract.Patience.SHORT, methods['hurry'].patience)
+        self.assertIs(contract.Timeout.SHORT, methods['hurry'].timeout)
         self.assertEqual(methods, contract.methods(probe.ProbeEndpoint))
 
     def test_the_version_is_that_of_the_newest_method(self) -> None:
