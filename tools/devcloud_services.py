@@ -161,7 +161,7 @@ def _health(process: records.Process, now: datetime.datetime) -> str:
         return 'starting'
     except (OSError, ValueError) as exc:
         return f'cannot be read: {exc}'
-    if said.age(now) > said.interval * report.PATIENCE:
+    if said.age(now) > said.interval * report.MISSED_INTERVALS:
         return f'silent for {said.age(now):.0f} seconds'
     if said.state is report.State.READY:
         return READY

@@ -11,11 +11,11 @@ from oslo_serialization import jsonutils
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import admissions
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
 from blockattach.db import paging
+from blockattach.db import preconditions
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import connectors
@@ -26,7 +26,7 @@ _UUID = re.compile(r'[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}')
 _OPERATION = ('RPC', 'attachments.create')
 
 
-def wish(seen: admissions.Seen, instance_uuid: Any, connector: Any,
+def wish(expected: preconditions.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 
@@ -38,9 +38,9 @@ def wish(seen: admissions.Seen, instance_uuid: Any, connector: Any,
     if mode is not None and mode not in list(connection.AccessMode):
         raise _invalid('mode', 'rw or ro')
     return attachments.Wish(
-        seen.volume.id, seen.volume.project_id, instance_uuid,
+        expected.volume.id, expected.volume.project_id, instance_uuid,
         mode and connection.AccessMode(mode), connector_of(connector) if connector else None,
-        forbidden_by=forbidden_by, seen=seen)
+        forbidden_by=forbidden_by, expected=expected)
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:

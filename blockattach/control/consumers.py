@@ -11,8 +11,8 @@ from blockattach import context
 from blockattach import errors
 from blockattach.control import connections
 from blockattach.control import consumer_requests
-from blockattach.db import admissions
 from blockattach.db import engine
+from blockattach.db import preconditions
 from blockattach.domain import records
 from blockattach.objects import attachment as carriers
 from blockattach.policy import access
@@ -38,7 +38,7 @@ class Consumers:
         self._policy.authorize(caller, rule)
 
     def volume(self, caller: context.RequestContext, volume_id: str, instance_uuid: Any,
-               connector: Any) -> admissions.Seen:
+               connector: Any) -> preconditions.Precondition:
         """A volume that the caller may attach, as it is for this instance and this connector.
 
         :raises VolumeNotFound: there is none that he may see

@@ -31,9 +31,9 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> carriers.Attachment:
         """Hold a volume, and with a connector let its host in too."""
-        seen = self._consumers.volume(ctxt, volume_id, instance_uuid, connector)
-        volume = seen.volume
-        wish = consumer_requests.wish(seen, instance_uuid, connector, mode,
+        expected = self._consumers.volume(ctxt, volume_id, instance_uuid, connector)
+        volume = expected.volume
+        wish = consumer_requests.wish(expected, instance_uuid, connector, mode,
                                       self._consumers.forbidden_by(ctxt, volume))
         request = consumer_requests.named(ctxt, idempotency_key, {
             'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,

@@ -126,10 +126,10 @@ class LegacyControl:
         if connector:
             found = self._given_up(volume, _behind(rows, connector))
         else:
-            found = [row for row in rows if row.hidden] or rows
+            found = [row for row in rows if row.legacy_reservation] or rows
         self._control.rule.check_volume(caller, volume.id, found or rows, None,
                                         _Verb.TERMINATE)
-        if len(found) == 1 and (found[0].hidden or found[0].initiator is not None):
+        if len(found) == 1 and (found[0].legacy_reservation or found[0].initiator is not None):
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
@@ -143,7 +143,7 @@ class LegacyControl:
         What is held for a server that has not come yet has no name by which another action could
         end it, so that is meant before what is attached: unless somebody has announced a detach.
         """
-        held = [row for row in rows if row.hidden]
+        held = [row for row in rows if row.legacy_reservation]
         if len(rows) > 1 and held and not detaches.announced(self._database, volume.id):
             return held[:1]
         return rows
@@ -184,7 +184,7 @@ class LegacyControl:
         :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
         """
         _refuse_in_maintenance(volume, 'detach')
-        rows = [row for row in self._rows(volume) if not row.hidden]
+        rows = [row for row in self._rows(volume) if not row.legacy_reservation]
         self._control.rule.check_volume(caller, volume.id, rows, attachment_id, _Verb.DETACH)
         for row in _named(rows, attachment_id):
             self._control.remove(caller, row, ruled=_Verb.DETACH)
@@ -202,12 +202,12 @@ class LegacyControl:
             self._control.remove(caller, row, force=True, ruled=verb)
 
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
-        return attachment_queries.of_volume(self._database, volume.id, hidden=True)
+        return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
 
     def _hold(self, caller: context.RequestContext, volume: records.Volume,
               forbidden_by: str | None) -> records.Attachment:
         return self._control.moves.reserve(caller, attachments.Wish(
-            volume.id, volume.project_id, hidden=True, forbidden_by=forbidden_by))
+            volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def _attached_to(self, volume: records.Volume,
                      consumer: Consumer) -> records.Attachment | None:
@@ -248,12 +248,12 @@ def _behind(rows: Sequence[records.Attachment],
 
 def _hidden(rows: Sequence[records.Attachment]) -> records.Attachment | None:
     """The oldest that is held, connected or not."""
-    return next((row for row in rows if row.hidden), None)
+    return next((row for row in rows if row.legacy_reservation), None)
 
 
 def _free(rows: Sequence[records.Attachment]) -> records.Attachment | None:
     """The oldest that is held and that no host uses."""
-    return next((row for row in rows if row.hidden and row.initiator is None), None)
+    return next((row for row in rows if row.legacy_reservation and row.initiator is None), None)
 
 
 def _held_for(rows: Sequence[records.Attachment],

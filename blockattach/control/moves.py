@@ -35,7 +35,7 @@ class AttachmentMoves:
              generation: int | None = None) -> records.Attachment:
         """Let an event happen to an attachment; returns it as it is then."""
         moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation,
-                                 seen=row)
+                                 expected=row)
         self._notify.moved(caller, moved.old, moved.new)
         return moved.new
 

@@ -54,7 +54,7 @@ class ResetControl:
 
     def _detach_all(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Each attachment goes as it always goes, its grant at the target included."""
-        rows = attachment_queries.of_volume(self._database, volume.id, hidden=True)
+        rows = attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
         for row in rows:
             self._control.rule.check(caller, row, verb)

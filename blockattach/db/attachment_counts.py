@@ -11,7 +11,7 @@ _rows = attachment.attachments
 
 
 def by_volume(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:
-    """Live attachments in any state, save hidden ones, by volume; one without any is absent.
+    """Live attachments by volume, without legacy reservations; a volume with none is absent.
 
     One query for a page of a list.
     """
@@ -19,7 +19,8 @@ def by_volume(database: engine.Database, volume_ids: Iterable[str]) -> dict[str,
     if not ids:
         return {}
     query = (sa.select(_rows.c.volume_id, sa.func.count().label('number'))
-             .where(_rows.c.volume_id.in_(ids), base.live(_rows), _rows.c.hidden == sa.false())
+             .where(_rows.c.volume_id.in_(ids), base.live(_rows),
+                    _rows.c.legacy_reservation == sa.false())
              .group_by(_rows.c.volume_id))
     with database.reader() as connection:
         return {row.volume_id: row.number for row in connection.execute(query)}

@@ -1,4 +1,4 @@
-"""Looking at attachments: one, a page, or those on which work was left undone."""
+"""Reading attachments: one, a page, or those whose work was interrupted."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -41,13 +41,13 @@ class Filters:
     host: str | None = None
     attachment_id: str | None = None
     states: tuple[attachment_lifecycle.State, ...] | None = None
-    hidden: bool = False
-    """Also those that a legacy action holds for nobody yet: never for a client's eyes."""
+    with_legacy: bool = False
+    """Also legacy reservations, which no client may see."""
     like: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def get(database: engine.Database, attachment_id: str) -> records.Attachment:
-    """One live attachment, with what moves of it are judged by.
+    """One live attachment, with the facts that decide its moves.
 
     :raises AttachmentNotFound: there is none
     """
@@ -87,13 +87,13 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
 
 
 def of_volume(database: engine.Database, volume_id: str,
-              hidden: bool = False) -> list[records.Attachment]:
+              with_legacy: bool = False) -> list[records.Attachment]:
     """All live attachments of a volume, oldest first.
 
-    :param hidden: also those that a legacy action holds for nobody yet
+    :param with_legacy: also legacy reservations
     """
     with database.reader() as connection:
-        return pairs.of_volume(connection, volume_id, hidden)
+        return pairs.of_volume(connection, volume_id, with_legacy)
 
 
 def interrupted(database: engine.Database, host: str,
@@ -149,8 +149,8 @@ def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
     query = query.where(pairs.LIVE)
-    if not filters.hidden:
-        query = query.where(_rows.c.hidden == sa.false())
+    if not filters.with_legacy:
+        query = query.where(_rows.c.legacy_reservation == sa.false())
     for column, value in ((_rows.c.project_id, filters.project_id),
                           (_rows.c.volume_id, filters.volume_id),
                           (_rows.c.instance_uuid, filters.instance_uuid),
@@ -167,7 +167,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[Any]:
     query = sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items())).where(
-        _rows.c.id == marker, pairs.LIVE, _rows.c.hidden == sa.false())
+        _rows.c.id == marker, pairs.LIVE, _rows.c.legacy_reservation == sa.false())
     if filters.project_id is not None:
         query = query.where(_rows.c.project_id == filters.project_id)
     row = connection.execute(query).one_or_none()

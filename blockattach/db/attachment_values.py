@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
-from blockattach.db import admissions
 from blockattach.db import clock
+from blockattach.db import preconditions
 from blockattach.db import rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -21,9 +21,9 @@ _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'prev
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """Who is at work on a row, and for how many seconds of database time at most.
+    """Who works on a row, and for how many seconds of database time at most.
 
-    ``owner`` None: whoever keeps the volume.
+    ``owner`` None: the manager that serves the volume.
     """
 
     owner: str | None
@@ -32,11 +32,11 @@ class Lease:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
-    """What a new attachment shall be. With a connector it is born connecting, under a lease.
+    """What a new attachment shall be. With a connector it begins as connecting, under a lease.
 
-    ``hidden``: held by a legacy action for nobody yet. ``attached``: the legacy os-attach, which
-    tells when all is done. ``forbidden_by``: as `blockattach.domain.multiattach.admit` takes it.
-    ``seen``: what was read for it already.
+    ``legacy_reservation``: made by os-reserve, for no consumer yet. ``attached``: made by
+    os-attach, which reports an attachment that is complete. ``forbidden_by``: an argument of
+    `blockattach.domain.multiattach.admit`. ``expected``: the precondition, if it was read already.
     """
 
     volume_id: str
@@ -44,15 +44,16 @@ class Wish:
     instance_uuid: str | None = None
     mode: connections.AccessMode | None = None
     connector: Mapping[str, Any] | None = None
-    hidden: bool = False
+    legacy_reservation: bool = False
     attached: 'Attached | None' = None
     forbidden_by: str | None = None
-    seen: admissions.Seen | None = dataclasses.field(default=None, compare=False, repr=False)
+    expected: preconditions.Precondition | None = dataclasses.field(
+        default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attached:
-    """What os-attach tells of the consumer."""
+    """What os-attach says of the consumer."""
 
     instance_uuid: str | None
     host: str | None
@@ -62,7 +63,7 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """What a move brings with it; which of them a move needs follows from its event."""
+    """Arguments of a move; which of them it needs follows from its event."""
 
     connector: Mapping[str, Any] | None = None
     lease: Lease | None = None
@@ -75,48 +76,49 @@ class Facts:
 class Change:
     """What an event writes: columns of the row, columns of its volume (only what differs).
 
-    :ivar by_others: whether other rows of the volume were judged by
+    :ivar reads_others: whether it depends on other rows of the volume
     """
 
     values: dict[str, Any]
     of_volume: dict[str, Any]
     derived: volume_lifecycle.Derived
-    by_others: bool
+    reads_others: bool
 
 
-def birth(seen: admissions.Seen, wish: Wish, lease_seconds: float,
+def insert_values(expected: preconditions.Precondition, wish: Wish, lease_seconds: float,
           now: datetime.datetime, new_id: str) -> Change:
     """A new row.
 
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses
-    :raises NotAuthorized: the same
+    :raises NotAuthorized: `blockattach.domain.multiattach.admit` refuses
     :raises ConnectorUnusable: a connector without an initiator
     """
-    state = _birth_state(wish)
-    volume, asked = seen.facts, wish.attached.mode if wish.attached else wish.mode
-    admission = multiattach.admit(seen.held, seen.instance_uuid, asked, wish.forbidden_by)
-    rank = attachment_lifecycle.rank_of(state, wish.hidden)
+    state = _initial_state(wish)
+    volume, asked = expected.facts, wish.attached.mode if wish.attached else wish.mode
+    admission = multiattach.admit(expected.held, expected.instance_uuid, asked, wish.forbidden_by)
+    rank = attachment_lifecycle.rank_of(state, wish.legacy_reservation)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,
         'volume_id': wish.volume_id, 'project_id': wish.project_id,
-        'instance_uuid': seen.instance_uuid, 'state': state.value, 'generation': 1,
-        'rank': rank, 'slot': admission.slot, 'mode': admission.mode, 'hidden': wish.hidden}
+        'instance_uuid': expected.instance_uuid, 'state': state.value, 'generation': 1,
+        'rank': rank, 'slot': admission.slot, 'mode': admission.mode,
+        'legacy_reservation': wish.legacy_reservation}
     if wish.attached is not None:
         values |= _attached_values(volume, wish.attached, now)
     if wish.connector is not None:
         values |= _connector_values(volume, wish.connector, admission.mode)
         values |= _lease_values(volume, Lease(None, lease_seconds))
-    of_volume, derived, by_others = _of_volume(
+    of_volume, derived, reads_others = _of_volume(
         volume, None, rank, volume.detach_announced, now,
         _metadata_of_attach(volume, wish.attached))
-    return Change(values, of_volume, derived, by_others or seen.by_others)
+    return Change(values, of_volume, derived, reads_others or expected.reads_others)
 
 
-def step(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
+def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
          now: datetime.datetime) -> Change:
     """A move of a row that was read with its volume.
 
-    :raises InvalidTransition: not from where it is
+    :raises InvalidTransition: not from its state
     :raises InvalidVolume: os-attach cannot use it in this mode
     """
     volume = old.volume
@@ -128,16 +130,16 @@ def step(old: records.Attachment, event: attachment_lifecycle.Event, facts: Fact
     values = _values(volume, old, event, target, facts, now)
     # A detach that begins was announced, if any was.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
-    of_volume, derived, by_others = _of_volume(
-        volume, attachment_lifecycle.rank_of(old.state, old.hidden), values['rank'],
+    of_volume, derived, reads_others = _of_volume(
+        volume, attachment_lifecycle.rank_of(old.state, old.legacy_reservation), values['rank'],
         max(volume.detach_announced - leaves, 0), now,
         _metadata_of_move(volume, old, event, facts))
-    return Change(values, of_volume, derived, by_others or event is _Event.ATTACH)
+    return Change(values, of_volume, derived, reads_others or event is _Event.ATTACH)
 
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
               at: datetime.datetime) -> records.Attachment:
-    """What a row that was connecting is once its host was let in.
+    """A row that was connecting, after its host was connected.
 
     :param at: when that was written
     """
@@ -145,39 +147,41 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
         connection, at))
 
 
-def _of_volume(seen: records.VolumeFacts, before: int | None, after: int | None, announced: int,
+def _of_volume(volume: records.VolumeFacts, before: int | None, after: int | None, announced: int,
                now: datetime.datetime, metadata: Mapping[str, Any],
                ) -> tuple[dict[str, Any], volume_lifecycle.Derived, bool]:
-    """What a volume gets of a row whose rank changes; and whether its other rows were judged by.
+    """What a volume gets of a row whose rank changes; and whether that depends on other rows.
 
     :param before: None: the row is new
     """
-    above = seen.lowest_rank is not None and before is not None and before > seen.lowest_rank
-    sinks = before is None or (after is not None and after <= before)
-    others = seen.lowest_rank if above or sinks else seen.others_lowest
+    lowest_before = volume.lowest_rank
+    not_the_lowest = (lowest_before is not None and before is not None
+                      and before > lowest_before)
+    lowers = before is None or (after is not None and after <= before)
+    others = lowest_before if not_the_lowest or lowers else volume.others_lowest
     lowest = min(filter(None, (others, after)), default=None)
     if lowest is None:
-        # What was announced of attachments that went another way says nothing of the next ones.
+        # Detaches announced for attachments that ended otherwise do not count for the next ones.
         announced = 0
-    derived = volume_lifecycle.derive_status(seen.own_status, lowest, announced > 0)
+    derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
     values = {'lowest_rank': lowest, 'detach_announced': announced, 'status': derived.status,
               'attach_status': derived.attach_status}
     written: dict[str, Any] = {name: value for name, value in values.items()
-                               if getattr(seen, name) != value}
+                               if getattr(volume, name) != value}
     written |= metadata
     if written:
         written['updated_at'] = now
-    return written, derived, not (above or sinks)
+    return written, derived, not (not_the_lowest or lowers)
 
 
-def _birth_state(wish: Wish) -> _State:
+def _initial_state(wish: Wish) -> _State:
     if wish.attached is not None:
         return _State.ATTACHED
     return _State.RESERVED if wish.connector is None else _State.CONNECTING
 
 
 def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) -> dict[str, Any]:
-    """os-attach leaves its mode; a volume whose read-only flag was never set gets one, unset."""
+    """os-attach writes its mode; a volume whose read-only flag was never set gets it, as false."""
     if attached is None:
         return {}
     return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
@@ -185,13 +189,13 @@ def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) 
 
 def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
                       facts: Facts) -> dict[str, Any]:
-    """The mode that os-attach left goes with the next attachment that ends, as in Cinder.
+    """The mode that os-attach wrote is removed with the next attachment that ends, as in Cinder.
 
-    What was only held, or was refused at its birth, has never been one.
+    A legacy reservation, or a row that was refused while it was new, does not count as one.
     """
     if event is _Event.ATTACH:
         return _metadata_of_attach(volume, facts.attached)
-    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.hidden
+    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.legacy_reservation
     return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
 
 
@@ -200,7 +204,7 @@ def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | N
     """What every move writes."""
     return {
         'state': target.value, 'generation': old.generation + 1,
-        'rank': attachment_lifecycle.rank_of(target, old.hidden),
+        'rank': attachment_lifecycle.rank_of(target, old.legacy_reservation),
         'previous_state': attachment_lifecycle.remembered(old.state, target, old.previous_state),
         'updated_at': now, **(lease or {'owner': None, 'deadline': None})}
 
@@ -222,7 +226,7 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
         assert facts.connector is not None
         values |= _connector_values(volume, facts.connector, old.mode)
         if old.state is not _State.CONNECTING:
-            values |= {'previous_connector': rows.to_json(old.connector or _place(old)),
+            values |= {'previous_connector': rows.to_json(old.connector or _legacy_location(old)),
                        'previous_initiator': old.initiator, 'previous_mode': old.mode}
     elif event is _Event.CONNECTED:
         values |= _connected_values(facts.connection, now)
@@ -236,7 +240,7 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
     elif event is _Event.FAILED:
         values['last_error'] = facts.error
     elif event is _Event.DISCONNECT and facts.error is not None:
-        # Withdrawn: nobody knows it, so it must not come back as one that is used.
+        # Rolled back: no caller knows it, so it must not become attached again.
         values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
     if target is _State.GONE:
         values |= {'slot': None, 'deleted': True, 'deleted_at': now, 'detached_at': now}
@@ -244,19 +248,19 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
 
 
 def _restored(old: records.Attachment) -> dict[str, Any]:
-    """The connector, or the place that os-attach told, as it was before the refused one came."""
+    """The connector, or the location from os-attach, as it was before the refused one."""
     before = old.previous_connector
     return {
         'connector': rows.to_json(before) if old.previous_initiator else None,
         'initiator': old.previous_initiator, 'mode': old.previous_mode,
-        **_place_values(before), **_NOTHING_BEFORE}
+        **_location_values(before), **_NOTHING_BEFORE}
 
 
 def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datetime.datetime,
                      old: records.Attachment | None = None) -> dict[str, Any]:
-    """os-attach tells everything at once; what was held hidden is seen from now on.
+    """os-attach says everything at once; a legacy reservation becomes an attachment.
 
-    :param old: the row that was held for it
+    :param old: the legacy reservation
     :raises InvalidVolume: it cannot be used in this mode
     """
     narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
@@ -265,8 +269,8 @@ def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datet
             f"Invalid attaching mode '{attached.mode}' for volume {volume.id}.")
     if old is not None and volume.attached_mode not in (None, attached.mode):
         raise errors.InvalidVolume(reason='being attached by different mode')
-    values: dict[str, Any] = {'hidden': False, 'mode': attached.mode.value, 'attached_at': now,
-                              'mountpoint': attached.mountpoint}
+    values: dict[str, Any] = {'legacy_reservation': False, 'mode': attached.mode.value,
+                              'attached_at': now, 'mountpoint': attached.mountpoint}
     if attached.instance_uuid is not None:
         values['instance_uuid'] = attached.instance_uuid
     if attached.host is not None:
@@ -286,17 +290,17 @@ def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
     return {
         'connector': rows.to_json(connections.masked({**connector, 'mode': mode.value})),
         'mode': mode.value,
-        'initiator': connections.initiator_of(connector), **_place_values(connector)}
+        'initiator': connections.initiator_of(connector), **_location_values(connector)}
 
 
-def _place(row: records.Attachment) -> dict[str, Any] | None:
-    """What os-attach told of a consumer whose connector nobody knows; None: it told nothing."""
+def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
+    """The location from os-attach, of a consumer without a connector; None: there is none."""
     if row.mountpoint is None:
         return None
     return {'host': row.host, 'mountpoint': row.mountpoint}
 
 
-def _place_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
+def _location_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
     """Where the consumer uses it. A connector holds whatever its host sent; columns hold text."""
     if connector is None:
         return {'host': None, 'mountpoint': None}

@@ -1,8 +1,8 @@
 """Attachments: `reserve` makes one, `move` is the one writer of its state afterwards.
 
-Both read what they judge by in one statement, judge, and then write the row and what follows for
-its volume where all of that is still as it was. Somebody else was faster: it is read and judged
-anew, at last under the volume's lock. Lock order: volume, project, attachments.
+Both read their precondition in one statement, decide by it, and then write the row and what
+follows for its volume where the precondition still holds. On a conflict they read and decide
+again, at last under the volume's lock. Lock order: volume, project, attachments.
 """
 import contextlib
 import dataclasses
@@ -20,11 +20,11 @@ from oslo_db import exception as db_exception
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import admissions
 from blockattach.db import attachment_values
 from blockattach.db import engine
 from blockattach.db import grants
 from blockattach.db import pairs
+from blockattach.db import preconditions
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
@@ -42,17 +42,17 @@ connected = attachment_values.connected
 _rows = attachment.attachments
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
-_Seen = TypeVar('_Seen')
+_Expected = TypeVar('_Expected')
 _Done = TypeVar('_Done')
 
-# Whoever was overtaken so often locks the volume before he reads, and is overtaken no more.
+# After so many conflicts the volume is locked before it is read, which excludes another one.
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moved:
-    """The attachment before and after, and its volume's words after."""
+    """The attachment before and after, and its volume's status after."""
 
     old: records.Attachment
     new: records.Attachment
@@ -60,8 +60,8 @@ class Moved:
     volume_attach_status: str
 
 
-class _Overtaken(Exception):
-    """What was judged by holds no longer; nothing was written."""
+class _Conflict(Exception):
+    """The precondition no longer holds; nothing was written."""
 
 
 @engine.retried
@@ -72,12 +72,12 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     :param within: called in the same transaction with the new row's id: all of it or nothing
     :raises VolumeNotFound: no such live volume
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses; nothing was changed
-    :raises NotAuthorized: the same
+    :raises NotAuthorized: `blockattach.domain.multiattach.admit` refuses; nothing was changed
     :raises ConnectorUnusable: a connector without an initiator
     :raises QuotaExceeded: the project has as many as it may
     """
-    made = _insist(database, wish.seen, lambda seen, lock: _reserve(
-        database, wish, lease_seconds, within, seen, lock))
+    made = _retry(database, wish.expected, lambda expected, lock: _reserve(
+        database, wish, lease_seconds, within, expected, lock))
     LOG.info('Attachment is reserved%s', log.fields(
         attachment_id=made.id, volume_id=made.volume_id, instance_uuid=made.instance_uuid,
         state=made.state))
@@ -88,19 +88,19 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
 def move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
          facts: Facts = _NO_FACTS, generation: int | None = None,
          within: Callable[[sa.Connection], None] | None = None,
-         seen: records.Attachment | None = None) -> Moved:
-    """Let an event happen to an attachment.
+         expected: records.Attachment | None = None) -> Moved:
+    """Apply an event to an attachment.
 
-    :param generation: the one that the caller saw; None: whatever it is now
+    :param generation: the one that the caller has read; None: any
     :param within: called in the same transaction: all of it or nothing
-    :param seen: the row as it was read just before, with its volume
-    :raises AttachmentNotFound: it is gone, or was never there
+    :param expected: the row as it was read just before, with its volume
+    :raises AttachmentNotFound: it is deleted, or never existed
     :raises StaleGeneration: it has moved since; nothing was changed
-    :raises InvalidTransition: not from where it is; nothing was changed
+    :raises InvalidTransition: not from its state; nothing was changed
     """
-    if seen is not None and seen.volume is None:
-        seen = None
-    moved = _insist(database, seen, lambda known, lock: _move(
+    if expected is not None and expected.volume is None:
+        expected = None
+    moved = _retry(database, expected, lambda known, lock: _move(
         database, _Move(volume_id, attachment_id, event, facts, generation), within, known, lock))
     LOG.info('Attachment has moved%s', log.fields(
         attachment_id=attachment_id, volume_id=volume_id, event=event, old=moved.old.state,
@@ -108,49 +108,49 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
     return moved
 
 
-def _insist(database: engine.Database, seen: _Seen | None,
-            act: Callable[[_Seen | None, bool], _Done]) -> _Done:
-    """Do it with what was read already, then with what is read anew, then under the lock."""
+def _retry(database: engine.Database, expected: _Expected | None,
+           act: Callable[[_Expected | None, bool], _Done]) -> _Done:
+    """Act on what was read already, then on a new read, then under the lock."""
     for tried in itertools.count():
         lock = tried >= _TRIES
         try:
-            return act(None if lock else seen, lock)
-        except _Overtaken:
-            seen = None
+            return act(None if lock else expected, lock)
+        except _Conflict:
+            expected = None
         except db_exception.DBDuplicateEntry:
-            # A slot, or a grant's name, that somebody else has taken meanwhile.
+            # A slot, or a grant's name, that another transaction has taken meanwhile.
             if lock:
                 raise
-            seen = None
+            expected = None
     raise AssertionError
 
 
 def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
-             seen: admissions.Seen | None, lock: bool) -> records.Attachment:
+             expected: preconditions.Precondition | None, lock: bool) -> records.Attachment:
     values: dict[str, Any] = {}
     with _Transaction(database, lambda again: _holds(
             again, wish.volume_id, {'id': values['id']})) as transaction:
-        read = seen
+        read = expected
         if lock:
             connection = transaction.begin()
             locked = volume_rows.lock(connection, wish.volume_id)
             database.attachment_quota.lock(connection, locked.project_id)
-            read = admissions.read(connection, wish.volume_id, *_named(wish))
+            read = preconditions.read(connection, wish.volume_id, *_named(wish))
         elif read is None:
-            read = admissions.get(database, wish.volume_id, *_named(wish))
+            read = preconditions.get(database, wish.volume_id, *_named(wish))
         try:
-            change = attachment_values.birth(
+            change = attachment_values.insert_values(
                 read, wish, lease_seconds, database.clock.utcnow(), database.new_id())
         except errors.BlockattachError as exc:
-            _judge_again(exc, seen)
+            _check_again(exc, expected)
             raise
         values |= change.values
         if not lock:
             connection = transaction.begin()
-        if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.by_others),
+        if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.reads_others),
                                   change.of_volume):
-            raise _Overtaken
+            raise _Conflict
         database.attachment_quota.check(connection, read.facts.project_id, read.hard_limit)
         sealed = None
         if wish.connector is not None:
@@ -174,11 +174,11 @@ class _Move:
 
 def _move(database: engine.Database, what: _Move,
           within: Callable[[sa.Connection], None] | None,
-          seen: records.Attachment | None, lock: bool) -> Moved:
+          expected: records.Attachment | None, lock: bool) -> Moved:
     values: dict[str, Any] = {'id': what.attachment_id}
     with _Transaction(database, lambda again: (
             _holds(again, what.volume_id, values))) as transaction:
-        old = seen
+        old = expected
         if lock:
             connection = transaction.begin()
             old = _locked(connection, what)
@@ -189,9 +189,10 @@ def _move(database: engine.Database, what: _Move,
             if what.generation not in (None, old.generation):
                 raise errors.StaleGeneration(noun='attachment', id=old.id,
                                              generation=what.generation)
-            change = attachment_values.step(old, what.event, what.facts, database.clock.utcnow())
+            change = attachment_values.update_values(
+                old, what.event, what.facts, database.clock.utcnow())
         except errors.BlockattachError as exc:
-            _judge_again(exc, seen)
+            _check_again(exc, expected)
             raise
         values |= change.values
         new = rows.attachment_with(old, change.values)
@@ -206,20 +207,20 @@ def _move(database: engine.Database, what: _Move,
 def _write(connection: sa.Connection, database: engine.Database, event: _Event,
            old: records.Attachment, new: records.Attachment,
            change: attachment_values.Change) -> records.Attachment:
-    """Write what was judged, and see to the grants.
+    """Write the change, and add or drop grants.
 
-    :raises _Overtaken: it holds no longer
+    :raises _Conflict: its precondition no longer holds
     """
     assert old.volume is not None
     unneeded = _needed_by(old) - _needed_by(new)
     if event is _Event.CONNECTED and not change.of_volume and not unneeded:
-        # It says nothing new to anybody who judges: hosts that were let in do not meet here.
+        # No other decision depends on it, so hosts that are connected at once do not conflict.
         done = pairs.write_row(connection, old, change.values)
     else:
         done = pairs.write(connection, old, change.values,
-                           pairs.Unchanged(old.volume, change.by_others), change.of_volume)
+                           pairs.Unchanged(old.volume, change.reads_others), change.of_volume)
     if not done:
-        raise _Overtaken
+        raise _Conflict
     sealed = old.sealed
     if event is _Event.CONNECT:
         assert new.initiator is not None
@@ -229,14 +230,14 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 
-def _judge_again(refusal: errors.BlockattachError, seen: object) -> None:
-    """What is refused on account of something that was read early is judged once more."""
-    if seen is not None:
-        raise _Overtaken from refusal
+def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
+    """A refusal that is based on an early read is decided once more, on a new one."""
+    if expected is not None:
+        raise _Conflict from refusal
 
 
 class _Transaction:
-    """A transaction that begins when it is told to, and ends with the block."""
+    """A transaction that begins with `begin`, and ends with the block."""
 
     def __init__(self, database: engine.Database, happened: engine.Happened) -> None:
         self._database = database
@@ -244,7 +245,7 @@ class _Transaction:
         self._begun: contextlib.AbstractContextManager[sa.Connection] | None = None
 
     def begin(self) -> sa.Connection:
-        """What is written by it, all or nothing."""
+        """Its connection: what it writes is committed as a whole or not at all."""
         writer = self._database.writer(self._happened)
         connection = writer.__enter__()
         self._begun = writer
@@ -273,7 +274,7 @@ def _needed_by(row: records.Attachment) -> set[str]:
 
 
 def _locked(connection: sa.Connection, what: _Move) -> records.Attachment:
-    """Lock the volume's row, then read the attachment; raises as `_found`."""
+    """Lock the volume's row, then read the attachment."""
     with contextlib.suppress(errors.VolumeNotFound):
         volume_rows.lock(connection, what.volume_id)
     return _found(connection, what)
@@ -282,7 +283,7 @@ def _locked(connection: sa.Connection, what: _Move) -> records.Attachment:
 def _found(connection: sa.Connection, what: _Move) -> records.Attachment:
     """The attachment with its volume.
 
-    :raises AttachmentNotFound: either is gone
+    :raises AttachmentNotFound: either is deleted
     """
     found = pairs.read(connection, what.attachment_id)
     if found is None or found.volume_id != what.volume_id:
@@ -291,7 +292,7 @@ def _found(connection: sa.Connection, what: _Move) -> records.Attachment:
 
 
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
-    """Whether a row is as its writer, who heard no answer, wanted it."""
+    """Whether a row is as its writer, whose commit was not confirmed, wanted it."""
     volume_rows.await_others(connection, volume_id)
     return rows.holds(connection.execute(_rows.select().where(
         _rows.c.id == values['id']).with_for_update()).one_or_none(), values)

@@ -60,11 +60,11 @@ def volume_words(database: engine.Database, volume_id: str) -> None:
 
 def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
     found = connection.execute(sa.select(
-        _rows.c.id, _rows.c.state, _rows.c.hidden, _rows.c.rank, _rows.c.slot, _rows.c.deadline,
-        _rows.c.deleted).where(_rows.c.volume_id == volume_id)).all()
+        _rows.c.id, _rows.c.state, _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot,
+        _rows.c.deadline, _rows.c.deleted).where(_rows.c.volume_id == volume_id)).all()
     for one in found:
         state = attachment_lifecycle.State(one.state)
-        values = {'rank': attachment_lifecycle.rank_of(state, one.hidden),
+        values = {'rank': attachment_lifecycle.rank_of(state, one.legacy_reservation),
                   'deleted': state is attachment_lifecycle.State.GONE,
                   'slot': None if state is attachment_lifecycle.State.GONE else one.slot}
         differs = any(getattr(one, name) != value for name, value in values.items())

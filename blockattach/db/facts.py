@@ -43,7 +43,7 @@ def _queries() -> _Queries:
             _volumes.c.deadline, _volumes.c.shared_targets).where(base.live(_volumes)),
         attachments=sa.select(
             _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid,
-            _rows.c.state, _rows.c.hidden, _rows.c.rank, _rows.c.slot, _rows.c.mode,
+            _rows.c.state, _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
             _rows.c.initiator, _rows.c.previous_initiator, _rows.c.connection.is_not(None),
             _rows.c.deleted, _rows.c.deadline).where(sa.or_(
                 # What is gone is history, as long as it holds nothing.

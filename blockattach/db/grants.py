@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import secrets
-from blockattach.db import admissions
 from blockattach.db import engine
+from blockattach.db import preconditions
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import sealed_grants
@@ -36,19 +36,19 @@ _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
 
 
 def ensure(connection: sa.Connection, database: engine.Database, volume_id: str, initiator: str,
-           seen: admissions.Seen | None = None) -> records.SealedCredential:
+           expected: preconditions.Precondition | None = None) -> records.SealedCredential:
     """Make the grant of a pair unless it is there; the caller has written the volume.
 
     Only the sole grant of a volume has no alias: a target may not have let go yet of another one
     that had none, while the row that it belonged to still lives with a new initiator.
 
-    :param seen: what was read of the pair, and still holds; a name that has been taken meanwhile
-        is refused by the database
+    :param expected: what was read of the pair, and still holds; the database refuses a name that
+        was taken meanwhile
     """
-    if seen is None:
+    if expected is None:
         there, taken = _look(connection, volume_id, initiator)
     else:
-        there, taken = seen.credential, {''} if seen.granted else set()
+        there, taken = expected.credential, {''} if expected.granted else set()
     if there is not None:
         return there
     credential = secrets.new_credential()

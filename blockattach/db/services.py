@@ -248,7 +248,7 @@ class Presence:
         self._cluster = cluster
         self._reconciled = reconciled
         self._sole = sole
-        self._overtaken = False
+        self._superseded = False
         self._release = release
         self._database = database
         self._binary = binary
@@ -267,7 +267,7 @@ class Presence:
 
     def wrong(self) -> str | None:
         """Why this process should be ended; None: it is the only one of its name."""
-        return 'another process serves under the same name' if self._overtaken else None
+        return 'another process serves under the same name' if self._superseded else None
 
     def _last_reconciled(self) -> records.Reconciled | None:
         return None if self._reconciled is None else self._reconciled()
@@ -279,8 +279,8 @@ class Presence:
             return heartbeat(self._database, self._service_id,
                              self.incarnation if self._sole else None, self._last_reconciled())
         except errors.Conflict:
-            if not self._overtaken:
+            if not self._superseded:
                 LOG.error('Cannot serve any longer: another process has begun under the same '
                           'name%s', log.fields(binary=self._binary, host=self._host))
-            self._overtaken = True
+            self._superseded = True
             return True

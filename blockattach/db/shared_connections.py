@@ -13,32 +13,34 @@ _rows = attachment.attachments
 _SLICE = 1000
 
 
-class Sharer(NamedTuple):
-    """Another live attachment on the same connection. ``hidden``: the API has no name for it."""
+class PairAttachment(NamedTuple):
+    """Another live attachment of the pair; the API does not show a legacy reservation."""
 
     id: str
     mode: connections.AccessMode | None
-    hidden: bool
+    legacy_reservation: bool
 
 
-def of(database: engine.Database, attachment_ids: Iterable[str]) -> dict[str, list[Sharer]]:
+def of(database: engine.Database,
+       attachment_ids: Iterable[str]) -> dict[str, list[PairAttachment]]:
     """The others by attachment, oldest first, for those that have a connector and any other.
 
     One query for a page of a list; a longer one is cut, so that every database takes the ids.
     """
     ids = sorted(set(attachment_ids))
-    found: dict[str, list[Sharer]] = {}
+    found: dict[str, list[PairAttachment]] = {}
     with database.reader() as connection:
         for start in range(0, len(ids), _SLICE):
             for row in connection.execute(_query(ids[start:start + _SLICE])):
                 mode = None if row.mode is None else connections.AccessMode(row.mode)
-                found.setdefault(row.of, []).append(Sharer(row.id, mode, row.hidden))
+                found.setdefault(row.of, []).append(
+                    PairAttachment(row.id, mode, row.legacy_reservation))
     return found
 
 
 def _query(ids: list[str]) -> sa.Select:
     other = _rows.alias('other')
-    return (sa.select(_rows.c.id.label('of'), other.c.id, other.c.mode, other.c.hidden)
+    return (sa.select(_rows.c.id.label('of'), other.c.id, other.c.mode, other.c.legacy_reservation)
             .select_from(_rows.join(other, sa.and_(
                 other.c.volume_id == _rows.c.volume_id, other.c.deleted == sa.false(),
                 other.c.initiator == _rows.c.initiator, other.c.id != _rows.c.id)))

@@ -155,12 +155,12 @@ WIRE_STATUS = {
 _MOVES = {(row.source, row.event): row for row in TRANSITIONS}
 
 
-def rank_of(state: State, hidden: bool) -> int | None:
+def rank_of(state: State, legacy_reservation: bool) -> int | None:
     """What a row weighs in its volume's status; None once gone.
 
-    :param hidden: made by a legacy action and not adopted by os-attach yet
+    :param legacy_reservation: made by a legacy action and not adopted by os-attach yet
     """
-    return HELD_RANK if hidden and state is State.RESERVED else RANKS.get(state)
+    return HELD_RANK if legacy_reservation and state is State.RESERVED else RANKS.get(state)
 
 
 def states_on_wire(status: str) -> tuple[State, ...]:

@@ -86,7 +86,7 @@ class AttachmentFact:
     project_id: str
     instance_uuid: str | None
     state: str
-    hidden: bool
+    legacy_reservation: bool
     rank: int | None
     slot: int | None
     mode: str | None
@@ -221,7 +221,7 @@ def _status_is_derived(facts: Facts) -> Iterator[Found]:
 def _words(volume: VolumeFact, rows: Sequence[AttachmentFact]) -> tuple[int | None, str, str]:
     """The lowest rank, the status and the attach status that a volume should have."""
     # What is held for nobody yet shows as what is being attached.
-    states = [_State.CONNECTING if row.hidden and row.state == _State.RESERVED
+    states = [_State.CONNECTING if row.legacy_reservation and row.state == _State.RESERVED
               else _State(row.state) for row in rows]
     rank, status, attach_status = None, 'available', 'detached'
     for number, (which, word, attach_word) in enumerate(_WORDS, 1):
@@ -241,7 +241,7 @@ def _row_is_whole(facts: Facts) -> Iterator[Found]:
         wrong = []
         if (state is _State.GONE) != row.deleted:
             wrong.append(f'is {state} and {"" if row.deleted else "not "}deleted')
-        if row.rank != attachment_lifecycle.rank_of(state, row.hidden):
+        if row.rank != attachment_lifecycle.rank_of(state, row.legacy_reservation):
             wrong.append(f'is {state} and has rank {row.rank}')
         if row.deleted and row.slot is not None:
             wrong.append('is gone and holds a place')

@@ -166,7 +166,7 @@ class Attachment:
     instance_uuid: str | None
     state: attachment_lifecycle.State
     previous_state: attachment_lifecycle.State | None
-    hidden: bool
+    legacy_reservation: bool
     mode: connections.AccessMode | None
     connector: dict[str, Any] | None
     previous_connector: dict[str, Any] | None

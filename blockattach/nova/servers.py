@@ -7,7 +7,7 @@ from keystoneauth1 import exceptions
 
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
-from blockattach.domain import abandonment
+from blockattach.domain import expiry_rule
 from blockattach.log import fields
 from blockattach.nova import account
 from blockattach.nova import client
@@ -29,7 +29,7 @@ class Servers:
         """
         self._account = account.Account(settings)
 
-    def look(self, server_id: str, volume_id: str) -> abandonment.Server:
+    def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
         """What Nova says of a server and a volume.
 
         The server first: whatever it was busy with before is then seen in its attachments.
@@ -49,12 +49,12 @@ class Servers:
                 server_id=server_id, volume_id=volume_id,
                 reason=f'it answers with status {unclear.status}') from unclear
 
-    def _look(self, server_id: str, volume_id: str) -> abandonment.Server:
+    def _look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
         path = f'/servers/{parse.quote(server_id, safe="")}'
         status, body = self._account.get(path, client.MICROVERSION)
         if _is_absent(status, body):
             self._check_sees_all()
-            return abandonment.Server(exists=False)
+            return expiry_rule.Server(exists=False)
         server = body.get('server')
         # A server whose cell is down is told of without its task.
         if status != 200 or not isinstance(server, dict) or _TASK not in server:
@@ -63,11 +63,11 @@ class Servers:
         status, body = self._account.get(f'{path}/os-volume_attachments/{volume_id}',
                                          client.MICROVERSION)
         if _is_absent(status, body):
-            return abandonment.Server(True, busy)
+            return expiry_rule.Server(True, busy)
         used_by = client.attachment_of(body)
         if status != 200 or used_by is None:
             raise _Unclear(status)
-        return abandonment.Server(True, busy, used_by)
+        return expiry_rule.Server(True, busy, used_by)
 
     def _check_sees_all(self) -> None:
         """Return if the account sees everybody's servers: to others, most do not exist."""

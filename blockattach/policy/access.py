@@ -7,10 +7,10 @@ from typing import Any
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import admissions
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import messages
+from blockattach.db import preconditions
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
@@ -30,13 +30,13 @@ def volume(caller: context.RequestContext, database: engine.Database,
 
 def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
                      instance_uuid: str | None,
-                     connector: Mapping[str, Any] | None) -> admissions.Seen:
+                     connector: Mapping[str, Any] | None) -> preconditions.Precondition:
     """The same, with what a new attachment of it is judged by.
 
     :raises VolumeNotFound: there is none that he may see
     """
     initiator = (connector or {}).get('initiator')
-    found = admissions.get(database, volume_id, instance_uuid,
+    found = preconditions.get(database, volume_id, instance_uuid,
                            initiator if isinstance(initiator, str) else None)
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
@@ -50,7 +50,7 @@ def attachment(caller: context.RequestContext, database: engine.Database,
     :raises AttachmentNotFound: there is none that he may see
     """
     found = attachment_queries.get(database, attachment_id)
-    if found.hidden or not is_visible(caller, found.project_id):
+    if found.legacy_reservation or not is_visible(caller, found.project_id):
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
     return found
 

@@ -100,20 +100,20 @@ class AttachmentNotifications:
 
         :param old: the row before; None: it was born by the move
         """
-        if new.hidden:
+        if new.legacy_reservation:
             return
-        before = None if old is None or old.hidden else old.state
+        before = None if old is None or old.legacy_reservation else old.state
         for event_type in attachment_lifecycle.notifications_of(before, new.state):
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """Somebody ends it whatever Nova and the backend say: for the audit."""
-        if not attachment.hidden:
+        if not attachment.legacy_reservation:
             self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """The service ends it by itself, since its consumer never came back."""
-        if not attachment.hidden:
+        if not attachment.legacy_reservation:
             self._emit(caller, 'volume.detach.abandoned', attachment)
 
     def _emit(self, caller: context.RequestContext, event_type: str,

@@ -106,4 +106,5 @@ class AttachmentOutcomes:
 
 def _refusal(row: records.Attachment, awaited: bool) -> attachment_lifecycle.Event:
     # Of what is only held nobody would see that it has failed: it stays held.
-    return attachment_lifecycle.refusal(row.state, row.previous_state, awaited or row.hidden)
+    return attachment_lifecycle.refusal(row.state, row.previous_state,
+                                        awaited or row.legacy_reservation)

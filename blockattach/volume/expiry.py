@@ -16,19 +16,19 @@ from blockattach.db import detaches
 from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import waits
-from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import expiry_rule
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.volume import attachments as volume_attachments
 
 LOG = oslo_log.getLogger(__name__)
 
-Ask = Callable[[str, str], abandonment.Server]
+Ask = Callable[[str, str], expiry_rule.Server]
 """Of a server and a volume; raises NovaUnavailable."""
 
 _Event = attachment_lifecycle.Event
-_Outcome = abandonment.Outcome
+_Outcome = expiry_rule.Outcome
 _NOTED = 1000
 _JUDGED = 100
 _AGAIN_SECONDS = 60.0
@@ -44,7 +44,7 @@ class Expirer:
                  attachment_manager: volume_attachments.AttachmentManager, limits: waits.Limits,
                  lease_seconds: float, ask: Ask | None,
                  telemetry: acts.Telemetry | None = None, *,
-                 nova: abandonment.Nova = abandonment.Nova.NONE,
+                 nova: expiry_rule.Nova = expiry_rule.Nova.NONE,
                  detach_seconds: float = 0) -> None:
         """
         :param limits: none: attachments may wait without end
@@ -60,7 +60,7 @@ class Expirer:
         self._limits = limits
         self._lease_seconds = lease_seconds
         self._ask = ask
-        self._nova = abandonment.Nova.ASKED if ask is not None else nova
+        self._nova = expiry_rule.Nova.ASKED if ask is not None else nova
         self._detach_seconds = detach_seconds
 
     def look(self) -> int:
@@ -100,15 +100,15 @@ class Expirer:
         :raises NovaUnavailable: Nova would have to be asked, and does not tell
         :raises BackendError: the target does not tell who is logged in
         """
-        facts = abandonment.Facts(
+        facts = expiry_rule.Facts(
             row.id, row.instance_uuid, self._nova,
             has_session=not row.instance_uuid and row.initiator is not None
             and self._attachments.has_session(row))
-        decided = abandonment.decide(facts)
+        decided = expiry_rule.decide(facts)
         if decided.outcome is _Outcome.ASK_NOVA:
             assert self._ask is not None and row.instance_uuid is not None
             facts = dataclasses.replace(facts, server=self._ask(row.instance_uuid, row.volume_id))
-            decided = abandonment.decide(facts)
+            decided = expiry_rule.decide(facts)
         return decided.outcome is _Outcome.ABANDONED
 
     def _is_ended(self, row: records.Attachment) -> bool:
@@ -125,7 +125,7 @@ class Expirer:
         return True
 
     def _end(self, row: records.Attachment) -> None:
-        caller, ending = context.admin_context(), abandonment.ENDINGS[row.state]
+        caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         generation = self._attachments.outcome.abandoned(caller, row, ending.event, self._host,
                                                          self._lease_seconds)
         LOG.warning('Attachment has waited in vain and is ended%s', _fields(row))

@@ -6,8 +6,8 @@ from oslo_log import log as oslo_log
 from blockattach import periodic
 from blockattach.conf import attachments as attachments_conf
 from blockattach.conf import nova as nova_conf
-from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import expiry_rule
 from blockattach.volume import attachments
 from blockattach.volume import expiry
 from blockattach.wiring import foundation
@@ -44,11 +44,11 @@ def build_expiry(base: foundation.Foundation, host: str,
         base.clock, base.threads.begin)]
 
 
-def _unasked(base: foundation.Foundation) -> abandonment.Nova:
+def _unasked(base: foundation.Foundation) -> expiry_rule.Nova:
     """What there is where nobody can be asked."""
     settings = nova_conf.settings(base.conf)
     nobody = settings.detach_rule == 'off' and not settings.configured
-    return abandonment.Nova.NONE if nobody else abandonment.Nova.UNKNOWN
+    return expiry_rule.Nova.NONE if nobody else expiry_rule.Nova.UNKNOWN
 
 
 def _nova(base: foundation.Foundation) -> 'servers.Servers | None':

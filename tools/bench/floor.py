@@ -174,8 +174,8 @@ class Clients:
                 connection.execute(_INSERT, {
                     'id': row, 'volume_id': volume, 'project_id': 'floor', 'generation': 1,
                     'instance_uuid': row, 'state': 'connecting', 'rank': 2, 'slot': 0,
-                    'hidden': False, 'connector': _CONNECTION, 'mode': 'rw', 'deleted': False,
-                    'created_at': self._clock.utcnow()})
+                    'legacy_reservation': False, 'connector': _CONNECTION, 'mode': 'rw',
+                    'deleted': False, 'created_at': self._clock.utcnow()})
         elif isinstance(step, str):
             self._calls.call({}, 'act', step=step, volume=volume, row=row)
         else:

@@ -17,7 +17,7 @@ attachments = sa.Table(
     # A plain volume's two places, kept apart by the database itself; NULL: multiattach, or gone.
     sa.Column('slot', sa.Integer),
     # Made by a legacy action for a consumer that is not known yet; os-attach takes it over.
-    sa.Column('hidden', sa.Boolean, nullable=False, server_default='0'),
+    sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('mode', sa.String(2)),
     # What the row had before the connector that is being worked on: a refusal brings it back.
     sa.Column('previous_mode', sa.String(2)),

@@ -46,7 +46,7 @@ class ActionsTestCase(base.ApiTestCase):
 
     def rows(self, volume_id):
         """Every live row, those that no client sees as well."""
-        return attachment_queries.of_volume(self.http.database, volume_id, hidden=True)
+        return attachment_queries.of_volume(self.http.database, volume_id, with_legacy=True)
 
     def grants(self, volume_id):
         """Whom the target really lets in, and in which mode."""

@@ -6,9 +6,9 @@ from blockattach.conf import nova as nova_conf
 from blockattach.db import clock
 from blockattach.db.models import volume as volume_models
 from blockattach.db.models import wait as wait_models
-from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
+from blockattach.domain import expiry_rule
 from blockattach.drivers import faults
 from blockattach.nova import servers
 from blockattach.telemetry import acts
@@ -120,7 +120,7 @@ class WithoutNovaTest(Case):
         rows = [self.reserve(self.volume()), self.connected(self.volume())]
         ended = self.held(self.volume())
         self.pass_by(LONG)
-        self.assertEqual(1, self.look(nova=abandonment.Nova.UNKNOWN))
+        self.assertEqual(1, self.look(nova=expiry_rule.Nova.UNKNOWN))
         self.assertEqual([True, True, False], [self.there(one) for one in (*rows, ended)])
 
     def test_one_of_no_server_stays_while_its_host_is_logged_in(self):
@@ -318,7 +318,7 @@ class WithNovaTest(Case):
 
         def ask(server_id, volume_id):
             self.connect(self.attachment_id, connector)
-            return servers.abandonment.Server(exists=False)
+            return servers.expiry_rule.Server(exists=False)
 
         self.ask = ask
         self.pass_by(LONG)

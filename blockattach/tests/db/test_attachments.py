@@ -5,10 +5,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import admissions
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
+from blockattach.db import preconditions
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db.models import attachment as models
@@ -253,11 +253,11 @@ class OvertakenTest(Case):
 
     def read(self, instance=None):
         """What a new attachment is judged by, as it is now."""
-        return admissions.get(self.database, self.volume.id, instance, None)
+        return preconditions.get(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
         return attachments.reserve(self.database, attachments.Wish(
-            self.volume.id, self.volume.project_id, seen.instance_uuid, seen=seen), 60)
+            self.volume.id, self.volume.project_id, seen.instance_uuid, expected=seen), 60)
 
     def test_a_reservation_of_a_volume_that_is_removed_meanwhile(self):
         seen = self.read()
@@ -284,7 +284,7 @@ class OvertakenTest(Case):
         seen = self.again(second)
         self.move(self.move(first, E.DISCONNECT), E.DISCONNECTED)
         attachments.move(self.database, self.volume.id, second.id, E.DISCONNECT,
-                         attachments.Facts(lease=attachments.Lease(None, 60)), seen=seen)
+                         attachments.Facts(lease=attachments.Lease(None, 60)), expected=seen)
         self.assertEqual(VOLUME_WORDS[S.DISCONNECTING], self.words(self.volume.id))
 
 

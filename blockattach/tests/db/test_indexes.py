@@ -8,7 +8,6 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach.db import admissions
 from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
@@ -19,6 +18,7 @@ from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import overview
 from blockattach.db import paging
+from blockattach.db import preconditions
 from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.db import shared_connections
@@ -95,7 +95,7 @@ QUERIES = {
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
-    'a new attachment': (lambda db: admissions.get(db, VOLUME, None, 'iqn.7'), {
+    'a new attachment': (lambda db: preconditions.get(db, VOLUME, None, 'iqn.7'), {
         'attachments': OF_VOLUME, 'volumes': ONE_VOLUME, 'grants': ONE_GRANT}),
     'what a pair wants': (lambda db: desired_state.get(db, VOLUME, 'iqn.7'), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,

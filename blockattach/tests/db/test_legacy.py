@@ -27,7 +27,7 @@ class LegacyTest(base.DatabaseTestCase):
 
     def hold(self, volume):
         return attachments.reserve(self.database, attachments.Wish(
-            volume.id, volume.project_id, hidden=True), 0)
+            volume.id, volume.project_id, legacy_reservation=True), 0)
 
     def attached(self, volume, count):
         return [make.attachment(self.database, volume, S.ATTACHED) for _ in range(count)]
@@ -40,7 +40,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertEqual([], attachment_queries.list_page(
             self.database, attachment_queries.Filters(), paging.Page()))
         self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id,
-                                                              hidden=True))
+                                                              with_legacy=True))
         self.assertRaises(errors.InvalidVolume, self.hold, volume)
 
     def test_what_is_held_is_taken_over(self):
@@ -50,8 +50,8 @@ class LegacyTest(base.DatabaseTestCase):
         new = attachments.move(self.database, volume.id, held.id, E.ATTACH,
                                attachments.Facts(attached=told)).new
         self.assertEqual((S.ATTACHED, False, 'instance-a', 'host-a', '/dev/vdb', RW),
-                         (new.state, new.hidden, new.instance_uuid, new.host, new.mountpoint,
-                          new.mode))
+                         (new.state, new.legacy_reservation, new.instance_uuid, new.host,
+                          new.mountpoint, new.mode))
         self.assertIsNotNone(new.attached_at)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
@@ -150,7 +150,7 @@ class MetadataTest(base.DatabaseTestCase):
 
     def adopt(self, volume, mode=RW):
         held = attachments.reserve(self.database, attachments.Wish(
-            volume.id, volume.project_id, hidden=True), 0)
+            volume.id, volume.project_id, legacy_reservation=True), 0)
         return attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(
             attached=attachments.Attached('instance-b', None, '/dev/vdb', mode))).new
 
@@ -189,7 +189,7 @@ class MetadataTest(base.DatabaseTestCase):
         volume = make.volume(self.database, multiattach=True)
         self.attach(volume)
         held = attachments.reserve(self.database, attachments.Wish(
-            volume.id, volume.project_id, hidden=True), 0)
+            volume.id, volume.project_id, legacy_reservation=True), 0)
         make.move(self.database, held, E.RELEASE)
         born = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, connector=make.connector()), 9)
@@ -224,7 +224,7 @@ class MetadataTest(base.DatabaseTestCase):
     def test_the_place_told_last_is_the_one_that_a_refusal_brings_back(self):
         volume = make.volume(self.database)
         held = attachments.reserve(self.database, attachments.Wish(
-            volume.id, volume.project_id, hidden=True), 0)
+            volume.id, volume.project_id, legacy_reservation=True), 0)
         for event in (E.CONNECT, E.CONNECTED):
             held = make.move(self.database, held, event, with_connector=make.connector(host='a'))
         row = attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(

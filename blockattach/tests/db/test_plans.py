@@ -1,7 +1,6 @@
 """What is asked often finds its rows by an index, so that it costs the same in a full database."""
 import datetime
 
-from blockattach.db import admissions
 from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
@@ -10,6 +9,7 @@ from blockattach.db import grants
 from blockattach.db import messages
 from blockattach.db import overview
 from blockattach.db import paging
+from blockattach.db import preconditions
 from blockattach.db import purging
 from blockattach.db import shared_connections
 from blockattach.db import volume_queries
@@ -91,7 +91,7 @@ class PlanTest(base.DatabaseTestCase):
             'host': lambda: self.page(host='compute-1'),
             'interrupted': lambda: attachment_queries.interrupted(self.database, HOST),
             'in use': lambda: attachment_queries.volumes_in_use(self.database, HOST),
-            'new': lambda: admissions.get(self.database, self.volume.id, 'i', 'iqn.a'),
+            'new': lambda: preconditions.get(self.database, self.volume.id, 'i', 'iqn.a'),
             'pair': lambda: desired_state.get(self.database, self.volume.id, 'iqn.a'),
             'wanted': lambda: grants.wanted(self.database, self.volume.id),
             'wanted by one': lambda: grants.wanted(self.database, self.volume.id, 'iqn.a'),

@@ -123,7 +123,7 @@ class BootableRaceTest(Case):
 
     def reserve_as(self, number, forbidden_by):
         """Each way to make a record: with a connector or without, os-reserve, os-attach."""
-        way = ({}, {'connector': make.connector()}, {'hidden': True},
+        way = ({}, {'connector': make.connector()}, {'legacy_reservation': True},
                {'attached': attachments.Attached(str(uuid.uuid4()), None, '/dev/vdb',
                                                  connection.AccessMode.RW)})[number % 4]
         wish = attachments.Wish(self.volume.id, self.volume.project_id, str(uuid.uuid4()),
@@ -131,7 +131,7 @@ class BootableRaceTest(Case):
         return lambda database: attachments.reserve(database, wish, 60)
 
     def rows(self):
-        return attachment_queries.of_volume(self.database, self.volume.id, hidden=True)
+        return attachment_queries.of_volume(self.database, self.volume.id, with_legacy=True)
 
     def test_one_of_those_who_come_together(self):
         made, refused = self.split(self.at_once([

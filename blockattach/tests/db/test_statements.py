@@ -280,9 +280,9 @@ class FlatTest(Case):
         sealed = self.database.sealer.sealed('x')
         rows = [{'id': str(uuid.uuid4()), 'volume_id': volume_id, 'project_id': http.PROJECT,
                  'instance_uuid': str(uuid.uuid4()), 'rank': None if number >= self.OTHERS else 1,
-                 'state': 'gone' if number >= self.OTHERS else 'attached', 'hidden': False,
-                 'mode': 'rw', 'initiator': f'iqn.{number}', 'connector': '{}',
-                 'connection': '{}', 'generation': 3, 'created_at': now,
+                 'state': 'gone' if number >= self.OTHERS else 'attached',
+                 'legacy_reservation': False, 'mode': 'rw', 'initiator': f'iqn.{number}',
+                 'connector': '{}', 'connection': '{}', 'generation': 3, 'created_at': now,
                  'deleted': number >= self.OTHERS} for number in range(self.OTHERS + self.GONE)]
         grants = [{'volume_id': volume_id, 'initiator': f'iqn.{number}', 'alias': f'-{number}',
                    'username': 'u', 'sealed_password': sealed.text, 'key_id': sealed.key_id,

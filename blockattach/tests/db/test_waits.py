@@ -9,8 +9,8 @@ from blockattach.db import attachments
 from blockattach.db import clock
 from blockattach.db import waits
 from blockattach.db.models import wait as wait_models
-from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import expiry_rule
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make
@@ -185,7 +185,7 @@ class RaceTest(Case):
             released, connected = self.at_once(
                 lambda waiting=waiting: attachments.move(
                     other, waiting.row.volume_id, waiting.row.id,
-                    abandonment.ENDINGS[waiting.row.state].event,
+                    expiry_rule.ENDINGS[waiting.row.state].event,
                     generation=waiting.row.generation),
                 lambda row=row: make.move(self.database, row, E.CONNECT))
             lives = not isinstance(connected, Exception)

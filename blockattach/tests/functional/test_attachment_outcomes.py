@@ -179,7 +179,7 @@ class RefusedTest(OutcomeCase):
         """The legacy actions' row, which no client sees: nobody could repair it."""
         volume = self.world.volume()
         held = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
-            volume.id, volume.project_id, hidden=True))
+            volume.id, volume.project_id, legacy_reservation=True))
         self.plan('grant', UNCERTAIN[1], REFUSED)
         lives.outcome(self.world.control.connect, self.world.caller, held,
                       lives.connector('a'))

@@ -39,7 +39,7 @@ BUGS = (
         '    if not held.another_writes or asked is _RW:\n',
         'a type with one writer has one', 'P3'),
     Bug('admitted_by_what_was_so', 'db/pairs.py',
-        " + by_others * ['attachment_moves']\n",
+        " + reads_others * ['attachment_moves']\n",
         '\n',
         'an admission counts only if nobody was faster', 'P3',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
@@ -65,10 +65,10 @@ BUGS = (
 
     # Who was faster.
     Bug('a_row_is_written_over', 'db/pairs.py',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _SEEN_ROW),\n'
+        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),\n'
         '            _rows.c.generation == '
-        'prepared.column_value(_rows.c.generation, _SEEN_ROW))\n',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _SEEN_ROW),)\n',
+        'prepared.column_value(_rows.c.generation, _EXPECTED_ROW))\n',
+        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),)\n',
         'a row is changed only if it is as it was read', 'P6'),
     Bug('an_old_outcome_counts', 'volume/attachment_outcomes.py',
         '                                 row.generation,\n'
@@ -114,8 +114,8 @@ BUGS = (
         'an intent is taken back where nobody was asked', 'P9',
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
     Bug('a_refusal_is_kept', 'volume/attachment_outcomes.py',
-        '    return attachment_lifecycle.refusal(row.state, row.previous_state, awaited or '
-        'row.hidden)\n',
+        '    return attachment_lifecycle.refusal(row.state, row.previous_state,\n'
+        '                                        awaited or row.legacy_reservation)\n',
         '    return _Event.FAILED\n',
         'what was refused is as it was before', 'P9'),
     Bug('the_host_before_is_forgotten', 'db/attachment_values.py',

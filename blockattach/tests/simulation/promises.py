@@ -146,7 +146,7 @@ class Promises:
         is counts as told of from now on.
         """
         for row in facts.attachments:
-            if row.deleted or row.hidden or row.id in self._known:
+            if row.deleted or row.legacy_reservation or row.id in self._known:
                 continue
             asked = row.volume_id, row.instance_uuid or ''
             self._known.add(row.id)

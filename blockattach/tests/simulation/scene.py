@@ -164,7 +164,7 @@ class Scene(clients.Judge):
     def held(self, volume_id: str) -> promises.Held | None:
         """As its ancestor's."""
         with self.faults.off():
-            found = attachment_queries.of_volume(self.database, volume_id, hidden=True)
+            found = attachment_queries.of_volume(self.database, volume_id, with_legacy=True)
         if any(row.state in attachment_lifecycle.TRANSITIONAL for row in found):
             return None
         return {row.id: (row.state, row.initiator, row.mode) for row in found}

@@ -18,7 +18,7 @@ def attachment(**changes):
     """An attached record, with a secret in every place that may hold one."""
     return _filled(records.Attachment, {
         'id': ATTACHMENT, 'volume_id': VOLUME, 'project_id': PROJECT, 'instance_uuid': SERVER,
-        'state': attachment_lifecycle.State.ATTACHED, 'hidden': False,
+        'state': attachment_lifecycle.State.ATTACHED, 'legacy_reservation': False,
         'mode': connection.AccessMode.RO, 'connector': {'initiator': SECRET, 'host': 'compute-1'},
         'initiator': SECRET, 'host': 'compute-1', 'mountpoint': '/dev/vdb',
         'connection': {'target_portal': SECRET, 'auth_password': SECRET}, 'generation': 4,

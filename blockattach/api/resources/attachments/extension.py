@@ -70,8 +70,8 @@ def more(services: api_services.ApiServices, call: operation.Call,
     """The further fields by attachment, nothing for who did not ask: one query for all."""
     if call.extension is None:
         return {one.id: {} for one in attachments}
-    sharers = _sharers(services, attachments)
-    return {one.id: _fields(one, sharers.get(one.id, [])) for one in attachments}
+    others = _of_pair(services, attachments)
+    return {one.id: _fields(one, others.get(one.id, [])) for one in attachments}
 
 
 def left(services: api_services.ApiServices, call: operation.Call,
@@ -79,8 +79,8 @@ def left(services: api_services.ApiServices, call: operation.Call,
     """The same for what is left after one was deleted: only who still shares a connection."""
     if call.extension is None:
         return {one.id: {} for one in attachments}
-    sharers = _sharers(services, attachments)
-    return {one.id: {'shared_connections': _ids(sharers.get(one.id, []))} for one in attachments}
+    others = _of_pair(services, attachments)
+    return {one.id: {'shared_connections': _ids(others.get(one.id, []))} for one in attachments}
 
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
@@ -103,28 +103,28 @@ def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
     return True
 
 
-def _sharers(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> dict[str, list[shared_connections.Sharer]]:
+def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
+             ) -> dict[str, list[shared_connections.PairAttachment]]:
     return shared_connections.of(
         services.database, [one.id for one in attachments if one.initiator is not None])
 
 
 def _fields(attachment: records.Attachment,
-            sharers: Sequence[shared_connections.Sharer]) -> dict[str, Any]:
+            others: Sequence[shared_connections.PairAttachment]) -> dict[str, Any]:
     return {
         'project_id': attachment.project_id,
         'host': attachment.host,
         'mountpoint': attachment.mountpoint,
         'connector': connection.masked(attachment.connector),
         'mode': attachment.mode,
-        'mode_enforced_by': _enforced_by(attachment, sharers),
+        'mode_enforced_by': _enforced_by(attachment, others),
         'last_error': attachment.last_error,
-        'shared_connections': _ids(sharers),
+        'shared_connections': _ids(others),
     }
 
 
 def _enforced_by(attachment: records.Attachment,
-                 sharers: Sequence[shared_connections.Sharer]) -> str | None:
+                 others: Sequence[shared_connections.PairAttachment]) -> str | None:
     """Who keeps a read-only attachment from writing.
 
     The target knows initiators, not attachments: one that may write by another attachment of the
@@ -132,10 +132,10 @@ def _enforced_by(attachment: records.Attachment,
     """
     if attachment.connector is None:
         return None
-    modes = [one.mode or connection.AccessMode.RW for one in sharers]
+    modes = [one.mode or connection.AccessMode.RW for one in others]
     own = attachment.mode or connection.AccessMode.RW
     return TARGET if connection.widest([own, *modes]) == own else CONSUMER
 
 
-def _ids(sharers: Sequence[shared_connections.Sharer]) -> list[str]:
-    return [one.id for one in sharers if not one.hidden]
+def _ids(others: Sequence[shared_connections.PairAttachment]) -> list[str]:
+    return [one.id for one in others if not one.legacy_reservation]

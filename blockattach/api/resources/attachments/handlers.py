@@ -37,11 +37,11 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Hold a volume, and with a connector let its host in too."""
     wish = call.body['attachment']
-    seen = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
+    expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                    wish.get('instance_uuid'), wish.get('connector'))
-    volume = seen.volume
+    volume = expected.volume
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
-    asked = requests.read(wish, seen,
+    asked = requests.read(wish, expected,
                           joining.forbidden_by(services.policy, call.context, volume))
     made = services.attachments.create(call.context, volume, asked, naming.request_of(call))
     return _detail(services, call, made)

@@ -2,13 +2,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach.db import admissions
 from blockattach.db import attachments
+from blockattach.db import preconditions
 from blockattach.domain import connection
 from blockattach.domain import connectors
 
 
-def read(asked: Mapping[str, Any], seen: admissions.Seen,
+def read(asked: Mapping[str, Any], expected: preconditions.Precondition,
          forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 
@@ -16,8 +16,8 @@ def read(asked: Mapping[str, Any], seen: admissions.Seen,
     """
     mode = connection.AccessMode(asked['mode']) if 'mode' in asked else None
     return attachments.Wish(
-        seen.volume.id, seen.volume.project_id, asked.get('instance_uuid'), mode,
-        connector(asked), forbidden_by=forbidden_by, seen=seen)
+        expected.volume.id, expected.volume.project_id, asked.get('instance_uuid'), mode,
+        connector(asked), forbidden_by=forbidden_by, expected=expected)
 
 
 def connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:

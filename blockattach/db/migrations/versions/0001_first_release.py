@@ -266,7 +266,7 @@ def _attachments() -> None:
         sa.Column('last_error', LONG_TEXT),
         sa.Column('attached_at', TIMESTAMP),
         sa.Column('detached_at', TIMESTAMP),
-        sa.Column('hidden', sa.Boolean, nullable=False, server_default='0'),
+        sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
         *_timestamps(),
         *_soft_deletion(),
         sa.PrimaryKeyConstraint('id', name='pk_attachments'),

@@ -4,7 +4,7 @@ import unittest
 
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
-from blockattach.domain import abandonment
+from blockattach.domain import expiry_rule
 from blockattach.nova import servers
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
@@ -45,7 +45,7 @@ class ServersTest(unittest.TestCase):
     def test_one_that_uses_it(self):
         self.nova.run(samples.SERVER, 'web')
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
-        self.assertEqual(abandonment.Server(True, False, samples.ATTACHMENT), self.look())
+        self.assertEqual(expiry_rule.Server(True, False, samples.ATTACHMENT), self.look())
         self.assertEqual([PATH, f'{PATH}/os-volume_attachments/{samples.VOLUME}'],
                          [request.path for request in self.nova.requests])
         self.assertEqual({'compute 2.89'}, {request.headers['openstack-api-version']
@@ -53,16 +53,16 @@ class ServersTest(unittest.TestCase):
 
     def test_one_that_does_not(self):
         self.nova.run(samples.SERVER, 'web')
-        self.assertEqual(abandonment.Server(True), self.look())
+        self.assertEqual(expiry_rule.Server(True), self.look())
 
     def test_one_that_is_busy(self):
         for shown in ({TASK: 'migrating'}, {TASK: 'deleting'}, {'status': 'BUILD', TASK: None}):
             with self.subTest(shown):
                 self.nova.run(samples.SERVER, 'web', **shown)
-                self.assertEqual(abandonment.Server(True, True), self.look())
+                self.assertEqual(expiry_rule.Server(True, True), self.look())
 
     def test_one_that_does_not_exist(self):
-        self.assertEqual(abandonment.Server(False), self.look())
+        self.assertEqual(expiry_rule.Server(False), self.look())
 
     def test_an_account_that_does_not_see_all_is_not_believed(self):
         """To a user without rights nobody else's server exists."""
@@ -71,7 +71,7 @@ class ServersTest(unittest.TestCase):
 
     def test_by_the_account_and_its_catalog(self):
         self.nova.run(samples.SERVER, 'web')
-        self.assertEqual(abandonment.Server(True), self.look(
+        self.assertEqual(expiry_rule.Server(True), self.look(
             endpoint_override=None, auth_url=self.nova.keystone_url, **ACCOUNT))
         self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
 

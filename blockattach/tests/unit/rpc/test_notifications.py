@@ -240,9 +240,9 @@ class AttachmentNotificationsTest(unittest.TestCase):
 
     def test_what_only_holds_a_volume_is_told_of_once_it_is_taken_over(self) -> None:
         told = self.attachments()
-        held = samples.attachment(state=S.CONNECTED, hidden=True)
+        held = samples.attachment(state=S.CONNECTED, legacy_reservation=True)
         told.moved(self.ctxt, None, held)
-        told.moved(self.ctxt, held, samples.attachment(state=S.GONE, hidden=True))
+        told.moved(self.ctxt, held, samples.attachment(state=S.GONE, legacy_reservation=True))
         told.forced(self.ctxt, held)
         self.assertEqual(0, self.reads)
         told.moved(self.ctxt, held, samples.attachment())

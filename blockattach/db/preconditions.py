@@ -1,4 +1,4 @@
-"""What a new attachment is judged by, in one statement: the volume, who holds it, its grants."""
+"""The precondition of a new attachment, in one statement: the volume, its holders, its grants."""
 import dataclasses
 import functools
 
@@ -24,10 +24,10 @@ _types = volume.volume_types
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Seen:
-    """What was read; whether it still holds is asked when something is written.
+class Precondition:
+    """What was read. The write checks whether it still holds.
 
-    :ivar initiator: the one whose grant was looked for; None: nobody's
+    :ivar initiator: the one whose grant was looked for; None: none was
     :ivar credential: of that grant; None: there is none
     :ivar granted: whether the volume has any grant
     :ivar hard_limit: how many attachments its project may have; None: the default
@@ -45,24 +45,24 @@ class Seen:
 
     @property
     def held(self) -> multiattach.Held:
-        """The same as the rule takes it."""
-        seen = self.facts
+        """The argument of the rule for multiattach."""
+        volume = self.facts
         return multiattach.Held(
-            seen.id, seen.own_status, seen.status, seen.multiattach, bootable=seen.bootable,
-            taken=seen.lowest_rank is not None, readonly=bool(seen.readonly),
-            single_writer=seen.single_writer, holders=self.holders,
-            another_writes=self.another_writes)
+            volume.id, volume.own_status, volume.status, volume.multiattach,
+            bootable=volume.bootable, taken=volume.lowest_rank is not None,
+            readonly=bool(volume.readonly), single_writer=volume.single_writer,
+            holders=self.holders, another_writes=self.another_writes)
 
     @property
-    def by_others(self) -> bool:
-        """Whether other rows are judged by, besides what the volume says of them."""
+    def reads_others(self) -> bool:
+        """Whether the decision depends on other rows, not only on the volume's summary of them."""
         return (not self.facts.multiattach or self.facts.single_writer
                 or self.credential is not None)
 
 
 def get(database: engine.Database, volume_id: str, instance_uuid: str | None,
-        initiator: str | None) -> Seen:
-    """What an attachment of this instance and this initiator is judged by.
+        initiator: str | None) -> Precondition:
+    """The precondition of an attachment of this instance and this initiator.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -71,15 +71,18 @@ def get(database: engine.Database, volume_id: str, instance_uuid: str | None,
 
 
 def read(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
-         initiator: str | None) -> Seen:
-    """The same inside a transaction; raises as `get`."""
+         initiator: str | None) -> Precondition:
+    """`get` inside a transaction.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
     found = _query(instance_uuid is not None, initiator is not None).rows(
         connection, volume_id=volume_id,
         **_values(instance_uuid=instance_uuid, initiator=initiator))
     if not found:
         raise errors.VolumeNotFound(volume_id=volume_id)
     first = found[0]
-    return Seen(
+    return Precondition(
         rows.volume(first, {}, ()), pairs.facts(first, prefix=''), instance_uuid,
         tuple(multiattach.Holder(row.held_for, row.held_mode and connections.AccessMode(
             row.held_mode), row.held_slot) for row in found if row.held_slot is not None),
@@ -120,7 +123,7 @@ def _with_grant(query: sa.Select, for_initiator: bool) -> sa.Select:
 
 
 def _another_writes(for_instance: bool) -> sa.ColumnElement[bool]:
-    """Asked only where a single host may write."""
+    """Whether another instance writes; only where a single one may."""
     writers = _rows.alias('writers')
     query = sa.exists().where(
         writers.c.volume_id == _volumes.c.id, writers.c.rank.is_not(None),

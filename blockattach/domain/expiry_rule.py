@@ -86,7 +86,7 @@ class Row(NamedTuple):
     outcome: Outcome
 
 
-def _seen(facts: Facts) -> Server:
+def _server_of(facts: Facts) -> Server:
     assert facts.server is not None
     return facts.server
 
@@ -97,9 +97,9 @@ TABLE = (
     Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
     Row(4, lambda facts: facts.nova is Nova.UNKNOWN, Outcome.STAYS),
     Row(5, lambda facts: facts.server is None, Outcome.ASK_NOVA),
-    Row(6, lambda facts: not _seen(facts).exists, Outcome.ABANDONED),
-    Row(7, lambda facts: _seen(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
-    Row(8, lambda facts: _seen(facts).busy, Outcome.STAYS),
+    Row(6, lambda facts: not _server_of(facts).exists, Outcome.ABANDONED),
+    Row(7, lambda facts: _server_of(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
+    Row(8, lambda facts: _server_of(facts).busy, Outcome.STAYS),
     Row(9, lambda facts: True, Outcome.ABANDONED),
 )
 

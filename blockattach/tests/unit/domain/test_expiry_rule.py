@@ -2,28 +2,28 @@
 import itertools
 import unittest
 
-from blockattach.domain import abandonment
 from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.domain import expiry_rule
 from blockattach.tests.unit import samples
 
-_Outcome = abandonment.Outcome
-_Nova = abandonment.Nova
+_Outcome = expiry_rule.Outcome
+_Nova = expiry_rule.Nova
 ANOTHER = 'another attachment'
-GONE = abandonment.Server(exists=False)
+GONE = expiry_rule.Server(exists=False)
 
 
 def facts(**changes):
     """A server that has nothing to do with the attachment any more."""
-    return abandonment.Facts(**{
+    return expiry_rule.Facts(**{
         'attachment_id': samples.ATTACHMENT, 'server_id': samples.SERVER,
         'nova': _Nova.ASKED,
-        'server': abandonment.Server(exists=True), **changes})
+        'server': expiry_rule.Server(exists=True), **changes})
 
 
 class TableTest(unittest.TestCase):
 
     def test_rows(self):
-        mine, others = (abandonment.Server(True, False, name)
+        mine, others = (expiry_rule.Server(True, False, name)
                         for name in (samples.ATTACHMENT, ANOTHER))
         for number, outcome, changes in (
                 (1, _Outcome.STAYS, {'server_id': None, 'has_session': True}),
@@ -35,36 +35,36 @@ class TableTest(unittest.TestCase):
                 (6, _Outcome.ABANDONED, {'server': GONE}),
                 (7, _Outcome.STAYS, {'server': mine}),
                 (7, _Outcome.STAYS, {'server': mine.__class__(True, True, samples.ATTACHMENT)}),
-                (8, _Outcome.STAYS, {'server': abandonment.Server(True, True)}),
-                (8, _Outcome.STAYS, {'server': abandonment.Server(True, True, ANOTHER)}),
+                (8, _Outcome.STAYS, {'server': expiry_rule.Server(True, True)}),
+                (8, _Outcome.STAYS, {'server': expiry_rule.Server(True, True, ANOTHER)}),
                 (9, _Outcome.ABANDONED, {}),
                 (9, _Outcome.ABANDONED, {'server': others})):
             with self.subTest(row=number, **changes):
-                row = abandonment.decide(facts(**changes))
+                row = expiry_rule.decide(facts(**changes))
                 self.assertEqual((number, outcome), (row.number, row.outcome))
 
     def test_every_case_is_decided(self):
-        servers = (None, GONE, *(abandonment.Server(True, busy, name) for busy, name in
+        servers = (None, GONE, *(expiry_rule.Server(True, busy, name) for busy, name in
                                  itertools.product((False, True),
                                                    (None, ANOTHER, samples.ATTACHMENT))))
         for server_id, nova, server, session in itertools.product(
                 (None, samples.SERVER), _Nova, servers, (False, True)):
             case = facts(server_id=server_id, nova=nova, server=server, has_session=session)
             with self.subTest(case):
-                row = abandonment.decide(case)
+                row = expiry_rule.decide(case)
                 if server_id and nova is _Nova.ASKED and server is not None and server.exists and (
                         server.busy or server.attachment_id == samples.ATTACHMENT):
                     self.assertIs(_Outcome.STAYS, row.outcome)
 
     def test_rows_are_in_order(self):
-        numbers = [row.number for row in abandonment.TABLE]
+        numbers = [row.number for row in expiry_rule.TABLE]
         self.assertEqual(sorted(numbers), numbers)
 
 
 class EndingsTest(unittest.TestCase):
 
     def test_they_end_as_a_delete_ends_them(self):
-        for state, ending in abandonment.ENDINGS.items():
+        for state, ending in expiry_rule.ENDINGS.items():
             self.assertNotIn(state, lifecycle.TRANSITIONAL)
             self.assertIn(lifecycle.next_state(state, ending.event),
                           (lifecycle.State.GONE, lifecycle.State.DISCONNECTING))
