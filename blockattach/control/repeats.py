@@ -101,12 +101,12 @@ class Repeats:
         """
         deadline = self._clock.monotonic() + self._wait_seconds
         never = threading.Event()
-        row = attachment_queries.get_even_gone(self._database, attachment_id)
+        row = attachment_queries.get_even_deleted(self._database, attachment_id)
         while _is_being_made(row):
             if self._clock.monotonic() > deadline:
                 raise errors.IdempotencyKeyTaken
             self._clock.wait(never, _LOOK_SECONDS)
-            row = attachment_queries.get_even_gone(self._database, attachment_id)
+            row = attachment_queries.get_even_deleted(self._database, attachment_id)
         if _has_failed(row):
             raise Undone(attachment_id, in_the_way=row.state is _State.DISCONNECTING)
         if row.state is _State.GONE:

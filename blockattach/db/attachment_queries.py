@@ -58,7 +58,7 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
     return found
 
 
-def get_even_gone(database: engine.Database, attachment_id: str) -> records.Attachment:
+def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
     """An attachment, live or gone: how it ended.
 
     :raises AttachmentNotFound: there never was one

@@ -110,7 +110,7 @@ def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
     return rows.volume(row, {}, (), rows.limits(row))
 
 
-def get_even_gone(database: engine.Database, volume_id: str) -> records.Volume:
+def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volume:
     """A volume, live or gone: what is told of it may come after its end.
 
     :raises VolumeNotFound: there never was one

@@ -13,7 +13,7 @@ from blockattach.drivers import base
 
 @runtime_checkable
 class Daemon(Protocol):
-    """A target that lives in a process of its own, which the volume manager looks after."""
+    """A target that runs in a process of its own, which the manager supervises."""
 
     def start(self) -> None:
         """Start the process, or find it running; returns when it answers.
@@ -24,8 +24,8 @@ class Daemon(Protocol):
     def running(self) -> bool:
         """Whether it answers now."""
 
-    def lives(self) -> bool:
-        """Whether there is a process at all: one that hangs lives and does not answer."""
+    def is_running(self) -> bool:
+        """Whether there is a process at all; one that hangs is running and does not answer."""
 
     def stop(self) -> None:
         """End it if this driver started it; exports and sessions end with it."""

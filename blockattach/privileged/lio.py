@@ -1,8 +1,8 @@
-"""LIO, changed by rtslib: what the target driver asks for, done with rights, in plain values.
+"""LIO, changed by rtslib: the privileged calls of the target driver, with plain values.
 
-Everything here may be repeated. A volume is offered from its target's folder down, and taken away
-up to it: whatever a crash leaves is found by the volume's name. An entry gets its mapping and its
-mode first and its credential last; before that nobody logs in by it.
+Everything here may be repeated. A volume is exported from its target's folder down, and removed up
+to it, so that whatever a crash leaves is found by the volume's name. An ACL gets its mapping and
+its mode first and its credential last; before that no login by it succeeds.
 
 rtslib's root object is left alone (it runs a shell and moves LIO's database), and so is its making
 of backstores (it remembers numbers that others may have taken, and looks through all).
@@ -30,7 +30,7 @@ from blockattach.privileged import lio_reservations
 from blockattach.privileged import lio_tree
 
 SECONDS = 40.0
-"""How long the kernel may take for one act, less than a call over the bus may take."""
+"""How long the kernel may take for one act, less than an RPC call may take."""
 
 _OURS = re.compile(rf'iqn\.[a-z0-9.:-]+volume-({lio_tree.UUID})')
 # As rtslib takes it; LIO compares names in lower case.
@@ -44,8 +44,8 @@ _FAILURES = (OSError, utils.RTSLibError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Offer:
-    """A volume as it is to be offered. ``portals`` as LIO writes them: ``[::1]:3260``."""
+class Export:
+    """A volume as it is to be exported. ``portals`` as LIO writes them: ``[::1]:3260``."""
 
     name: str
     device: str
@@ -53,8 +53,8 @@ class Offer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Admission:
-    """Who is to be let in, how, and what he must prove; by mutual CHAP, what is proved to him."""
+class Grant:
+    """An initiator's access: mode, CHAP credential and, for mutual CHAP, the target's."""
 
     initiator: str
     read_only: bool
@@ -66,7 +66,7 @@ class Admission:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def prepare(portals: list[str]) -> None:
-    """See to it that volumes can be offered at these portals.
+    """Make sure that volumes can be exported at these portals.
 
     :raises ConfigurationError: they cannot; the text says what to do
     """
@@ -80,7 +80,7 @@ def prepare(portals: list[str]) -> None:
         os.rmdir(probe)
     except OSError as exc:
         raise errors.ConfigurationError(
-            reason=f'LIO cannot offer block devices over iSCSI ({exc.strerror}): modprobe -a '
+            reason=f'LIO cannot export block devices over iSCSI ({exc.strerror}): modprobe -a '
                    f'target_core_iblock iscsi_target_mod') from exc
     try:
         lio_reservations.make_folders()
@@ -93,56 +93,57 @@ def prepare(portals: list[str]) -> None:
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def offer(wanted: Mapping[str, Any]) -> None:
-    """Offer a volume, to nobody yet.
+def export(wanted: Mapping[str, Any]) -> None:
+    """Export a volume, without granting access to it.
 
-    :raises BackendRefused: it is not offered; nothing else was changed
+    :raises BackendRefused: it is not exported; nothing else was changed
     """
-    made = Offer(**wanted)
+    made = Export(**wanted)
     with _alone(made.name), _errors_translated(made.name):
-        _offered(made)
+        _exported(made)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def grant(wanted: Mapping[str, Any], admission: Mapping[str, Any]) -> None:
-    """Let one initiator in to a volume, in its mode; offers the volume too.
+def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
+    """Grant one initiator access to a volume, in its mode; exports the volume too.
 
-    :raises BackendRefused: nobody was let in by this
+    :raises BackendRefused: no access was granted
     """
-    made, who = Offer(**wanted), Admission(**admission)
-    if not _NODE.fullmatch(who.initiator):
+    made, granted = Export(**wanted), Grant(**access)
+    if not _NODE.fullmatch(granted.initiator):
         raise errors.BackendRefused(
-            reason=f'{who.initiator!r} is not an initiator name that LIO takes: give the host one '
-                   f'in lower case, without underscore (iqn.2026-01.org.example:host-1)')
+            reason=f'{granted.initiator!r} is not an initiator name that LIO takes: give the host '
+                   f'one in lower case, without underscore (iqn.2026-01.org.example:host-1)')
     with _alone(made.name), _errors_translated(made.name):
-        group = _offered(made)
-        if who.read_only:
+        group = _exported(made)
+        if granted.read_only:
             _set_attributes(_store_of(made.name), lio_tree.READER_ATTRIBUTES)
-        found = lio_tree.entry(made.name, who.initiator)
+        found = lio_tree.acl(made.name, granted.initiator)
         if found is None:
-            _make_entry(group, who)
+            _make_acl(group, granted)
         else:
-            _put_right(rtslib_target.NodeACL(group, who.initiator, 'lookup'), found, who)
+            _converge_acl(
+                rtslib_target.NodeACL(group, granted.initiator, 'lookup'), found, granted)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def revoke(name: str, initiator: str) -> None:
-    """Let one initiator in no longer: its sessions of this volume end, and no other's."""
+    """Revoke one initiator's access: its sessions of this volume end, and no others."""
     with _alone(name), _errors_translated(name):
         _need_lio(errors.BackendUncertain)
         if _NODE.fullmatch(initiator):
-            path = lio_tree.entry_path(name, initiator)
+            path = lio_tree.acl_path(name, initiator)
             if os.path.isdir(path):
-                entry = rtslib_target.NodeACL(_group(name), initiator, 'lookup')
-                _unmap(entry)
+                acl = rtslib_target.NodeACL(_group(name), initiator, 'lookup')
+                _unmap(acl)
                 failpoints.point('privileged.lio.after_unmap')
-                entry.delete()
+                acl.delete()
             lio_reservations.forget(_serial(name), initiator)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def withdraw(name: str) -> None:
-    """Offer a volume no longer: every session of it ends, and its device is free."""
+def unexport(name: str) -> None:
+    """Remove a volume's export: every session of it ends, and its device is free."""
     with _alone(name), _errors_translated(name):
         _need_lio(errors.BackendUncertain)
         made = None
@@ -160,11 +161,11 @@ def withdraw(name: str) -> None:
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def offered(prefix: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
-    """Every volume that is offered under a prefix, and whom it lets in.
+def exports(prefix: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
+    """Every volume that is exported under a prefix, with its grants.
 
-    :param portals: where it should be offered
-    :param mutual_account: what the target should prove to be, empty: nothing
+    :param portals: where it should be exported
+    :param mutual_account: the target's name for mutual CHAP; empty: none
     """
     _need_lio(errors.BackendUncertain)
     names = lio_tree.volumes(re.compile(rf'{re.escape(prefix)}volume-{lio_tree.UUID}'))
@@ -173,46 +174,46 @@ def offered(prefix: str, portals: list[str], mutual_account: str) -> list[dict[s
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def reservations(name: str) -> dict[str, Any] | None:
-    """Who holds a registration or the reservation; None where the volume is not offered."""
+    """The holders of registrations and of the reservation; None: the volume is not exported."""
     store = lio_tree.linked_backstore(_checked(name))
     return None if store is None else lio_reservations.held(store)
 
 
 def _grants(name: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
-    entries = lio_tree.entries(name)
-    whole = bool(entries) and lio_tree.is_whole(name, portals)
+    acls = lio_tree.acls(name)
+    whole = bool(acls) and lio_tree.is_whole(name, portals)
     store = lio_tree.linked_backstore(name)
-    whole = whole and store is not None and lio_tree.offers(
+    whole = whole and store is not None and lio_tree.leads_to(
         store, lio_tree.read(f'{store}/udev_path') or '')
-    readers_held = store is not None and any(entry.read_only for entry in entries) \
+    readers_held = store is not None and any(acl.read_only for acl in acls) \
         and lio_tree.has_attributes(store, lio_tree.READER_ATTRIBUTES)
     return [{
-        'initiator': entry.initiator, 'read_only': entry.read_only, 'account': entry.account,
-        'sessions': int(entry.in_session),
-        'intact': (whole and entry.mapped and entry.asks and bool(entry.account)
-                   and entry.mutual_account == mutual_account
-                   and (readers_held or not entry.read_only)),
-    } for entry in entries]
+        'initiator': acl.initiator, 'read_only': acl.read_only, 'account': acl.account,
+        'sessions': int(acl.in_session),
+        'intact': (whole and acl.mapped and acl.requires_chap and bool(acl.account)
+                   and acl.mutual_account == mutual_account
+                   and (readers_held or not acl.read_only)),
+    } for acl in acls]
 
 
 # ---- A volume -----------------------------------------------------------------------------------
 
 
-def _offered(wanted: Offer) -> rtslib_target.TPG:
-    """The portal group of a volume, made or repaired where it is not as it should be."""
+def _exported(wanted: Export) -> rtslib_target.TPG:
+    """The portal group of a volume, made or repaired where needed."""
     _need_lio(errors.BackendRefused)
     store = lio_tree.linked_backstore(wanted.name)
     if (store is None or not lio_tree.is_whole(wanted.name, wanted.portals)
-            or not lio_tree.offers(store, wanted.device)):
+            or not lio_tree.leads_to(store, wanted.device)):
         _build(wanted)
     return _group(wanted.name)
 
 
-def _build(wanted: Offer) -> None:
-    """Make what is missing. What leads to other bytes is taken down first, whoever is in."""
+def _build(wanted: Export) -> None:
+    """Make what is missing. What leads to other bytes is removed first, with its sessions."""
     if not _DEVICE.fullmatch(wanted.device) or lio_tree.number_of(wanted.device) is None:
         raise errors.BackendRefused(
-            reason=f'{wanted.device} is not a block device of this host: LIO offers no files '
+            reason=f'{wanted.device} is not a block device of this host: LIO exports no files '
                    f'(target = tgt does), and a logical volume must be active')
     failure: type[errors.BackendError] = errors.BackendRefused
     try:
@@ -224,7 +225,7 @@ def _build(wanted: Offer) -> None:
                 group.delete()
         group = rtslib_target.TPG(made, 1)
         if lio_tree.read(f'{group.path}/dynamic_sessions'):
-            # Who came in without an entry stays in by an open session.
+            # A session that was opened without an ACL stays open otherwise.
             group.enable = False
         _set_attributes(group.path, lio_tree.ATTRIBUTES)
         failpoints.point('privileged.lio.after_group')
@@ -236,16 +237,16 @@ def _build(wanted: Offer) -> None:
         _set_portals(group, wanted.portals)
         group.enable = True
     except _FAILURES as exc:
-        raise failure(reason=f'cannot offer {wanted.name}: {_cure(exc, wanted)}') from exc
+        raise failure(reason=f'cannot export {wanted.name}: {_cure(exc, wanted)}') from exc
 
 
-def _leads_astray(wanted: Offer) -> bool:
-    """Whether there is a logical unit that does not lead to the volume's device."""
+def _leads_astray(wanted: Export) -> bool:
+    """Whether a logical unit leads to another device than the volume's."""
     if not os.path.isdir(f'{lio_tree.group(wanted.name)}/lun/{lio_tree.UNIT}'):
         return False
     store = lio_tree.linked_backstore(wanted.name)
     return (store is None or os.path.basename(store) != wanted.name
-            or not lio_tree.offers(store, wanted.device))
+            or not lio_tree.leads_to(store, wanted.device))
 
 
 def _set_portals(group: rtslib_target.TPG, portals: list[str]) -> None:
@@ -271,27 +272,27 @@ def _set_attributes(path: str, wanted: Mapping[str, str]) -> None:
 # ---- Its backstore ------------------------------------------------------------------------------
 
 
-def _backstore(wanted: Offer) -> tcm.BlockStorageObject:
-    """The volume's bytes as LIO sees them; what a crash left of it is made anew."""
+def _backstore(wanted: Export) -> tcm.BlockStorageObject:
+    """The volume's backstore; one that a crash left unfinished is made again."""
     path = lio_tree.backstore(wanted.name)
-    if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.offers(path, wanted.device)):
+    if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, wanted.device)):
         try:
             _make_backstore(path, wanted)
         except FileExistsError:
             _remove_backstore(path)
             _make_backstore(path, wanted)
         except OSError as exc:
-            left = lio_tree.backstores(wanted.name)
-            if exc.errno != errno.EBUSY or not left:
+            leftovers = lio_tree.backstores(wanted.name)
+            if exc.errno != errno.EBUSY or not leftovers:
                 raise
-            for other in left:
+            for other in leftovers:
                 _remove_backstore(other)
             _make_backstore(path, wanted)
     number = os.path.basename(os.path.dirname(path)).partition('_')[2]
     return tcm.BlockStorageObject(wanted.name, index=int(number))
 
 
-def _make_backstore(path: str, wanted: Offer) -> None:
+def _make_backstore(path: str, wanted: Export) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(os.path.dirname(path))
     os.mkdir(path)
@@ -312,62 +313,64 @@ def _make_backstore(path: str, wanted: Offer) -> None:
 
 
 def _remove_backstore(path: str) -> None:
-    """Let go of the device. LIO refuses while a logical unit leads here, of whomever."""
+    """Release the device. LIO refuses while any logical unit leads here."""
     os.rmdir(path)
     # Another volume may share the number.
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 
 
-# ---- An initiator's entry -----------------------------------------------------------------------
+# ---- An initiator's ACL -------------------------------------------------------------------------
 
 
-def _make_entry(group: rtslib_target.TPG, who: Admission) -> None:
+def _make_acl(group: rtslib_target.TPG, granted: Grant) -> None:
     try:
-        entry = rtslib_target.NodeACL(group, who.initiator, 'create')
+        acl = rtslib_target.NodeACL(group, granted.initiator, 'create')
     except _FAILURES as exc:
-        raise errors.BackendRefused(reason=f'cannot let in {who.initiator}: {exc}') from exc
+        raise errors.BackendRefused(
+            reason=f'cannot grant access to {granted.initiator}: {exc}') from exc
     try:
-        failpoints.point('privileged.lio.after_entry')
-        _map(entry, who.read_only)
+        failpoints.point('privileged.lio.after_acl')
+        _map(acl, granted.read_only)
         failpoints.point('privileged.lio.after_mapping')
-        _identify(entry, who)
+        _identify(acl, granted)
     except _FAILURES as exc:
         with contextlib.suppress(*_FAILURES):
-            entry.delete()
-        kind = errors.BackendUncertain if entry.exists else errors.BackendRefused
-        raise kind(reason=f'cannot let in {who.initiator}: {exc}') from exc
+            acl.delete()
+        kind = errors.BackendUncertain if acl.exists else errors.BackendRefused
+        raise kind(reason=f'cannot grant access to {granted.initiator}: {exc}') from exc
 
 
-def _put_right(entry: rtslib_target.NodeACL, found: lio_tree.Entry, who: Admission) -> None:
-    """Bring an entry that is there to what it should be; a session that it has goes on."""
+def _converge_acl(acl: rtslib_target.NodeACL, found: lio_tree.Acl, granted: Grant) -> None:
+    """Bring an existing ACL to the desired state; its session goes on."""
     if not found.mapped:
-        _unmap(entry)
-        _map(entry, who.read_only)
-    elif found.read_only != who.read_only:
-        _set_mode(entry, who.read_only)
-    if (not found.asks or found.account != who.account or entry.chap_password != who.password
-            or found.mutual_account != who.mutual_account
-            or entry.chap_mutual_password != who.mutual_password):
-        _identify(entry, who)
+        _unmap(acl)
+        _map(acl, granted.read_only)
+    elif found.read_only != granted.read_only:
+        _set_mode(acl, granted.read_only)
+    if (not found.requires_chap or found.account != granted.account
+            or acl.chap_password != granted.password
+            or found.mutual_account != granted.mutual_account
+            or acl.chap_mutual_password != granted.mutual_password):
+        _identify(acl, granted)
 
 
-def _map(entry: rtslib_target.NodeACL, read_only: bool) -> None:
-    """Lead an entry to the logical unit. rtslib would make it writable where it cannot protect it.
+def _map(acl: rtslib_target.NodeACL, read_only: bool) -> None:
+    """Map an ACL to the logical unit. rtslib would make it writable where it cannot protect it.
 
-    It is protected from the first moment, by an attribute of the portal group.
+    An attribute of the portal group protects it from the first moment.
     """
-    path = f'{entry.path}/{lio_tree.UNIT}'
+    path = f'{acl.path}/{lio_tree.UNIT}'
     os.mkdir(path)
-    os.symlink(f'{entry.parent_tpg.path}/lun/{lio_tree.UNIT}', f'{path}/unit')
-    _set_mode(entry, read_only)
+    os.symlink(f'{acl.parent_tpg.path}/lun/{lio_tree.UNIT}', f'{path}/unit')
+    _set_mode(acl, read_only)
 
 
-def _unmap(entry: rtslib_target.NodeACL) -> None:
-    """Lead an entry nowhere."""
-    for name in lio_tree.names(entry.path):
+def _unmap(acl: rtslib_target.NodeACL) -> None:
+    """Remove an ACL's mappings."""
+    for name in lio_tree.names(acl.path):
         if name.startswith('lun_'):
-            path = f'{entry.path}/{name}'
+            path = f'{acl.path}/{name}'
             with os.scandir(path) as inside:
                 links = [found.path for found in inside if found.is_symlink()]
             for link in links:
@@ -375,21 +378,21 @@ def _unmap(entry: rtslib_target.NodeACL) -> None:
             os.rmdir(path)
 
 
-def _set_mode(entry: rtslib_target.NodeACL, read_only: bool) -> None:
+def _set_mode(acl: rtslib_target.NodeACL, read_only: bool) -> None:
     """Whether writes are refused, from the next command on."""
-    utils.fwrite(f'{entry.path}/{lio_tree.UNIT}/write_protect', int(read_only))
+    utils.fwrite(f'{acl.path}/{lio_tree.UNIT}/write_protect', int(read_only))
 
 
-def _identify(entry: rtslib_target.NodeACL, who: Admission) -> None:
-    """What must be proved; the initiator's password last, without which nobody gets in."""
+def _identify(acl: rtslib_target.NodeACL, granted: Grant) -> None:
+    """Set the credentials; the initiator's password last, as no login succeeds without it."""
     with contextlib.suppress(OSError):
-        # An own answer of the entry's, which only later kernels have: as the group says.
-        utils.fwrite(f'{entry.path}/attrib/authentication', '-1')
-    entry.chap_mutual_userid = who.mutual_account
-    entry.chap_mutual_password = who.mutual_password
-    entry.chap_userid = who.account
+        # Only later kernels have this attribute of an ACL: inherit it from the group.
+        utils.fwrite(f'{acl.path}/attrib/authentication', '-1')
+    acl.chap_mutual_userid = granted.mutual_account
+    acl.chap_mutual_password = granted.mutual_password
+    acl.chap_userid = granted.account
     failpoints.point('privileged.lio.after_account')
-    entry.chap_password = who.password
+    acl.chap_password = granted.password
 
 
 # ---- What is needed, and what is said -----------------------------------------------------------
@@ -411,27 +414,27 @@ def _store_of(name: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """A name of ours: with rights, nothing else is touched."""
+    """A name of ours: privileged code touches no other."""
     if not _OURS.fullmatch(name):
         raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of ours')
     return name
 
 
 def _serial(name: str) -> str:
-    """What the volume is called towards initiators: its id."""
+    """The serial number that initiators see: the volume's id."""
     return name[-36:]
 
 
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One act per volume at a time, whichever thread of which daemon it comes to."""
+    """One act per volume at a time, across threads and daemons."""
     with lio_locks.alone(_checked(name)):
         yield
 
 
 @contextlib.contextmanager
 def _errors_translated(name: str) -> Iterator[None]:
-    """What nobody foresaw may have happened in part."""
+    """An unforeseen failure is uncertain: part of the act may have happened."""
     try:
         yield
     except _FAILURES as exc:
@@ -440,7 +443,7 @@ def _errors_translated(name: str) -> Iterator[None]:
 
 
 def _need_lio(kind: type[errors.BlockattachError]) -> None:
-    """Look before rtslib does, which would run a shell to help.
+    """Check before rtslib does, which would run a shell.
 
     :raises kind: LIO is not there; the text says what to do
     """
@@ -455,7 +458,7 @@ def _need_lio(kind: type[errors.BlockattachError]) -> None:
 
 
 def _need_address(portal: str) -> None:
-    """LIO itself listens on any address, and nobody ever comes."""
+    """LIO itself accepts any address, also one that no host can reach."""
     address = portal.rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     try:
@@ -467,8 +470,8 @@ def _need_address(portal: str) -> None:
                    f'target_secondary_ip_addresses: an address of this host each)') from exc
 
 
-def _cure(failure: Exception, wanted: Offer) -> str:
-    """What went wrong and what to do. rtslib wraps what the kernel said."""
+def _cure(failure: Exception, wanted: Export) -> str:
+    """What went wrong and what to do. rtslib wraps the kernel's error."""
     cause = failure if isinstance(failure, OSError) else failure.__context__
     number = cause.errno if isinstance(cause, OSError) else None
     return {

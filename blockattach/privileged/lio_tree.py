@@ -1,14 +1,14 @@
-"""What LIO's tree in configfs says of our volumes. Reads only; each look costs the same however
-many volumes there are, except the lists of all.
+"""Our volumes in LIO's configfs tree. Reads only; the cost of a read does not grow with the number
+of volumes, except for the lists of all.
 
 A volume has one name for its target and for its backstore, ``<prefix>volume-<uuid>``, one portal
-group, one logical unit, and an entry per initiator::
+group, one logical unit, and an ACL per initiator::
 
     core/iblock_<number>/<name>                    the backstore
     iscsi/<name>/tpgt_1/lun/lun_0/<link>           to the backstore
     iscsi/<name>/tpgt_1/acls/<initiator>/lun_0/<link>   to the logical unit
 
-Anything may vanish between two reads: then it is not there.
+What vanishes between two reads counts as absent.
 """
 import dataclasses
 import os
@@ -25,8 +25,8 @@ UNIT = 'lun_0'
 
 UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
-# What makes a portal group ours: strangers are not let in, and do not see it in a discovery; what
-# is mapped anew cannot be written to until it is said otherwise.
+# What makes a portal group ours: initiators without an ACL cannot log in or discover it, and a new
+# mapping is read-only until it is made writable.
 ATTRIBUTES: Mapping[str, str] = {
     'authentication': '1',
     'generate_node_acls': '0',
@@ -34,8 +34,8 @@ ATTRIBUTES: Mapping[str, str] = {
     'prod_mode_write_protect': '1',
 }
 
-# LIO 6.1 takes WRITE SAME from who may only read, if the command says that it reads. So a volume
-# that somebody may only read knows no such command.
+# LIO 6.1 accepts WRITE SAME on a read-only mapping if the command claims to read. So a volume with
+# a read-only grant does not support that command.
 READER_ATTRIBUTES: Mapping[str, str] = {'max_write_same_len': '0', 'emulate_tpws': '0'}
 
 _NUMBER = re.compile(r'Major: (\d+) Minor: (\d+)')
@@ -44,11 +44,11 @@ _FIRST_HBA = 2 ** 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """An initiator's entry at a volume.
+class Acl:
+    """An initiator's ACL of a volume.
 
-    ``mapped``: it leads to the logical unit, and nowhere else. ``asks``: whoever logs in by it
-    must prove who he is.
+    ``mapped``: it leads to the logical unit, and nowhere else. ``requires_chap``: a login needs
+    the credential.
     """
 
     initiator: str
@@ -56,12 +56,12 @@ class Entry:
     read_only: bool
     account: str
     mutual_account: str
-    asks: bool
+    requires_chap: bool
     in_session: bool
 
 
 def root() -> str:
-    """Where LIO's tree is: rtslib's own word."""
+    """Where LIO's tree is, according to rtslib."""
     return str(node.CFSNode.configfs_dir)
 
 
@@ -80,8 +80,8 @@ def group(name: str) -> str:
     return f'{target(name)}/{GROUP}'
 
 
-def entry_path(name: str, initiator: str) -> str:
-    """Where an initiator's entry is."""
+def acl_path(name: str, initiator: str) -> str:
+    """Where an initiator's ACL is."""
     return f'{group(name)}/acls/{initiator}'
 
 
@@ -113,15 +113,15 @@ def names(path: str) -> list[str]:
 def link(folder: str) -> str | None:
     """Where the one link in a folder leads, as written there; None where there is not one."""
     try:
-        with os.scandir(folder) as entries:
-            found = [entry.path for entry in entries if entry.is_symlink()]
+        with os.scandir(folder) as inside:
+            found = [one.path for one in inside if one.is_symlink()]
         return os.readlink(found[0]) if len(found) == 1 else None
     except OSError:
         return None
 
 
 def linked_backstore(name: str) -> str | None:
-    """The backstore that the volume's logical unit leads to, by whoever made it."""
+    """The backstore that the volume's logical unit leads to, whichever program made it."""
     leads = link(f'{group(name)}/lun/{UNIT}')
     if leads is None:
         return None
@@ -130,18 +130,18 @@ def linked_backstore(name: str) -> str | None:
 
 
 def backstores(name: str) -> list[str]:
-    """Every backstore of this name. Looks through all: for repairs only."""
+    """Every backstore of this name. Reads all of them: for repairs only."""
     return [path for path in _backstores() if os.path.basename(path) == name]
 
 
-def offers(store: str, device: str) -> bool:
-    """Whether a backstore gives the bytes of a device, whatever either is called."""
-    said = _NUMBER.search(read(f'{store}/info') or '')
-    return said is not None and number_of(device) == (int(said[1]), int(said[2]))
+def leads_to(store: str, device: str) -> bool:
+    """Whether a backstore is backed by a device; compares device numbers, not paths."""
+    found = _NUMBER.search(read(f'{store}/info') or '')
+    return found is not None and number_of(device) == (int(found[1]), int(found[2]))
 
 
 def number_of(device: str) -> tuple[int, int] | None:
-    """The kernel's number of a block device, by which it is the same under every name."""
+    """The kernel's number of a block device, which is the same under every path."""
     try:
         found = os.stat(device)
     except OSError:
@@ -157,7 +157,7 @@ def has_attributes(path: str, wanted: Mapping[str, str]) -> bool:
 
 
 def is_whole(name: str, portals: list[str]) -> bool:
-    """Whether a volume is offered as it should be, at these portals, whoever is let in."""
+    """Whether a volume is exported as it should be, at these portals; ACLs aside."""
     path = group(name)
     store = linked_backstore(name)
     return (store is not None and os.path.basename(store) == name
@@ -167,29 +167,29 @@ def is_whole(name: str, portals: list[str]) -> bool:
             and names(f'{path}/np') == sorted(portals))
 
 
-def entry(name: str, initiator: str) -> Entry | None:
-    """An initiator's entry, if there is one."""
-    path = entry_path(name, initiator)
+def acl(name: str, initiator: str) -> Acl | None:
+    """An initiator's ACL, if there is one."""
+    path = acl_path(name, initiator)
     found = names(path)
     if not found:
         return None
     account, password, mutual = (
         read(f'{path}/auth/{field}') or '' for field in ('userid', 'password', 'userid_mutual'))
     leads = link(f'{path}/{UNIT}') or ''
-    return Entry(
+    return Acl(
         initiator,
         mapped=([part for part in found if part.startswith('lun_')] == [UNIT]
                 and leads.endswith(f'/iscsi/{name}/{GROUP}/lun/{UNIT}')),
         read_only=read(f'{path}/{UNIT}/write_protect') == '1',
         account=_unset(account), mutual_account=_unset(mutual),
-        asks=bool(_unset(password)) and read(f'{path}/attrib/authentication') != '0',
-        # The kernel tells of one session, however many there are.
+        requires_chap=bool(_unset(password)) and read(f'{path}/attrib/authentication') != '0',
+        # The kernel reports one session, however many there are.
         in_session=not (read(f'{path}/info') or 'No active').startswith('No active'))
 
 
-def entries(name: str) -> list[Entry]:
-    """Every initiator's entry at a volume."""
-    found = (entry(name, initiator) for initiator in names(f'{group(name)}/acls'))
+def acls(name: str) -> list[Acl]:
+    """Every ACL of a volume."""
+    found = (acl(name, initiator) for initiator in names(f'{group(name)}/acls'))
     return [one for one in found if one is not None]
 
 
@@ -208,5 +208,5 @@ def _backstores() -> Iterator[str]:
 
 
 def _unset(text: str) -> str:
-    """What LIO says where nothing is set is not a name."""
+    """LIO's text for an unset name, as an empty one."""
     return '' if text == 'NULL' else text

@@ -306,7 +306,7 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
         monitor=watching, reloads=reloads, observation=observed, admission=admission,
         notifier=notifier,
         attachment_notifications=notifications.AttachmentNotifications(
-            notifier, functools.partial(volume_queries.get_even_gone, database),
+            notifier, functools.partial(volume_queries.get_even_deleted, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=clock, threads=threads)
 

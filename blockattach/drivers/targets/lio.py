@@ -60,12 +60,12 @@ class LioTarget(base.ExportTarget):
 
     def export(self, export: connection.Export) -> None:
         with _errors_translated():
-            lio.offer(self._offer(export))
+            lio.export(self._wanted(export))
 
     def unexport(self, volume_id: str) -> None:
         with _errors_translated():
-            lio.withdraw(self._name(volume_id))
-        LOG.info('Volume is offered no longer%s', log.fields(volume_id=volume_id))
+            lio.unexport(self._name(volume_id))
+        LOG.info('Volume is no longer exported%s', log.fields(volume_id=volume_id))
 
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         credential = grant.credential
@@ -75,22 +75,23 @@ class LioTarget(base.ExportTarget):
                        f'its name must not begin with 0x or 0b: detach and attach again to get '
                        f'another one')
         with _errors_translated():
-            lio.grant(self._offer(export), dataclasses.asdict(lio.Admission(
+            lio.grant(self._wanted(export), dataclasses.asdict(lio.Grant(
                 grant.initiator, grant.mode is connection.AccessMode.RO,
                 credential.username, credential.password,
                 self._settings.mutual_chap_username, self._settings.mutual_chap_password)))
-        LOG.info('Initiator is let in%s', log.fields(
+        LOG.info('Initiator is granted access%s', log.fields(
             volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
         return connection.Connection('iscsi', self._portals, self._name(grant.volume_id), _UNIT)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
         with _errors_translated():
             lio.revoke(self._name(volume_id), initiator)
-        LOG.info('Initiator is shut out%s', log.fields(volume_id=volume_id, initiator=initiator))
+        LOG.info("Initiator's access is revoked%s",
+                 log.fields(volume_id=volume_id, initiator=initiator))
 
     def exports(self) -> tuple[base.ActualExport, ...]:
         with _errors_translated():
-            found = lio.offered(self._settings.target_prefix, list(self._portals),
+            found = lio.exports(self._settings.target_prefix, list(self._portals),
                                 self._settings.mutual_chap_username)
         return tuple(self._export(one['name'][-36:], one['grants']) for one in found)
 
@@ -117,8 +118,8 @@ class LioTarget(base.ExportTarget):
                 connection.AccessMode.RO if one['read_only'] else connection.AccessMode.RW,
                 one['sessions'], one['intact'], one['account']) for one in grants))
 
-    def _offer(self, export: connection.Export) -> dict[str, Any]:
-        return dataclasses.asdict(lio.Offer(
+    def _wanted(self, export: connection.Export) -> dict[str, Any]:
+        return dataclasses.asdict(lio.Export(
             self._name(export.volume_id), export.device, list(self._portals)))
 
     def _name(self, volume_id: str) -> str:
@@ -127,7 +128,7 @@ class LioTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _errors_translated() -> Iterator[None]:
-    """What became of the call to the daemon, in the words of the contract."""
+    """Failures of the daemon as errors of the driver contract."""
     try:
         yield
     except comm.PrivsepTimeout as exc:

@@ -92,8 +92,8 @@ class TgtTarget(base.ExportTarget):
     def running(self) -> bool:
         return self._client().answers()
 
-    def lives(self) -> bool:
-        return self._client().lives()
+    def is_running(self) -> bool:
+        return self._client().is_running()
 
     def stop(self) -> None:
         if self._settings.tgt_socket is None:
@@ -120,7 +120,7 @@ class TgtTarget(base.ExportTarget):
         with _errors_translated():
             client = self._client()
             if not self._build_new(client, name, export, grant):
-                self._put_right(client, name, export, grant)
+                self._converge(client, name, export, grant)
         return connection.Connection('iscsi', self._daemon.portals(), name, _LUN)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
@@ -170,7 +170,7 @@ class TgtTarget(base.ExportTarget):
         self._furnish(client, number, export, grant)
         return True
 
-    def _put_right(self, client: tgt_socket.Client, name: str, export: connection.Export,
+    def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
                    grant: connection.Grant) -> None:
         """The name or the number is taken: keep what is as promised, build anew what is not."""
         targets = client.targets()
@@ -227,7 +227,7 @@ class TgtTarget(base.ExportTarget):
                     self._remove(client, target, targets)
             raise
         failpoints.point('drivers.tgt.after_grant')
-        LOG.info('Initiator is let in%s', log.fields(
+        LOG.info('Initiator is granted access%s', log.fields(
             volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
 
     def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
@@ -275,7 +275,7 @@ class TgtTarget(base.ExportTarget):
         for account in set(target.accounts) - shared:
             with _unless(tgt_socket.Code.NO_USER):
                 client.delete_account(account)
-        LOG.info('Initiator is shut out%s', log.fields(
+        LOG.info("Initiator's access is revoked%s", log.fields(
             target=target.name, initiator=', '.join(target.initiators)))
 
     def _delete(self, client: tgt_socket.Client, number: int) -> bool:

@@ -144,7 +144,7 @@ class Client:
             return False
         return True
 
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a process listens on the socket, also one that does not answer."""
         try:
             self.ping()

@@ -92,7 +92,7 @@ class Tgtd:
                 self._refuse_mute()
                 pid = self._launch()
                 LOG.info('tgtd is started%s', log.fields(pid=pid))
-            self._remember('pid', f'{pid} {_birth(pid)}')
+            self._remember('pid', f'{pid} {_started_at(pid)}')
             self._open_portals()
 
     def running(self) -> bool:
@@ -118,10 +118,11 @@ class Tgtd:
                 return
             with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
                 self.client().shut_down()
-            born = _birth(pid)
+            born = _started_at(pid)
             if born is not None and _is_tgtd(pid):
                 _kill(pid)
-            if not self._wait(lambda: _birth(pid) is None or _birth(pid) != born, _STOP_SECONDS):
+            if not self._wait(lambda: _started_at(pid) is None or
+                              _started_at(pid) != born, _STOP_SECONDS):
                 LOG.error('Cannot end tgtd: it was killed and is still there%s',
                           log.fields(pid=pid))
                 return
@@ -197,11 +198,11 @@ class Tgtd:
                 reason=f'tgtd (process {pid}) is there but does not answer: end it by hand')
 
     def _refuse_mute(self) -> None:
-        """A tgtd that lives without its socket would serve behind our back."""
+        """A tgtd without its socket would serve volumes that nothing can revoke."""
         pid = self._remembered_pid()
         if pid is not None:
             raise errors.ConfigurationError(
-                reason=f'tgtd (process {pid}) lives but has lost its socket '
+                reason=f'tgtd (process {pid}) is running but has lost its socket '
                        f'{self._control_socket()}: end it by hand')
 
     def _listener(self) -> int | None:
@@ -212,12 +213,12 @@ class Tgtd:
         return pid if _is_tgtd(pid) else None
 
     def _remembered_pid(self) -> int | None:
-        """The process of the pid file, if it is that very process and still lives."""
+        """The process of the pid file, if that very process is still running."""
         words = (self._recall('pid') or '').split()
         if len(words) != 2 or not words[0].isdigit():
             return None
         pid = int(words[0])
-        return pid if _birth(pid) == words[1] and _is_tgtd(pid) else None
+        return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def _remembered_port(self) -> int | None:
         text = self._recall('port') or ''
@@ -320,7 +321,7 @@ def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
     return True
 
 
-def _birth(pid: int) -> str | None:
+def _started_at(pid: int) -> str | None:
     """When a process began, in the kernel's ticks; None once it has ended."""
     try:
         with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as file:
@@ -333,7 +334,7 @@ def _birth(pid: int) -> str | None:
 def _is_tgtd(pid: int) -> bool:
     try:
         with open(f'/proc/{pid}/comm', encoding='utf-8', errors='replace') as file:
-            return file.read().strip() == 'tgtd' and _birth(pid) is not None
+            return file.read().strip() == 'tgtd' and _started_at(pid) is not None
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -138,7 +138,7 @@ class CostTest(lio_backend.Lio):
 class HalfMadeTest(lio_backend.Lio):
     """The service dies between two steps; the next one repeats, or takes back."""
 
-    GRANT = ('after_target', 'after_group', 'after_backstore_made', 'after_unit', 'after_entry',
+    GRANT = ('after_target', 'after_group', 'after_backstore_made', 'after_unit', 'after_acl',
              'after_mapping', 'after_account')
     REVOKE = ('after_unmap',)
     UNEXPORT = ('after_groups', 'after_backstore')

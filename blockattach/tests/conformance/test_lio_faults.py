@@ -283,7 +283,7 @@ class FaultTest(lio_backend.Lio):
             with self.subTest(place):
                 self.target.export(export)
                 self.kernel.fail(place, errno.ENOMEM)
-                with self.assertRaisesRegex(errors.BackendRefused, 'cannot let in'):
+                with self.assertRaisesRegex(errors.BackendRefused, 'cannot grant access'):
                     self.target.grant(export, self.a_grant(export))
                 self.assertEqual({}, self.granted(export))
 

@@ -146,19 +146,19 @@ class ClientTest(unittest.TestCase):
         # The first waits for an answer, the next ones to be heard at all.
         for _ in range(3):
             self.assertFalse(client.answers())
-            self.assertTrue(client.lives())
+            self.assertTrue(client.is_running())
 
     def test_who_has_gone_does_not_live(self) -> None:
         client = tgt_socket.Client(self.path)
-        self.assertFalse(client.lives())
+        self.assertFalse(client.is_running())
         self.server.bind(self.path)
         self.server.listen(1)
         self.server.close()
         self.assertTrue(os.path.exists(self.path))
-        self.assertFalse(client.lives())
+        self.assertFalse(client.is_running())
 
     def test_who_answers_lives(self) -> None:
-        self.assertTrue(self.answer(struct.pack('=II', 0, 8)).lives())
+        self.assertTrue(self.answer(struct.pack('=II', 0, 8)).is_running())
 
     def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:
         client = tgt_socket.Client(self.path)
