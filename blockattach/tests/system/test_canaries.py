@@ -406,7 +406,8 @@ class CanaryTest(processes.ProcessesTestCase):
         self.end()
         # The evidence is there at all, of every kind.
         for word in (b'DEBUG sqlalchemy.pool', b'DEBUG oslo_messaging', b'DEBUG amqp',
-                     b'DEBUG keystonemiddleware', b'Initiator is granted access', b'Request has failed'):
+                     b'DEBUG keystonemiddleware', b'Initiator is granted access',
+                     b'Request has failed'):
             self.assertTrue(word in self.evidence.logs(), word)
         self.assertTrue(b'volume.attach.end' in self.wiretap.heard())
         self.assertTrue(b'INSERT INTO `grants`' in self.evidence.dump())
