@@ -21,12 +21,12 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
     """Put the API together. It starts nothing and opens nothing.
 
     :param services: what handlers use
-    :param authentication: how it learns who asks
+    :param authentication: how the caller is identified
     :param operations: what is served; the whole API if not given
     :param outer: layers around all that can fail, outermost first
     :param admission: layers in which a request waits for a work slot
     :param check_answers: hold each answer against its schema; for tests
-    :param telemetry: what requests are told to
+    :param telemetry: where requests are counted and timed
     :raises ConfigurationError: a layer cannot work as it is configured
     """
     rows = tuple(routes.operations() if operations is None else operations)
@@ -42,14 +42,15 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         # Outermost, so that every answer has a request id, and every line below names it.
         middleware.name_request,
         middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
-        # Outside of what turns errors into answers: it logs the status that the client gets.
+        # Outside of the layer that makes answers of errors: it logs the status that the client
+        # gets.
         middleware.log_request(services.clock),
         *outer,
         # Outside of them too: an error is answered in the version that was spoken.
         middleware.version_header,
         # What looks for a token may fail as well.
         middleware.answer_faults,
-        # To find out who asks is work already.
+        # Authentication is work already.
         *admission,
         *authentication.layers,
         # Inside of them: they see a refusal as an answer. Nothing but our own dispatcher is below.

@@ -49,7 +49,7 @@ FLAT: schema.Schema = {'anyOf': [
     schema.obj(),
     schema.obj({**_ALWAYS, **_SOMETIMES, **_NAMED}, required=[*_ALWAYS, *_NAMED]),
 ]}
-"""Empty before a connector came; null where os-attach told of a consumer without one."""
+"""Empty before there is a connector; null where os-attach named a consumer without one."""
 
 NESTED: schema.Schema = answers.whole({
     'driver_volume_type': answers.TEXT,

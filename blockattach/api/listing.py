@@ -1,6 +1,6 @@
 """What every list reads from its query string: page, order, scope and filters.
 
-How strictly an unknown filter is taken depends on the version and on who asks; the rule is here
+Whether an unknown filter is an error depends on the version and on the caller; the rule is here
 once, and a resource only says which filters it has.
 """
 import ast
@@ -58,9 +58,9 @@ class FilterRules:
 class Asked:
     """What shall be listed.
 
-    :ivar all_projects: not only the caller's; an administrator has asked so
+    :ivar all_projects: not only the caller's; only administrators may ask for it
     :ivar equal: filters and their values
-    :ivar like: the same for what shall only be contained, without the ``~``
+    :ivar like: filters by part of a value, without the ``~``
     :ivar nothing: a filter was named that nothing can match
     """
 
@@ -73,7 +73,7 @@ class Asked:
 def asked(call: operation.Call, rules: FilterRules) -> Asked:
     """Read filters and scope.
 
-    :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, for a caller who is no
+    :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, unless the caller is an
         administrator
     :raises InvalidInput: all_tenants is neither true nor false
     """

@@ -2,12 +2,12 @@
 
 ``HISTORY`` is the Block Storage API's own; its numbers belong to it, so what goes beyond has the
 history ``EXTENSION_HISTORY`` of its own, negotiated as ``blockattach`` in the same header.
-A version that names something which this service does not offer changes nothing here.
+A version about something that this service lacks changes nothing here.
 """
 from blockattach.http.operation import V
 
 UPDATED = '2026-11-20T00:00:00Z'
-"""When the newest version was added, as version discovery tells it."""
+"""When the newest version was added, for version discovery."""
 
 HISTORY = (
     (V(3, 0), 'The base: what the API was before it had versions; a request that names none.'),
@@ -87,7 +87,7 @@ HISTORY = (
 EXTENSION_HISTORY = (
     (V(1, 0), 'More on attachments: whose, where, what they share; by host; deleted by force.'),
     (V(1, 1), 'An attachment shows what its host has reserved.'),
-    (V(1, 2), 'A volume service shows what it has put right.'),
+    (V(1, 2), 'A volume service shows what it has repaired.'),
     (V(1, 3), 'Quotas of attachments are shown and set.'),
 )
 

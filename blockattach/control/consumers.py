@@ -31,7 +31,7 @@ class Consumers:
     def admit(self, caller: context.RequestContext, rule: str) -> None:
         """Return if the caller may do that in his own project, by a service.
 
-        :raises NotAuthorized: he may not
+        :raises NotAuthorized: policy denies it
         :raises InvalidInput: no project is named
         """
         self._identify(caller)
@@ -41,8 +41,8 @@ class Consumers:
                connector: Any) -> preconditions.Precondition:
         """A volume that the caller may attach, as it is for this instance and this connector.
 
-        :raises VolumeNotFound: there is none that he may see
-        :raises NotAuthorized: he may not
+        :raises VolumeNotFound: there is none that the caller may see
+        :raises NotAuthorized: policy denies it
         """
         self.admit(caller, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
@@ -62,8 +62,8 @@ class Consumers:
                    attachment_id: str) -> records.Attachment:
         """An attachment to which the caller may do what the rule says.
 
-        :raises AttachmentNotFound: there is none that he may see
-        :raises NotAuthorized: he may not
+        :raises AttachmentNotFound: there is none that the caller may see
+        :raises NotAuthorized: policy denies it
         """
         self._identify(caller)
         if not consumer_requests.is_id(attachment_id):

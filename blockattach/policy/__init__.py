@@ -1,1 +1,1 @@
-"""Who may: documented rules by noun, the enforcer that decides, the access that hides."""
+"""Policy: documented rules by noun, the enforcer that decides, and access to objects by it."""

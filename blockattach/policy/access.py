@@ -1,6 +1,6 @@
-"""The only way a caller gets at an object: loaded and, where he may not see it, hidden.
+"""The only way a caller gets an object: loaded and, where policy denies it, reported as absent.
 
-A stranger learns nothing: another project's object is as absent as one that was never made.
+Nothing is disclosed: another project's object is as absent as one that was never made.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def volume(caller: context.RequestContext, database: engine.Database,
            volume_id: str) -> records.Volume:
     """A volume of the caller's project, or of any for an administrator.
 
-    :raises VolumeNotFound: there is none that he may see
+    :raises VolumeNotFound: there is none that the caller may see
     """
     found = volume_queries.get(database, volume_id)
     if not is_visible(caller, found.project_id):
@@ -31,9 +31,9 @@ def volume(caller: context.RequestContext, database: engine.Database,
 def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
                      instance_uuid: str | None,
                      connector: Mapping[str, Any] | None) -> preconditions.Precondition:
-    """The same, with what a new attachment of it is judged by.
+    """A volume with the precondition of a new attachment.
 
-    :raises VolumeNotFound: there is none that he may see
+    :raises VolumeNotFound: there is none that the caller may see
     """
     initiator = (connector or {}).get('initiator')
     found = preconditions.get(database, volume_id, instance_uuid,
@@ -47,7 +47,7 @@ def attachment(caller: context.RequestContext, database: engine.Database,
                attachment_id: str) -> records.Attachment:
     """An attachment of the caller's project, or of any for an administrator.
 
-    :raises AttachmentNotFound: there is none that he may see
+    :raises AttachmentNotFound: there is none that the caller may see
     """
     found = attachment_queries.get(database, attachment_id)
     if found.legacy_reservation or not is_visible(caller, found.project_id):
@@ -59,7 +59,7 @@ def message(caller: context.RequestContext, database: engine.Database,
             message_id: str) -> records.Message:
     """A message of the caller's project, or of any for an administrator.
 
-    :raises MessageNotFound: there is none that he may see
+    :raises MessageNotFound: there is none that the caller may see
     """
     found = messages.get(database, message_id)
     if not is_visible(caller, found.project_id):
@@ -71,7 +71,7 @@ def volume_type(caller: context.RequestContext, database: engine.Database,
                 type_id: str) -> records.VolumeType:
     """A type by its id.
 
-    :raises VolumeTypeNotFound: there is none that he may see
+    :raises VolumeTypeNotFound: there is none that the caller may see
     """
     found = volume_types.get(database, type_id)
     if not _type_visible(caller, found):
@@ -83,8 +83,9 @@ def find_volume_type(caller: context.RequestContext, database: engine.Database,
                      id_or_name: str) -> records.VolumeType:
     """A type by its id, else by its name.
 
-    :raises VolumeTypeNotFound: there is none that he may see, and it looks like an id
-    :raises VolumeTypeNameNotFound: there is none that he may see, and it can only be a name
+    :raises VolumeTypeNotFound: there is none that the caller may see, and it looks like an id
+    :raises VolumeTypeNameNotFound: there is none that the caller may see, and it can only be a
+        name
     """
     found = volume_types.find(database, id_or_name)
     if _type_visible(caller, found):

@@ -11,7 +11,7 @@ CONTEXT_IS_ADMIN = 'context_is_admin'
 RULES = (
     policy.RuleDefault(
         CONTEXT_IS_ADMIN, 'role:admin',
-        description='Whose requests count as those of an administrator (is_admin:True): they see '
+        description='Requests that count as those of an administrator (is_admin:True): they see '
                     'the objects of every project.'),
     policy.RuleDefault(
         'admin_api', 'is_admin:True or (role:admin and is_admin_project:True)',
@@ -19,7 +19,7 @@ RULES = (
     policy.RuleDefault(
         'admin_or_owner',
         'is_admin:True or (role:admin and is_admin_project:True) or project_id:%(project_id)s',
-        description='Anyone of the project, whatever his role. No rule uses it by default.'),
+        description='Any user of the project, with any role. No rule uses it by default.'),
     policy.RuleDefault(
         'xena_system_admin_or_project_member',
         '(role:admin) or (role:member and project_id:%(project_id)s)',

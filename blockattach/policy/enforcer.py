@@ -1,11 +1,11 @@
 """Decisions of oslo.policy, each made once.
 
-What our rules ask about a caller is little: his roles, whether the thing is his project's, whether
-he is an administrator. A decision is kept under exactly these facts. A rule of the operator's that
-asks for more (``user_id``, ``domain_id``, a remote check) is decided anew each time.
+Our rules ask little about a caller: its roles, whether the object is of its project, whether it is
+an administrator. A decision is cached under exactly these facts. A rule of the operator's that
+asks for more (``user_id``, ``domain_id``, a remote check) is decided each time.
 
-Files are read at start, by `Enforcer.reload` (SIGHUP), and when they have changed; whether they
-have is looked at once a second at most.
+Files are read at start, by `Enforcer.reload` (SIGHUP), and when they have changed, which is
+checked once a second at most.
 """
 import logging
 import re
@@ -45,14 +45,14 @@ class _Rules:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.engine = policy.Enforcer(conf)
-        # A rule whose default has changed since Cinder's is documented; warning of each rule in
+        # Rules whose defaults differ from Cinder's are documented; a warning for each rule in
         # every process would only hide what matters.
         self.engine.suppress_default_change_warnings = True
         self.engine.register_defaults(rules.list_rules())
         self.engine.load_rules(force_reload=True)
         # Rules that are asked for and not there, or that ask for each other.
         self.engine.check_rules(raise_on_violation=True)
-        # From here on enforce() looks at no file.
+        # From here on enforce() reads no file.
         self.engine.use_conf = False
         texts = {name: str(check) for name, check in self.engine.rules.items()}
         self.kept = frozenset(name for name in texts if asks_little(name, texts))
@@ -134,7 +134,7 @@ class Enforcer:
         else:
             LOG.info('Policy is reloaded')
             return
-        # Beside the exception it would be told twice.
+        # With the exception it would be logged twice.
         LOG.error('Cannot reload the policy, the former one stays%s', fields(reason=reason))
 
     @property
@@ -147,7 +147,7 @@ class Enforcer:
         return rule in self._rules.engine.registered_rules
 
     def is_admin(self, caller: request_context.RequestContext) -> bool:
-        """Whether the caller's roles make him an administrator (rule context_is_admin).
+        """Whether the caller's roles make it an administrator (rule context_is_admin).
 
         The first question of each request: it is where changed files are noticed.
         """
@@ -158,7 +158,7 @@ class Enforcer:
                 target_project_id: str | None = None) -> bool:
         """Whether the caller may.
 
-        :param target_project_id: whose the thing is; None: the caller's own project
+        :param target_project_id: the project of the object; None: the caller's own
         :raises KeyError: the rule is not registered
         """
         current = self._rules
@@ -181,7 +181,7 @@ class Enforcer:
                   target_project_id: str | None = None) -> None:
         """Return if the caller may.
 
-        :raises NotAuthorized: he may not
+        :raises NotAuthorized: the rule denies it
         :raises KeyError: the rule is not registered
         """
         if not self.allowed(caller, rule, target_project_id):

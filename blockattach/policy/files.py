@@ -69,7 +69,7 @@ def check(path: str) -> None:
     for name, text in _parse(path).items():
         if not isinstance(name, str) or not isinstance(text, str | list):
             raise ValueError(f'{path}: rule {name} is no text')
-        # A rule that is not understood would be taken for "nobody", and nobody be told why.
+        # A rule that cannot be parsed would deny everybody, without any message.
         if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
             raise ValueError(f'{path}: rule {name} is malformed: {text}')
 

@@ -7,11 +7,11 @@ from blockattach.policy import enforcer
 
 def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
                  volume: records.Volume) -> str | None:
-    """The rule that keeps the caller from joining others on a volume to boot from; None: he may.
+    """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
 
-    Whether there are others is judged under the volume's lock
-    (`blockattach.domain.multiattach.admit`). Cinder looks before, and only once the volume is in
-    use, so that those who come together pass.
+    Whether there are other attachments is decided with the volume's precondition
+    (`blockattach.domain.multiattach.admit`). Cinder checks before, and only once the volume is in
+    use, so that concurrent requests pass.
     """
     if policy.allowed(caller, rules.MULTIATTACH_BOOTABLE, volume.project_id):
         return None

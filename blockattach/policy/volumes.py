@@ -43,7 +43,7 @@ RULES = (
         CREATE_FROM_IMAGE, base.MEMBER, 'Create a volume from an image.',
         [{'method': 'POST', 'path': '/volumes'}]),
     policy.DocumentedRuleDefault(
-        GET, base.READER, 'Show a volume. Who may not is told that there is none.',
+        GET, base.READER, 'Show a volume. For other callers it does not exist.',
         [{'method': 'GET', 'path': '/volumes/{volume_id}'}]),
     policy.DocumentedRuleDefault(
         GET_ALL, base.READER, 'List volumes, or sum them up.',
@@ -93,10 +93,10 @@ RULES = (
         DELETE_METADATA, base.MEMBER, 'Delete metadata of a volume.',
         [{'method': 'DELETE', 'path': '/volumes/{volume_id}/metadata/{key}'}]),
     policy.DocumentedRuleDefault(
-        RESERVE, base.MEMBER, 'Hold a volume for a consumer who says later who he is.',
+        RESERVE, base.MEMBER, 'Reserve a volume for a consumer that is named later.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-reserve)'}]),
     policy.DocumentedRuleDefault(
-        UNRESERVE, base.MEMBER, 'Let go of what os-reserve holds.',
+        UNRESERVE, base.MEMBER, 'Release what os-reserve reserved.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-unreserve)'}]),
     policy.DocumentedRuleDefault(
         BEGIN_DETACHING, base.MEMBER, 'Announce a detach.',
@@ -105,7 +105,7 @@ RULES = (
         ROLL_DETACHING, base.MEMBER, 'Take the announcement of a detach back.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-roll_detaching)'}]),
     policy.DocumentedRuleDefault(
-        INITIALIZE_CONNECTION, base.MEMBER, 'Let a host in without an attachment of its own.',
+        INITIALIZE_CONNECTION, base.MEMBER, 'Connect a host without an attachment of its own.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-initialize_connection)'}]),
     policy.DocumentedRuleDefault(
         TERMINATE_CONNECTION, base.MEMBER, 'Shut a host out without naming an attachment.',

@@ -23,7 +23,7 @@ _LIMITLESS = -1
 _LIMITS = ('maxTotalVolumes', 'maxTotalVolumeGigabytes', 'maxTotalSnapshots', 'maxTotalBackups',
            'maxTotalBackupGigabytes')
 _UNMADE = ('totalSnapshotsUsed', 'totalBackupsUsed', 'totalBackupGigabytesUsed')
-"""What clients look for, though nobody has any."""
+"""Clients expect these, though there are no snapshots or backups."""
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the pools of all backends last said of themselves."""
+"""The last reports of the pools of all backends."""
 from typing import Any
 
 from blockattach import errors
@@ -18,7 +18,7 @@ _BY_TYPE = operation.V(3, 35)
 
 
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the pools, with ``detail`` all that they said.
+    """List the pools, with ``detail`` their whole reports.
 
     A pool is shown by what it last reported, and as down when that, or the last heartbeat of
     its service, is too old.

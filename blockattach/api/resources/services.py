@@ -44,7 +44,7 @@ def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 def disable_log_reason(handed: api_services.ApiServices,
                        call: operation.Call) -> dict[str, Any]:
-    """The same, and say why."""
+    """Disable a service, with a reason."""
     reason = call.body['disabled_reason']
     return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
 

@@ -1,4 +1,4 @@
-"""Version discovery: which versions there are, told to anybody."""
+"""Version discovery, without authentication."""
 from typing import Any
 
 from blockattach.api import versions
@@ -13,7 +13,7 @@ _OFFER = {negotiation.OFFER_HEADER:
 def discover(services: Any, call: operation.Call) -> operation.Answer:
     """The only major version, and between which microversions it is spoken.
 
-    Clients hold the document against a strict schema: what goes beyond is told in a header.
+    Clients check the document against a strict schema, so the extension is announced in a header.
     """
     return operation.Answer({'versions': [{
         'id': 'v3.0',

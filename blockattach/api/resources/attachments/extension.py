@@ -67,7 +67,8 @@ DELETION = {V(1, 0): {_FORCE: {
 
 def more(services: api_services.ApiServices, call: operation.Call,
          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
-    """The further fields by attachment, nothing for who did not ask: one query for all."""
+    """The further fields by attachment, none unless the extension was asked for: one query for
+    all."""
     if call.extension is None:
         return {one.id: {} for one in attachments}
     others = _of_pair(services, attachments)
@@ -76,7 +77,7 @@ def more(services: api_services.ApiServices, call: operation.Call,
 
 def left(services: api_services.ApiServices, call: operation.Call,
          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
-    """The same for what is left after one was deleted: only who still shares a connection."""
+    """The further fields of the attachments that remain after a delete."""
     if call.extension is None:
         return {one.id: {} for one in attachments}
     others = _of_pair(services, attachments)
@@ -125,7 +126,7 @@ def _fields(attachment: records.Attachment,
 
 def _enforced_by(attachment: records.Attachment,
                  others: Sequence[shared_connections.PairAttachment]) -> str | None:
-    """Who keeps a read-only attachment from writing.
+    """What enforces the mode of a read-only attachment.
 
     The target knows initiators, not attachments: one that may write by another attachment of the
     same connection can be held back by its own host only.

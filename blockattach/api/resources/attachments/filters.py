@@ -24,7 +24,7 @@ def listed(services: api_services.ApiServices, call: operation.Call,
     """The page that was asked for.
 
     :param sealed: with the credentials of their connections
-    :raises InvalidFilter: as `listing.asked` says
+    :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
     """
     page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
@@ -56,7 +56,7 @@ def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
 
 
 def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
-    """The inner states of the words that were asked for; ``status`` means ``attach_status``."""
+    """The inner states of the API's states; ``status`` means ``attach_status``."""
     words = set(_WORDS)
     for key in _STATUS:
         if key in asked.equal:
@@ -70,6 +70,6 @@ def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | No
 
 
 def _columns_like(asked: listing.Asked) -> dict[str, str]:
-    """What is looked for within columns; states are words of ours and no column."""
+    """Filters that match a part of a column; states are not stored in the API's words."""
     return {_COLUMNS.get(key, key): text
             for key, text in asked.like.items() if key not in _STATUS}

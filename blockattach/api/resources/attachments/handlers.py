@@ -35,7 +35,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Hold a volume, and with a connector let its host in too."""
+    """Reserve a volume, and with a connector connect its host too."""
     wish = call.body['attachment']
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                    wish.get('instance_uuid'), wish.get('connector'))

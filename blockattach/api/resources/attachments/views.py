@@ -6,7 +6,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
 NO_MODE = 'null'
-"""What clients read where nobody has said a mode yet: these four letters, not JSON's null."""
+"""The mode of an attachment without one: these four letters, not JSON's null."""
 
 
 def summary(attachment: records.Attachment) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from blockattach.db import volume_type_encryptions
 from blockattach.http import operation
 
 _WHICHEVER = 'provider'
-"""What stock clients write in the place of the id: a type has one encryption."""
+"""What stock clients send instead of the id: a type has one encryption."""
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from blockattach.http import operation
 
 
 def check(specs: Mapping[str, str]) -> None:
-    """Judge what is to be written: a value that means nothing would be found out too late.
+    """Check extra specs before they are written: an invalid value would show too late.
 
     :raises InvalidInput: a value that its key cannot have
     """

@@ -93,7 +93,7 @@ def _extra_specs(asked: listing.Asked) -> dict[str, str]:
 
 
 def _may_ask(call: operation.Call, wanted: Mapping[str, str]) -> bool:
-    """Looking for hidden extra specs would tell what they are: for users nothing has any."""
+    """A filter by sensitive extra specs would disclose them: for users it matches nothing."""
     return bool(call.context.is_admin) or wanted.keys() <= volume_type.USER_VISIBLE_SPECS
 
 

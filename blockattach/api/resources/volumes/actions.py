@@ -1,7 +1,7 @@
 """What each action on a volume does: the body's only key says which.
 
-Most are older than the attachments they are about, and say less; `blockattach.control.legacy`
-turns them into moves of attachments.
+Most are older than attachments, and say less; `blockattach.control.legacy` translates them to
+moves of attachments.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -22,12 +22,12 @@ _ATTACH_STATUSES = (None, 'attached', 'detached')
 
 
 def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Hold the volume for a consumer who says later who he is."""
+    """Reserve the volume for a consumer that is named later."""
     services.legacy.reserve(call.context, call.target, _forbidden_by(services, call))
 
 
 def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let go of what was held."""
+    """Release what os-reserve reserved."""
     services.legacy.unreserve(call.context, call.target)
 
 
@@ -43,7 +43,7 @@ def roll_detaching(services: api_services.ApiServices, call: operation.Call) -> 
 
 def initialize_connection(services: api_services.ApiServices,
                           call: operation.Call) -> dict[str, Any]:
-    """Let a host in; answers how it reaches the volume."""
+    """Connect a host; answers how it reaches the volume."""
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
@@ -60,7 +60,7 @@ def terminate_connection(services: api_services.ApiServices, call: operation.Cal
 
 
 def attach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """The consumer says that he uses the volume, and who he is."""
+    """The consumer uses the volume, and is named: a server or a host."""
     body: Mapping[str, str] = call.body['os-attach']
     host = body.get('host_name')
     consumer = legacy.Consumer(
@@ -84,7 +84,7 @@ def force_detach(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """An administrator says what is true of the volume."""
+    """Set the status of a volume, by an administrator."""
     body = {key: word.lower() for key, word in call.body['os-reset_status'].items()
             if word is not None}
     if not body:

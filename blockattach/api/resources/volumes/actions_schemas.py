@@ -7,7 +7,7 @@ from blockattach.http.operation import BASE
 
 _LONGEST_TEXT = 255
 _NULLABLE_UUID: schema.Schema = {**schema.NULLABLE_UUID, 'maxLength': 36}
-# Clients of old send a text here; no host can be told from one.
+# Old clients send a text here, which identifies no host.
 _CONNECTOR: schema.Schema = {**connection_info.CONNECTOR, 'type': ['object', 'string']}
 _NO_CONNECTOR = schema.nullable(_CONNECTOR)
 

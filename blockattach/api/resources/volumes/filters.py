@@ -28,7 +28,7 @@ _RULES = listing.FilterRules(
 def read(call: operation.Call) -> volume_queries.Filters | None:
     """What shall be listed; None: nothing can match.
 
-    :raises InvalidFilter: as `listing.asked` says
+    :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
     """
     asked = listing.asked(call, _rules(call.version))

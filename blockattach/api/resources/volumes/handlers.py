@@ -52,7 +52,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Tell a volume to go. ``cascade`` takes snapshots along, of which there are none."""
+    """Delete a volume. ``cascade`` would delete its snapshots, of which there are none."""
     force = call.version >= _FORCED and listing.flag(call, 'force')
     if force:
         services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
@@ -72,7 +72,7 @@ def summary(services: api_services.ApiServices, call: operation.Call) -> dict[st
 
 
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Clients look here before they attach a volume, whether it is encrypted or not."""
+    """Clients ask for this before they attach a volume, whether it is encrypted or not."""
     return shown.encryption(services, call.target)
 
 

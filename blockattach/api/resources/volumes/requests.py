@@ -15,7 +15,7 @@ from blockattach.policy import access
 LONGEST_TEXT = 255
 HINTS = 'OS-SCH-HNT:scheduler_hints'
 
-# What a volume could be made from, its first version, and how its absence is said.
+# What a volume could be made from, its first version, and the error where it is absent.
 _SOURCES = (
     ('snapshot_id', operation.BASE, 'Snapshot %s could not be found.'),
     ('source_volid', operation.BASE, 'Volume %s could not be found.'),
@@ -42,7 +42,7 @@ class Wish:
 
 
 def read(services: api_services.ApiServices, call: operation.Call) -> Wish:
-    """Judge what the schema cannot.
+    """Check what the schema cannot.
 
     :raises InvalidInput: a value cannot be used
     :raises NotFound: it names something that is not there

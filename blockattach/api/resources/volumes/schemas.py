@@ -18,7 +18,7 @@ _TEXT: schema.Schema = {'type': ['string', 'null']}
 _ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _METADATA = schema.obj(patternProperties={METADATA_KEY: {'type': 'string', 'maxLength': 255}})
 
-# Names and descriptions have lengths too, judged once they are trimmed.
+# Lengths of names and descriptions are checked once they are trimmed.
 _WISH = schema.obj({
     'name': _TEXT, 'display_name': _TEXT,
     'description': _TEXT, 'display_description': _TEXT,

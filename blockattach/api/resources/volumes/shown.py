@@ -1,4 +1,4 @@
-"""Volumes as their answers need them: what the caller may see, and what he has asked for."""
+"""Volumes for answers: what the caller may see, and has asked for."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,8 +48,8 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
 
 def _more(services: api_services.ApiServices, call: operation.Call,
           volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
-    """What ``blockattach 1.0`` adds to each, in their order: one query for all. Nothing at all for
-    who did not ask."""
+    """What ``blockattach 1.0`` adds to each, in their order, by one query; none if it was not
+    asked for."""
     if call.extension is None:
         return []
     counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])

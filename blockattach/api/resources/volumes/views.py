@@ -17,7 +17,7 @@ class Rights:
 
     :ivar admin: keys for administrators
     :ivar hosts: on which hosts a volume is attached
-    :ivar tenant: whose the volume is
+    :ivar tenant: the project of the volume
     :ivar pool: where the volume is
     :ivar migration: whether the volume is being moved
     """
@@ -33,8 +33,8 @@ _Read = Callable[[records.Volume], Any]
 
 
 class _Added(NamedTuple):
-    """``read`` None: every volume has the same ``value``; by default what no volume has yet,
-    where clients expect the key."""
+    """``read`` None: every volume has this ``value``; by default that of a feature which no volume
+    has, where clients expect the key."""
 
     since: V
     key: str
@@ -57,8 +57,7 @@ _ADDED = (
 
 @functools.cache
 def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[tuple[str, _Read], ...]]:
-    """What a version has more, the same for a thousand volumes: what all have alike, and what is
-    read of each."""
+    """The additions of a version: what all volumes have in common, and what is read of each."""
     rows = [row for row in _ADDED if version >= row.since and (admin or not row.admin)]
     return ({row.key: row.value for row in rows if row.read is None},
             tuple((row.key, row.read) for row in rows if row.read is not None))
@@ -116,7 +115,7 @@ def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict
 
 
 def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
-    """What whoever attaches a volume must know of its encryption; None: it is plain.
+    """What a consumer needs to know of a volume's encryption; None: it is plain.
 
     The storage encrypts by itself, so no volume has a key that a consumer would fetch.
     """
@@ -128,7 +127,7 @@ def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
 
 
 def _set_by_actions(volume: records.Volume) -> dict[str, str]:
-    """What clients look for among the metadata, though no request on metadata writes it."""
+    """Metadata that clients expect, though no request on metadata writes it."""
     metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
                 'attached_mode': volume.attached_mode}
     return {key: value for key, value in metadata.items() if value is not None}
