@@ -1,1 +1,1 @@
-"""The verbs of the service, free of HTTP: what the API does once it knows who asks for what."""
+"""The verbs of the service, free of HTTP: what the API does once a request is authorized."""

@@ -1,7 +1,7 @@
 """The verbs of an attachment: create, update, complete, delete.
 
-Each writes its intent first, then asks the volume service over the bus; the volume service, which
-knows the connection, writes that, and this side only reads it back.
+Each writes its intent first, then calls the volume service; the volume service, which knows the
+connection, writes it and returns it.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -25,22 +25,23 @@ _State = attachment_lifecycle.State
 
 
 class AttachmentControl:
-    """What may be asked of an attachment; the caller has been checked already."""
+    """The verbs of an attachment; the caller is authorized already."""
 
     def __init__(self, parts: parts.Parts) -> None:
         self._database = parts.database
         self._backend = parts.backend
         self._repeats = parts.repeats
         self._telemetry = parts.telemetry
+        self.client_error = parts.backend.client_error
         self.moves = parts.moves
         self.rule = parts.rule
 
     def create(self, caller: context.RequestContext, volume: records.Volume,
                wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
-        """Hold the volume, and with a connector let its host in too.
+        """Reserve the volume, and with a connector connect its host too.
 
-        :param request: the name that the client gave it: made once, however often it comes
+        :param request: its idempotency key: the attachment is made once, however often it comes
         :raises InvalidVolume: the volume cannot be attached (once more)
         :raises ConnectorUnusable: nothing was kept
         :raises BackendError: nothing was kept, or (uncertain) it is being removed
@@ -65,20 +66,20 @@ class AttachmentControl:
         try:
             return self._backend.connect(caller, made, 'Unable to create attachment for volume')
         except Exception as exc:
-            now = self._backend.withdraw(caller, made, exc)
+            now = self._backend.roll_back(caller, made, exc)
             if now is None:
                 raise
             return now
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
-        """Let the host behind the connector in.
+        """Connect the host of a connector.
 
         :raises VolumeInError: the volume itself is in error
         :raises DuplicateConnectors: a plain volume that another host is connected to
         :raises ConnectorUnusable: nothing was changed
         :raises AttachmentInUseByServer: the access of a server would move; nothing was changed
-        :raises BackendError: back to where it came from, or (uncertain) still connecting
+        :raises BackendError: it is in its former state, or (uncertain) still connecting
         """
         with self._telemetry.verb('attachments.update'):
             return self._update(caller, attachment, connector)
@@ -101,17 +102,20 @@ class AttachmentControl:
     def connect(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any],
                ruled: detach_rule.Verb | None = None) -> records.Attachment:
-        """Connect a row, whatever it was before; raises as `update`.
+        """Connect a row, whatever its state.
 
-        :param ruled: the verb by which its access may move to another initiator: it is judged as
-            it was read, and again if it has moved since. None: it cannot
+        :param ruled: the verb of the detach rule, where access may move to another initiator; the
+            rule is checked again if the row has moved since. None: it cannot
+        :raises ConnectorUnusable: nothing was changed
+        :raises AttachmentInUseByServer: the rule forbids it; nothing was changed
+        :raises BackendError: it is in its former state, or (uncertain) still connecting
         """
         if ruled is None:
             return self._connect(caller, attachment, connector)
         initiator = connection.initiator_of(connector)
         while True:
             self.rule.check(caller, attachment, ruled, initiator)
-            failpoints.point('control.attachments.after_judgement')
+            failpoints.point('control.attachments.after_check')
             try:
                 return self._connect(caller, attachment, connector, attachment.generation)
             except errors.StaleGeneration:
@@ -129,7 +133,7 @@ class AttachmentControl:
 
     def complete(self, caller: context.RequestContext,
                  attachment: records.Attachment) -> records.Attachment:
-        """The consumer is done: repeat it as often as you like.
+        """The consumer is done; may be repeated.
 
         :raises InvalidTransition: the service itself is still at work on it
         """
@@ -138,12 +142,12 @@ class AttachmentControl:
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
-        """Shut the attachment out and remove it, unless Nova uses it.
+        """Disconnect the attachment and remove it, unless Nova uses it.
 
-        :param force: as `remove`, and a Nova that does not answer is not waited for
-        :returns: what is left on the volume
+        :param force: whatever the backend says, and without an answer of Nova
+        :returns: the remaining attachments of the volume
         :raises AttachmentInUseByServer: nothing was changed
-        :raises BackendError: it is as it was, or (uncertain) on its way out
+        :raises BackendError: it is in its former state, or (uncertain) still disconnecting
         """
         with self._telemetry.verb('attachments.delete'):
             verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
@@ -153,21 +157,20 @@ class AttachmentControl:
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False, ruled: detach_rule.Verb | None = None) -> None:
-        """Shut a row out and end it; whether the caller may is judged already.
+        """Disconnect a row and end it; the detach rule was checked already.
 
         :param force: the row ends whatever the backend says
-        :param ruled: the verb by which the row was judged as it was read: it is judged again if it
-            has moved
+        :param ruled: the verb of the detach rule, which is checked again if the row has moved
         :raises AttachmentInUseByServer: nothing was changed
         """
-        failpoints.point('control.attachments.after_judgement')
+        failpoints.point('control.attachments.after_check')
         row = attachment
         while True:
             try:
                 self._mark_disconnecting(caller, row, force)
                 break
             except (errors.StaleGeneration, errors.InvalidTransition):
-                # It has moved on since it was read: another way may be the right one now.
+                # It has moved since it was read: another event may be needed now.
                 now = attachment_queries.get(self._database, row.id)
                 if now.generation == row.generation:
                     raise
@@ -185,7 +188,7 @@ class AttachmentControl:
                 self.moves.move(caller, attachment, _Event.RELEASE,
                                 generation=attachment.generation)
             return
-        # Whoever forces it is not kept waiting by others.
+        # A forced one does not wait in the backend's queue.
         with self._backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
                 row = self.moves.move(caller, attachment, _Event.DISCONNECT,
@@ -196,7 +199,7 @@ class AttachmentControl:
             act(caller, row)
 
     def _host(self, attachment: records.Attachment) -> str | None:
-        """Whose backend is asked; read only where it was not read with the row."""
+        """The backend of the volume; read only where it was not read with the row."""
         volume = (attachment.volume
                   or attachment_queries.get(self._database, attachment.id).volume)
         return None if volume is None else volume.host

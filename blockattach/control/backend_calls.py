@@ -1,8 +1,8 @@
-"""Asking a volume service to let somebody in or shut him out, and what a failure means for a row.
+"""Calling a volume service to connect or disconnect a host, and what a failure means for a row.
 
 Final: nothing happened, and the intent is undone, by the volume service or, where it was never
 reached, here. Uncertain: the row keeps its intent and its deadline. The volume service writes what
-it did before it answers, so a lost answer is no failure: the row tells.
+it did before it answers, so a lost answer is no failure: the row is read.
 """
 import contextlib
 import datetime
@@ -27,7 +27,7 @@ _State = attachment_lifecycle.State
 
 
 class BackendCalls:
-    """The two acts on a backend, on account of one row."""
+    """Connect and disconnect, on account of one row."""
 
     def __init__(self, moves: moves.AttachmentMoves, volume_services: volume_rpc.VolumeClients,
                  seconds: float, telemetry: acts.Telemetry | None = None,
@@ -44,7 +44,7 @@ class BackendCalls:
 
     @property
     def lease(self) -> attachments.Lease:
-        """What an intent is given: the volume's backend is at work on it."""
+        """The lease of an intent: the volume's manager works on it."""
         return attachments.Lease(None, self.seconds)
 
     def slot(self, host: str | None) -> contextlib.AbstractContextManager[None]:
@@ -59,26 +59,40 @@ class BackendCalls:
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:
-        """Let the row's initiator in; returns the row as it is then.
+        """Connect the row's initiator; returns the new row.
 
-        :param sentence: how a client is told of a failure
+        :param sentence: the client's error message
         """
         try:
             with self._telemetry.attaching('call'):
                 return self._call_connect(caller, row)
         except errors.StaleGeneration as exc:
             now = self._now(row)
-            answer = self._answer_before(row, now)
+            answer = self._earlier_outcome(row, now)
             if answer is not None:
-                raise _as_client_error(sentence, answer) from exc
+                raise self.client_error(sentence, answer) from exc
             assert now is not None
             return now
         except errors.BlockattachError as exc:
             now = None if exc.final else self._now(row)
-            if now is not None and self._lets_in(row, now):
+            if now is not None and self._is_connected(row, now):
                 return now
             self._undo(caller, row, exc)
-            raise _as_client_error(sentence, exc) from exc
+            raise self.client_error(sentence, exc) from exc
+
+    @staticmethod
+    def client_error(sentence: str, failure: errors.BlockattachError,
+                     detailed: bool = True) -> errors.BlockattachError:
+        """A failure with the sentence that Cinder's clients know; final stays final.
+
+        :param detailed: with the backend's reason
+        """
+        if isinstance(failure, errors.InvalidInput | errors.NotFound | errors.Conflict
+                      | errors.DeadlinePassed):
+            return failure
+        kind = errors.BackendRefused if failure.final else errors.BackendUncertain
+        detailed = detailed and isinstance(failure, errors.BackendError)
+        return kind(reason=f'{sentence} ({failure}).' if detailed else f'{sentence}.')
 
     def _call_connect(self, caller: context.RequestContext,
                       row: records.Attachment) -> records.Attachment:
@@ -89,23 +103,23 @@ class BackendCalls:
                                      datetime.datetime.fromisoformat(made['at']))
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Shut the row's initiator out, and end the row."""
+        """Disconnect the row's initiator, and end the row."""
         try:
             self._call_disconnect(caller, row)
         except errors.AttachmentNotFound:
-            # Whoever else was told to remove it has ended the work.
+            # Another call has removed it.
             return
         except errors.BlockattachError as exc:
             if not exc.final and self._now(row) is None:
                 return
             self._undo(caller, row, exc)
-            raise _as_client_error('Unable to delete attachment for volume', exc) from exc
+            raise self.client_error('Unable to delete attachment for volume', exc) from exc
 
     def disconnect_or_forget(self, caller: context.RequestContext,
                              row: records.Attachment) -> None:
         """By force: whatever the backend says, the row ends.
 
-        What the backend could not be told is found by the next comparison of target and rows.
+        What stays at the target is found by the next comparison of target and rows.
         """
         try:
             self._call_disconnect(caller, row)
@@ -116,11 +130,11 @@ class BackendCalls:
                         log.fields(attachment_id=row.id, volume_id=row.volume_id))
             self._end(caller, row)
 
-    def withdraw(self, caller: context.RequestContext, made: records.Attachment,
+    def roll_back(self, caller: context.RequestContext, made: records.Attachment,
                  failure: Exception) -> records.Attachment | None:
-        """The caller never learns this row's id: what may have been done for it is undone.
+        """Undo a new row whose id the client never gets.
 
-        :returns: the row, if its host is let in after all
+        :returns: the row, if its host is connected after all
         """
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return None
@@ -130,9 +144,9 @@ class BackendCalls:
         except errors.AttachmentNotFound:
             return None
         except errors.StaleGeneration:
-            # A copy of the call has let the host in, or who has moved the row on knows its id.
+            # A copy of the call has connected the host, or another client knows the row's id.
             now = self._now(made)
-            return now if self._lets_in(made, now) else None
+            return now if self._is_connected(made, now) else None
         LOG.warning('Attachment is withdrawn after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
         return None
@@ -143,22 +157,22 @@ class BackendCalls:
             manager.disconnect(caller, row.volume_id, sorted(
                 {*filter(None, (row.initiator, row.previous_initiator))}), row.id, row.generation)
 
-    def _answer_before(self, row: records.Attachment,
+    def _earlier_outcome(self, row: records.Attachment,
                        now: records.Attachment | None) -> errors.BlockattachError | None:
-        """What came of an earlier copy of a call, or of whoever found it half done: None if the
-        host was let in.
+        """The outcome of an earlier copy of a call, or of its repair. None: the host was
+        connected.
         """
-        if self._lets_in(row, now):
+        if self._is_connected(row, now):
             return None
         if (now is not None and now.generation == row.generation + 1
                 and now.state not in attachment_lifecycle.TRANSITIONAL
                 and now.last_error is not None):
-            # One that others have told to do something since may hold the error of an earlier try.
+            # After another move the row may hold the error of an earlier try.
             return errors.BackendRefused(reason=now.last_error)
         return errors.AttachmentBusy(attachment_id=row.id)
 
     @staticmethod
-    def _lets_in(row: records.Attachment, now: records.Attachment | None) -> bool:
+    def _is_connected(row: records.Attachment, now: records.Attachment | None) -> bool:
         return (now is not None and now.generation > row.generation
                 and now.state is _State.CONNECTED and now.initiator == row.initiator)
 
@@ -171,7 +185,7 @@ class BackendCalls:
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
         facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
         try:
-            # A refusal has taken the intent back: it is said once more.
+            # A refusal has undone the intent: it is written again.
             self._moves.move(caller, row, _Event.DISCONNECT, facts)
             self._moves.move(caller, row, _Event.DISCONNECTED)
         except errors.AttachmentNotFound:
@@ -179,7 +193,7 @@ class BackendCalls:
 
     def _undo(self, caller: context.RequestContext, row: records.Attachment,
               failure: errors.BlockattachError) -> None:
-        """Take a final failure's intent back, where the volume service was not even asked."""
+        """Undo the intent after a final failure, where the volume service was not reached."""
         if not failure.final:
             return
         try:
@@ -194,12 +208,3 @@ def _served_by(row: records.Attachment) -> str:
         raise errors.BackendRefused(reason=f'volume {row.volume_id} has no backend yet')
     return row.owner
 
-
-def _as_client_error(sentence: str, exc: errors.BlockattachError) -> errors.BlockattachError:
-    """The failure in the words that clients know; its kind stays."""
-    if isinstance(exc, errors.InvalidInput | errors.NotFound | errors.Conflict
-                  | errors.DeadlinePassed):
-        return exc
-    kind = errors.BackendRefused if exc.final else errors.BackendUncertain
-    detail = f' ({exc}).' if isinstance(exc, errors.BackendError) else '.'
-    return kind(reason=sentence + detail)

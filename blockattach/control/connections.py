@@ -1,4 +1,4 @@
-"""How a host reaches its volume, for whoever asks: whose credential he may see is decided here."""
+"""How a host reaches its volume, and which credentials the caller may see."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +15,8 @@ _AUTH_METHOD = 'CHAP'
 
 def shown(database: engine.Database, policy: enforcer.Enforcer, caller: context.RequestContext,
           attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
-    """By the attachments' ids, with the credentials that the caller may see: one query for all of
-    which nobody has looked yet.
+    """By the attachments' ids, with the credentials that the caller may see: one query for those
+    that were not read yet.
     """
     pairs = {one.id: (one.volume_id, initiator) for one in attachments
              if (initiator := _connected_initiator(one)) is not None
@@ -30,9 +30,9 @@ def shown(database: engine.Database, policy: enforcer.Enforcer, caller: context.
 
 
 def _connected_initiator(attachment: records.Attachment) -> str | None:
-    """Whom the stored connection belongs to; None if there is no connection.
+    """The initiator of the stored connection; None if there is no connection.
 
-    While another connector is being let in, that is still the one before.
+    While another connector is being connected, it is still the former one.
     """
     if attachment.connection is None:
         return None
@@ -43,7 +43,7 @@ def _composed(attachment: records.Attachment,
               credential: connection.Credential | None) -> dict[str, Any] | None:
     """:param credential: what the initiator must prove; None: none, or not for this caller"""
     if attachment.connection is None:
-        # Only os-attach tells of a mountpoint without an initiator.
+        # Only os-attach sets a mountpoint without an initiator.
         by_os_attach = attachment.mountpoint is not None and attachment.initiator is None
         return None if by_os_attach else {}
     connector = attachment.previous_connector or attachment.connector or {}

@@ -1,6 +1,6 @@
 """What a consumer on the bus asks for: checked, and brought into the form of the verbs.
 
-The API checks the same by the schemas of its operations.
+The API checks them by the schemas of its operations.
 """
 import hashlib
 import re
@@ -30,7 +30,7 @@ def wish(expected: preconditions.Precondition, instance_uuid: Any, connector: An
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 
-    :param forbidden_by: as `blockattach.policy.joining` says
+    :param forbidden_by: see `blockattach.policy.joining`
     :raises InvalidInput: an argument is malformed
     """
     if instance_uuid is not None and not is_id(instance_uuid):

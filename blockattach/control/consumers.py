@@ -1,7 +1,7 @@
 """What a consumer on the bus may do: by the rules of the API, asked in the same order.
 
-What the message says of the caller is believed, but for one thing: whether he is an administrator
-is for our policy to say.
+The caller's context in the message is trusted, but for one thing: whether it is an administrator
+is decided by our policy.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Consumers:
         self._policy = policy
 
     def admit(self, caller: context.RequestContext, rule: str) -> None:
-        """Return if the caller may do that in his own project, by a service.
+        """Return if the caller may do that in its own project, by a service.
 
         :raises NotAuthorized: policy denies it
         :raises InvalidInput: no project is named
@@ -55,7 +55,7 @@ class Consumers:
         return found
 
     def forbidden_by(self, caller: context.RequestContext, volume: records.Volume) -> str | None:
-        """As `blockattach.policy.joining`."""
+        """The rule that forbids a further attachment; see `blockattach.policy.joining`."""
         return joining.forbidden_by(self._policy, caller, volume)
 
     def attachment(self, caller: context.RequestContext, rule: str,

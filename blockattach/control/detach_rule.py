@@ -33,13 +33,13 @@ class RuleSettings:
 
 
 class DetachRule:
-    """Lets a caller end an attachment, or says why not."""
+    """Decides whether a caller may end an attachment."""
 
     def __init__(self, nova: 'nova_client.NovaClient | None', settings: RuleSettings,
                  find: Callable[[str], records.Attachment]) -> None:
         """Put it together.
 
-        :param nova: None where nobody knows how to reach it: then nothing is found out
+        :param nova: None: Nova is not configured
         :param find: the live attachment of an id; raises AttachmentNotFound
         """
         self._nova = nova
@@ -50,9 +50,9 @@ class DetachRule:
               verb: detach_rule.Verb, initiator: str | None = None) -> None:
         """Return if the caller may end this attachment, or move its access.
 
-        :param initiator: that gets the access then
-        :raises AttachmentInUseByServer: the server must be told first
-        :raises NovaUnavailable: nobody knows whether the server uses it
+        :param initiator: the one that gets the access then
+        :raises AttachmentInUseByServer: it must be detached in Nova first
+        :raises NovaUnavailable: it is not known whether the server uses it
         """
         self._judge(caller, detach_rule.Facts(
             self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
@@ -67,8 +67,8 @@ class DetachRule:
         :param attachment_id: the one that the caller names; without it the only one is meant
         :raises AttachmentNotNamed: several could be meant, or there is none of that id
         :raises InvalidInput: that attachment belongs to another volume
-        :raises AttachmentInUseByServer: the server must be told first
-        :raises NovaUnavailable: nobody knows whether the server uses it
+        :raises AttachmentInUseByServer: it must be detached in Nova first
+        :raises NovaUnavailable: it is not known whether the server uses it
         """
         by_service = self._is_service(caller)
         record = detach_rule.meant(rows, attachment_id)
@@ -99,7 +99,7 @@ class DetachRule:
             except errors.NovaUnavailable:
                 if detach_rule.ASKED[facts.verb] is not detach_rule.Asked.WHERE_KNOWN:
                     raise
-                LOG.warning('Attachment is ended by force: Nova does not tell who uses it%s',
+                LOG.warning('Attachment is ended by force, without an answer of Nova%s',
                             fields(attachment_id=_id(facts), volume_id=facts.volume_id,
                                    project_id=caller.project_id))
                 return
@@ -122,7 +122,7 @@ class DetachRule:
         server_id = facts.record.instance_uuid
         if self._nova is None:
             raise errors.NovaUnavailable(server_id=server_id, volume_id=facts.volume_id,
-                                         reason='this service is not told where Nova is')
+                                         reason='[nova] is not configured')
         return detach_rule.Answer(
             self._nova.attachment_in_use(caller, server_id, facts.volume_id))
 

@@ -1,7 +1,8 @@
 """The actions on a volume that clients used before there were attachments.
 
-They move the same attachment rows through the same table; there is no second way to a status. What
-os-reserve holds is a row without a consumer, which no client sees and os-attach takes over.
+They move the same attachment rows by the same table; nothing else writes a status. What os-reserve
+makes is a *legacy reservation*, a row without a consumer, which the API does not show and
+os-attach takes over.
 """
 import dataclasses
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ _Verb = detach_rule.Verb
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Consumer:
-    """Whom os-attach names."""
+    """The consumer that os-attach names."""
 
     instance_uuid: str | None
     host: str | None
@@ -37,10 +38,10 @@ class Consumer:
 
 
 class LegacyControl:
-    """One verb for each action; the caller has been checked already.
+    """One verb for each action; the caller is authorized already.
 
-    ``forbidden_by``, where a verb may make a row: as `blockattach.domain.multiattach.admit` takes
-    it, which raises NotAuthorized.
+    ``forbidden_by``, where a verb may make a row: the argument of
+    `blockattach.domain.multiattach.admit`, which raises NotAuthorized.
     """
 
     def __init__(self, database: engine.Database,
@@ -50,18 +51,18 @@ class LegacyControl:
 
     def reserve(self, caller: context.RequestContext, volume: records.Volume,
                 forbidden_by: str | None = None) -> None:
-        """Hold the volume for a consumer who will say later who he is.
+        """Reserve the volume for a consumer that is named later.
 
         :raises InvalidVolume: it cannot be attached (once more)
         """
-        self._hold(caller, volume, forbidden_by)
+        self._reserve(caller, volume, forbidden_by)
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Let go of what was held; nothing held is fine, and what a host uses already stays."""
+        """Release a legacy reservation, if there is one that no host uses yet."""
         rows = self._rows(volume)
-        held = _free(rows) or (None if volume.multiattach else _hidden(rows))
-        if held is not None:
-            self._control.remove(caller, held)
+        reserved = _unconnected(rows) or (None if volume.multiattach else _reservation(rows))
+        if reserved is not None:
+            self._control.remove(caller, reserved)
 
     def begin_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Announce a detach; nothing happens to any attachment.
@@ -72,59 +73,62 @@ class LegacyControl:
 
     def roll_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Take an announcement back; none is fine."""
-        detaches.withdraw(self._database, volume.id)
+        detaches.cancel(self._database, volume.id)
 
     def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
                               connector: Mapping[str, Any],
                               forbidden_by: str | None = None) -> records.Attachment:
-        """Let the host behind the connector in; repeat it as often as you like.
+        """Connect the host of a connector; may be repeated.
 
         :raises ConnectorUnusable: nothing was changed
-        :raises BackendError: as `AttachmentControl.update`; what was held for it alone is let go
+        :raises BackendError: it is not connected; a reservation made for it alone is released
         """
         _refuse_in_maintenance(volume, 'initialize_connection for')
         found = self._to_connect(volume, connection.initiator_of(connector))
         if found is not None and found.initiator is not None and found.connection is not None:
             return found
-        row = found or self._hold(caller, volume, forbidden_by)
+        row = found or self._reserve(caller, volume, forbidden_by)
         if row.mountpoint is not None:
-            # os-attach has told it; clients of old leave it out here.
+            # os-attach has named it; old clients leave it out here.
             connector = {'mountpoint': row.mountpoint, **connector}
         try:
             connected = self._control.connect(caller, row, connector)
         except errors.BackendError as exc:
             if found is None:
                 self._control.remove(caller, row, force=True)
-            raise _as_client_error(
-                'Unable to fetch connection information from backend.', exc) from exc
+            raise self._control.client_error(
+                'Unable to fetch connection information from backend', exc,
+                detailed=False) from exc
         if row.state is _State.ATTACHED:
             return self._control.complete(caller, connected)
         return connected
 
     def _to_connect(self, volume: records.Volume, initiator: str) -> records.Attachment | None:
-        """The row that a connector is about, best first.
+        """The row that a connector belongs to.
 
-        What is held and connected already; what is held for nobody; what the host uses; what
-        os-attach made without a connector.
+        In this order: a reservation that is connected already; one that is not; a row that the
+        host uses; a row that os-attach made without a connector.
         """
         rows = self._rows(volume)
         live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
         same = [row for row in live if row.initiator == initiator]
-        return _hidden(same) or _free(rows) or next(iter(same), None) or next(
-            (row for row in live if row.initiator is None), None)
+        unnamed = [row for row in live if row.initiator is None]
+        return (_reservation(same) or _unconnected(rows)
+                or next(iter([*same, *unnamed]), None))
 
     def terminate_connection(self, caller: context.RequestContext, volume: records.Volume,
                              connector: Mapping[str, Any] | None) -> None:
-        """Shut the host behind the connector out; without one, whoever is held or alone.
+        """Disconnect the host of a connector; without one, the legacy reservation or the only row.
 
-        Where several servers of a host share its connection, the connector does not tell which of
-        them leaves. The host stays let in, and os-detach, which comes next, names the attachment.
+        Where several servers of a host share its connection, the connector does not say which of
+        them detaches. The host stays connected, and os-detach, which comes next, names the
+        attachment.
 
         :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
         """
         rows = self._rows(volume)
         if connector:
-            found = self._given_up(volume, _behind(rows, connector))
+            found = self._meant_to_end(volume, _behind(rows, connector))
         else:
             found = [row for row in rows if row.legacy_reservation] or rows
         self._control.rule.check_volume(caller, volume.id, found or rows, None,
@@ -133,46 +137,47 @@ class LegacyControl:
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
-                raise _as_client_error(
-                    'Unable to terminate volume connection from backend.', exc) from exc
+                raise self._control.client_error(
+                    'Unable to terminate volume connection from backend', exc,
+                    detailed=False) from exc
 
-    def _given_up(self, volume: records.Volume,
+    def _meant_to_end(self, volume: records.Volume,
                   rows: list[records.Attachment]) -> list[records.Attachment]:
-        """Which of a host's rows can be meant when its connection is to end.
+        """The rows of a host that may be meant when its connection is to end.
 
-        What is held for a server that has not come yet has no name by which another action could
-        end it, so that is meant before what is attached: unless somebody has announced a detach.
+        A legacy reservation cannot be named in another action that would end it, so it is meant
+        before an attached row, unless a detach was announced.
         """
-        held = [row for row in rows if row.legacy_reservation]
-        if len(rows) > 1 and held and not detaches.announced(self._database, volume.id):
-            return held[:1]
+        reserved = [row for row in rows if row.legacy_reservation]
+        if len(rows) > 1 and reserved and not detaches.announced(self._database, volume.id):
+            return reserved[:1]
         return rows
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
                consumer: Consumer, forbidden_by: str | None = None) -> None:
-        """The consumer says that he uses the volume, and who he is.
+        """The consumer uses the volume, and is named.
 
         :raises InvalidVolume: it cannot be attached (once more), or not in this mode
         """
         _refuse_in_maintenance(volume, 'attach')
         if self._attached_to(volume, consumer) is not None:
             return
-        held = _held_for(self._rows(volume), consumer)
+        reserved = _reservation_for(self._rows(volume), consumer)
         attached = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
                                         consumer.mode)
-        if held is not None:
-            self._adopt(caller, volume, held, attached)
+        if reserved is not None:
+            self._adopt(caller, volume, reserved, attached)
         else:
             self._refuse_second(volume)
             self._control.moves.reserve(caller, attachments.Wish(
                 volume.id, volume.project_id, attached=attached, forbidden_by=forbidden_by))
 
     def _adopt(self, caller: context.RequestContext, volume: records.Volume,
-               held: records.Attachment, attached: attachments.Attached) -> None:
-        new = self._control.moves.move(caller, held, _Event.ATTACH,
-                                       attachments.Facts(attached=attached), held.generation)
-        if new.connector is not None and held.mode is not new.mode:
-            # Let in before he said how he uses it: the target follows what he said.
+               reserved: records.Attachment, attached: attachments.Attached) -> None:
+        new = self._control.moves.move(caller, reserved, _Event.ATTACH,
+                                       attachments.Facts(attached=attached), reserved.generation)
+        if new.connector is not None and reserved.mode is not new.mode:
+            # It was connected before its mode was known: the target follows.
             self._control.connect(caller, new, new.connector)
             self._control.complete(caller, new)
 
@@ -191,7 +196,7 @@ class LegacyControl:
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
-        """End one attachment whatever its state is and whether its backend answers; no other.
+        """End one attachment, whatever its state and whether or not its backend answers.
 
         :raises InvalidInput: there are several, and none was named
         """
@@ -204,14 +209,14 @@ class LegacyControl:
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
         return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
 
-    def _hold(self, caller: context.RequestContext, volume: records.Volume,
+    def _reserve(self, caller: context.RequestContext, volume: records.Volume,
               forbidden_by: str | None) -> records.Attachment:
         return self._control.moves.reserve(caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def _attached_to(self, volume: records.Volume,
                      consumer: Consumer) -> records.Attachment | None:
-        """The same server, or (without one) the same host, is attached already."""
+        """The attachment of this server, or (without one) of this host, if there is one."""
         for row in self._rows(volume):
             same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
                     else row.instance_uuid is None and row.host == consumer.host)
@@ -227,7 +232,7 @@ class LegacyControl:
 
 def _named(rows: Sequence[records.Attachment],
            attachment_id: str | None) -> list[records.Attachment]:
-    """The attachment that is meant: the named one, if it is there, else the only one.
+    """The attachment that is meant: the named one, if it exists, else the only one.
 
     :raises InvalidInput: there are several, and none was named
     """
@@ -239,28 +244,32 @@ def _named(rows: Sequence[records.Attachment],
 
 def _behind(rows: Sequence[records.Attachment],
             connector: Mapping[str, Any]) -> list[records.Attachment]:
-    """The rows of the host that a connector is of: by its initiator, else by its name."""
+    """The rows of a connector's host: by its initiator, else by its name."""
     initiator, host = connector.get('initiator'), connector.get('host')
     if initiator:
         return [row for row in rows if row.initiator == initiator]
     return [row for row in rows if host and row.host == host]
 
 
-def _hidden(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """The oldest that is held, connected or not."""
+def _reservation(rows: Sequence[records.Attachment]) -> records.Attachment | None:
+    """The oldest legacy reservation, connected or not."""
     return next((row for row in rows if row.legacy_reservation), None)
 
 
-def _free(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """The oldest that is held and that no host uses."""
+def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | None:
+    """The oldest legacy reservation that no host uses."""
     return next((row for row in rows if row.legacy_reservation and row.initiator is None), None)
 
 
-def _held_for(rows: Sequence[records.Attachment],
+def _reservation_for(rows: Sequence[records.Attachment],
               consumer: Consumer) -> records.Attachment | None:
-    """What is held for a consumer: what his host connected, else what nobody did, else any."""
-    his = [row for row in rows if consumer.host is not None and row.host == consumer.host]
-    return _hidden(his) or (_free(rows) if consumer.host is not None else None) or _hidden(rows)
+    """The reservation for a consumer: connected by its host, else not connected, else any."""
+    if consumer.host is not None:
+        found = (_reservation([row for row in rows if row.host == consumer.host])
+                 or _unconnected(rows))
+        if found is not None:
+            return found
+    return _reservation(rows)
 
 
 def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
@@ -269,7 +278,4 @@ def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
             reason=f'Unable to {verb} volume {volume.id}: it is in maintenance.')
 
 
-def _as_client_error(sentence: str, exc: errors.BackendError) -> errors.BackendError:
-    """The failure in the words that clients of old know; its kind stays."""
-    kind = errors.BackendRefused if exc.final else errors.BackendUncertain
-    return kind(reason=sentence)
+

@@ -65,7 +65,7 @@ class LogControl:
             choice, lambda process: process.get_log_levels(caller, choice.prefix))]
 
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
-        """Set them; a process that does not answer may or may not have heard it.
+        """Set them; a process that does not answer may or may not have done it.
 
         :param level: one of `log.LEVELS`
         """

@@ -1,4 +1,4 @@
-"""Every move that a verb makes: first committed, then told to the world."""
+"""Every move that a verb makes: first committed, then sent as a notification."""
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +25,7 @@ class AttachmentMoves:
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 lease_seconds: float = 0,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
-        """Hold the volume for a new attachment; returns it."""
+        """Reserve the volume for a new attachment; returns it."""
         made = attachments.reserve(self._database, wish, lease_seconds, within)
         self._notify.moved(caller, None, made)
         return made
@@ -33,7 +33,7 @@ class AttachmentMoves:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts = _NO_FACTS,
              generation: int | None = None) -> records.Attachment:
-        """Let an event happen to an attachment; returns it as it is then."""
+        """Apply an event to an attachment; returns the new one."""
         moved = attachments.move(self._database, row.volume_id, row.id, event, facts, generation,
                                  expected=row)
         self._notify.moved(caller, moved.old, moved.new)
@@ -47,5 +47,5 @@ class AttachmentMoves:
         return attachment_queries.get(self._database, row.id)
 
     def forced(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Tell that an attachment is ended by force."""
+        """Notify that an attachment is ended by force."""
         self._notify.forced(caller, row)

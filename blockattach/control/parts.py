@@ -1,4 +1,4 @@
-"""What the verbs of an attachment stand on, put together by the wiring."""
+"""Dependencies of the verbs of an attachment, built by the wiring."""
 import dataclasses
 
 from blockattach.control import backend_calls
@@ -11,12 +11,12 @@ from blockattach.telemetry import acts
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """Made once a process."""
+    """One for each process."""
 
     database: engine.Database
     moves: moves.AttachmentMoves
     backend: backend_calls.BackendCalls
     repeats: repeats.Repeats
     rule: detach_rule.DetachRule
-    """Who may end an attachment that Nova uses."""
+    """Whether an attachment that Nova uses may be ended."""
     telemetry: acts.Telemetry = dataclasses.field(default_factory=acts.Telemetry)

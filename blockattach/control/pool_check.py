@@ -1,8 +1,8 @@
-"""Whether a new volume has any chance, judged before the scheduler is asked.
+"""Whether any pool could take a new volume, checked before the scheduler is called.
 
-By the same functions and on the same stored reports as the scheduler, which decides: this only
-tells a caller at once what he would else find out later. Reports are read again once they are
-older than the report interval; a refusal is told only after a fresh look.
+It uses the scheduler's functions and its stored reports. The scheduler decides; this only answers
+at once what the user would find out later. Reports are read again once they are older than the
+report interval, and before each refusal.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class PoolCheck:
     def __init__(self, database: engine.Database, filters: Sequence[str],
                  check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
                  clock: clock.Clock) -> None:
-        """Judge by the scheduler's filters.
+        """Apply the scheduler's filters.
 
         :param filters: their names; one that is not our own is left to the scheduler
         """
@@ -41,7 +41,7 @@ class PoolCheck:
         self._kept: tuple[float, list[pools.Pool]] | None = None
 
     def refusal(self, request: pools.VolumeRequest) -> str | None:
-        """Why no pool will do, to be told to the user; None: one will, or nobody can say yet.
+        """Why no pool will do, for the user; None: one will, or it is not known yet.
 
         :raises NoPoolForVolume: no pool will do, and requests are to be refused for that
         """
@@ -76,7 +76,7 @@ class PoolCheck:
         return found
 
     def _heard_all(self) -> bool:
-        """Whether a refusal may be believed: as the scheduler does, wait for who still starts."""
+        """Whether a refusal counts: like the scheduler, wait for managers that still start."""
         down_after = self._service.service_down_time
         if self._clock.monotonic() - self._began > down_after:
             return True

@@ -1,4 +1,4 @@
-"""A named request that comes again: the same thing is shown, nothing is made twice."""
+"""Idempotency keys: a request that is repeated shows what the first one made."""
 import functools
 import threading
 from collections.abc import Callable
@@ -23,9 +23,9 @@ Within = Callable[[Any, str], None]
 
 
 class Undone(Exception):
-    """What the request made before has failed: a repeat makes it anew.
+    """What the request made before has failed: a repeat makes it again.
 
-    ``in_the_way``: what is left of it is still being removed.
+    ``in_the_way``: its remains are still being removed.
     """
 
     def __init__(self, resource_id: str, in_the_way: bool) -> None:
@@ -35,12 +35,12 @@ class Undone(Exception):
 
 
 class Repeats:
-    """Makes a thing for a request, or finds what the same request made before."""
+    """Makes something for a request, or finds what the request made before."""
 
     def __init__(self, database: engine.Database, kept_seconds: float, wait_seconds: float,
                  clock: clock.Clock) -> None:
         """
-        :param kept_seconds: how long a name is remembered
+        :param kept_seconds: how long a key is remembered
         :param wait_seconds: how long a repeat waits for the first to end
         """
         self._database = database
@@ -50,12 +50,12 @@ class Repeats:
 
     def once(self, request: idempotency.Request | None, make: Callable[[Within | None], Made],
              show: Callable[[str], Made]) -> Made:
-        """Make it, unless it was made; without a name it is made each time.
+        """Make it, unless it was made; without a key it is made each time.
 
-        :param make: makes it, and writes the name down in the same transaction
-        :param show: what was made before, by its id; raises NotFound if it is gone, `Undone` if
+        :param make: makes it, and writes the key in the same transaction
+        :param show: what was made before, by its id; raises NotFound if it is deleted, `Undone` if
             it failed
-        :raises IdempotencyKeyReused: the name was given to another body
+        :raises IdempotencyKeyReused: the key was used with another body
         :raises IdempotencyKeyTaken: the first is still under way, and was waited for; or it has
             failed, and is being undone
         """
@@ -75,7 +75,7 @@ class Repeats:
             except errors.BlockattachError as exc:
                 found = idempotency.find(self._database, request)
                 if found not in mine:
-                    # What the same request has made meanwhile may be what was in the way.
+                    # A copy of this request may have made what was in the way.
                     continue
                 if undone is not None and undone.in_the_way and isinstance(
                         exc, errors.InvalidVolume):
@@ -84,7 +84,7 @@ class Repeats:
 
     def _remember(self, request: idempotency.Request, mine: list[str | None], connection: Any,
                   resource_id: str) -> None:
-        """Write down what is made now, in place of what was made first and failed.
+        """Store the key of what is made now, instead of what was made first and failed.
 
         :param mine: what this very request has made; a transaction may be repeated
         """
@@ -95,8 +95,8 @@ class Repeats:
     def attachment(self, attachment_id: str) -> records.Attachment:
         """An attachment made before, as soon as its making has ended.
 
-        :raises AttachmentNotFound: it is gone
-        :raises Undone: its host was never let in
+        :raises AttachmentNotFound: it is deleted
+        :raises Undone: its host was never connected
         :raises IdempotencyKeyTaken: its making takes too long
         """
         deadline = self._clock.monotonic() + self._wait_seconds
@@ -115,11 +115,11 @@ class Repeats:
 
 
 def _is_being_made(row: records.Attachment) -> bool:
-    """Born with a connector, and its host was not let in yet: it remembers no state before."""
+    """It was made with a connector, and its host is not connected yet: it has no former state."""
     return row.state is _State.CONNECTING and row.previous_state is None
 
 
 def _has_failed(row: records.Attachment) -> bool:
-    """It ends, or has ended, with a reason and before its host was let in."""
+    """It ends, or has ended, with an error and before its host was connected."""
     return (row.state in (_State.DISCONNECTING, _State.ERROR_DETACHING, _State.GONE)
             and row.connection is None and row.last_error is not None)

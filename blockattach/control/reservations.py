@@ -1,4 +1,4 @@
-"""What hosts have reserved, asked of whoever keeps the volume; nothing where he cannot tell."""
+"""Host reservations, read from the volume's manager; none where the backend cannot report them."""
 from oslo_log import log as oslo_log
 
 from blockattach import context
@@ -17,7 +17,7 @@ _CAPABILITY = 'host_reservations'
 
 
 class ReservationControl:
-    """Looks, and changes nothing."""
+    """Reads host reservations."""
 
     def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
@@ -30,12 +30,13 @@ class ReservationControl:
 
     def held(self, caller: context.RequestContext,
              attachment: records.Attachment) -> reservation.HostReservation | None:
-        """What the attachment's host holds of its volume; None where nobody can tell by now."""
+        """What the attachment's host holds of its volume; None: it is not known."""
         if attachment.initiator is None:
             return None
         try:
             volume = volume_queries.get(self._database, attachment.volume_id)
-            if volume.pool is None or volume.host is None or not self._can_tell(volume.pool):
+            if (volume.pool is None or volume.host is None
+                    or not self._supports_reservations(volume.pool)):
                 return None
             held = self._volume_services.on(volume.host).host_reservation(
                 caller, volume.id, attachment.initiator)
@@ -45,6 +46,6 @@ class ReservationControl:
             return None
         return None if held is None else reservation.HostReservation(held)
 
-    def _can_tell(self, name: str) -> bool:
+    def _supports_reservations(self, name: str) -> bool:
         pool = pools.get(self._database, name, self._down_after)
         return pool.up and _CAPABILITY in pool.capabilities.get('driver_capabilities', ())

@@ -26,7 +26,7 @@ _SENTENCES = {
 
 
 class ResetControl:
-    """What an administrator may say of a volume; he has been checked already."""
+    """Resets the status of a volume; the caller is authorized already."""
 
     def __init__(self, database: engine.Database,
                  control: attachment_control.AttachmentControl) -> None:
@@ -35,7 +35,7 @@ class ResetControl:
 
     def reset(self, caller: context.RequestContext, volume: records.Volume,
               status: str | None, attach_status: str | None) -> None:
-        """Set the status, the attach status, or both: as `blockattach.domain.reset_rule` says.
+        """Set the status, the attach status, or both, by `blockattach.domain.reset_rule`.
 
         :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
         :raises VolumeAtWork: it is being made or removed
@@ -48,7 +48,7 @@ class ResetControl:
         if attach_status == reset_rule.DETACHED:
             self._detach_all(caller, volume)
         if status is not None:
-            # Judged anew: the attachments that were to go are gone, and others may have come.
+            # Decided again: the attachments are removed by now, and there may be new ones.
             _check(volume.id, volume_settings.reset_status(
                 self._database, volume.id, reset_rule.Said(status, None)))
 
@@ -63,7 +63,7 @@ class ResetControl:
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:
-    """Return if the rule allows it; raises as `ResetControl.reset`."""
+    """Return if the rule allows it, else raise its error."""
     outcome = reset_rule.decide(facts).outcome
     if outcome is _Outcome.ALLOWED:
         return

@@ -1,4 +1,4 @@
-"""What the verbs of a volume stand on, put together by the wiring."""
+"""Dependencies of the verbs of a volume, built by the wiring."""
 import dataclasses
 
 from blockattach.conf import control as control_conf
@@ -12,7 +12,7 @@ from blockattach.telemetry import acts
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeParts:
-    """Made once a process."""
+    """One for each process."""
 
     database: engine.Database
     scheduler: scheduler_rpc.SchedulerInterface

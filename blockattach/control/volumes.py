@@ -62,7 +62,7 @@ class VolumeControl:
         failpoints.point('control.volumes.before_create')
         made = volumes.create(self._database, draft, self._settings.schedule_seconds, within)
         if refusal is not None:
-            # Before the scheduler hears of it: what it says then, or a success, comes later.
+            # Before the scheduler is called: its notifications come later.
             self._check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         sending.send(self._scheduler.create_volume, caller, placement.VolumeRequest.from_domain(
@@ -71,9 +71,9 @@ class VolumeControl:
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False) -> None:
-        """Tell a volume to go.
+        """Begin to delete a volume.
 
-        :param force: whatever its own status is; live attachments hold it all the same
+        :param force: whatever its own status is; live attachments prevent it all the same
         :raises InvalidVolume: its status or its attachments do not allow it
         """
         with self._telemetry.verb('volumes.delete'):
@@ -86,7 +86,7 @@ class VolumeControl:
         failpoints.point('control.volumes.after_delete')
         if deleting.host is not None and not sending.send(
                 self._call_delete, caller, deleting, deleting.host, volume_id=deleting.id):
-            # Not at its deadline, which is far, but when the manager looks next.
+            # Not at its deadline, which is far, but at the manager's next look.
             volumes.own(self._database, deleting.id, deleting.generation, deleting.host, 0)
 
     def _call_delete(self, caller: context.RequestContext, deleting: records.Volume,

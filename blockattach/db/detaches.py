@@ -40,7 +40,7 @@ def announce(database: engine.Database, volume_id: str) -> None:
 
 
 @engine.retried
-def withdraw(database: engine.Database, volume_id: str) -> None:
+def cancel(database: engine.Database, volume_id: str) -> None:
     """One of the announced detaches will not come; without any this changes nothing."""
     with database.writer(lambda again: _announced(
             again, volume_id, max(row.detach_announced - 1, 0))) as connection:

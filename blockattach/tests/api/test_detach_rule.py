@@ -6,7 +6,7 @@ from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import patience
 
 FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
-POINT = 'control.attachments.after_judgement'
+POINT = 'control.attachments.after_check'
 
 
 class DetachRuleTest(base.ApiTestCase):

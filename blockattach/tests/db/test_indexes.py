@@ -91,7 +91,7 @@ QUERIES = {
     'the life of a volume': (life_of_a_volume, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
         'volume_metadata': METADATA}),
-    'an announced detach': (lambda db: detaches.withdraw(db, VOLUME), {'volumes': ONE_VOLUME}),
+    'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),

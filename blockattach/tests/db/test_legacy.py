@@ -71,10 +71,10 @@ class LegacyTest(base.DatabaseTestCase):
             detaches.announce(self.database, volume.id)
             self.assertEqual(('detaching', 'attached'), self.words(volume))
         self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
-        detaches.withdraw(self.database, volume.id)
+        detaches.cancel(self.database, volume.id)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
-        detaches.withdraw(self.database, volume.id)
-        detaches.withdraw(self.database, volume.id)
+        detaches.cancel(self.database, volume.id)
+        detaches.cancel(self.database, volume.id)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
     def test_a_detach_that_begins_was_announced(self):

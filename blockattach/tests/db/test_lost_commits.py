@@ -152,7 +152,7 @@ class AttachmentTest(Case):
         for _ in range(2):
             make.attachment(self.database, volume)
         for act, announced in ((detaches.announce, 1), (detaches.announce, 2),
-                               (detaches.withdraw, 1)):
+                               (detaches.cancel, 1)):
             self.cut(where, lambda act=act: act(self.broken, volume.id))
             self.assertEqual(announced, detaches.announced(self.database, volume.id))
             self.assertEqual('detaching', volume_queries.get(self.database, volume.id).status)
