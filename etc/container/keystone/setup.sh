@@ -12,7 +12,7 @@ manage db_sync
 for keys in fernet_setup credential_setup; do
     manage "$keys" --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
 done
-# Of this process only: what compose sets, everybody sees who may inspect the container.
+# Of this process only: what compose sets is shown to every user who may inspect the container.
 OS_BOOTSTRAP_PASSWORD=$(cat /run/secrets/keystone-admin-password)
 export OS_BOOTSTRAP_PASSWORD
 manage bootstrap --bootstrap-region-id RegionOne \
