@@ -18,7 +18,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DirectoryStore(base.VolumeStore):
-    """One pool: the folder ``volumes_dir``. What is not a volume yet, or no more, is hidden."""
+    """One pool: the folder ``volumes_dir``. What is not a volume yet, or no more, has a dot before
+    its name."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -46,7 +47,7 @@ class DirectoryStore(base.VolumeStore):
         except OSError as exc:
             if os.path.exists(self._file(volume)):
                 return
-            raise self._told(exc, volume.size_gb) from exc
+            raise self._error(exc, volume.size_gb) from exc
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -58,7 +59,7 @@ class DirectoryStore(base.VolumeStore):
         except FileNotFoundError:
             return
         except OSError as exc:
-            raise self._told(exc) from exc
+            raise self._error(exc) from exc
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
         path, wanted = self.device(volume), units.gib_to_bytes(size_gb)
@@ -69,7 +70,7 @@ class DirectoryStore(base.VolumeStore):
         try:
             os.truncate(path, wanted)
         except OSError as exc:
-            raise self._told(exc, size_gb) from exc
+            raise self._error(exc, size_gb) from exc
 
     def device(self, volume: base.StoredVolume) -> str:
         path = self._file(volume)
@@ -118,8 +119,8 @@ class DirectoryStore(base.VolumeStore):
         if pool['provisioned_capacity_gb'] + size_gb > limit:
             raise errors.BackendFull(size_gb=size_gb, reason=f'the pool may give away {limit} GiB')
 
-    def _told(self, failure: OSError, size_gb: float = 0) -> errors.BackendError:
-        """No room is proved to have changed nothing; of anything else nobody can tell."""
+    def _error(self, failure: OSError, size_gb: float = 0) -> errors.BackendError:
+        """No room is final: nothing has changed; anything else is uncertain."""
         if failure.errno in _FULL:
             return errors.BackendFull(size_gb=size_gb, reason=str(failure.strerror))
         return errors.BackendUncertain(reason=str(failure))
