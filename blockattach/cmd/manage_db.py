@@ -65,7 +65,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
         # Status 1 would say that it goes on by itself.
         return _failed(exc, FAILED)
     print_table(('MIGRATION', 'FOUND', 'DONE', 'LEFT'),
-                [(one.name, one.found, one.done, one.left) for one in results])
+                [(one.name, one.found, one.done, one.remaining) for one in results])
     for one in results:
         if one.failure is not None:
             _failed(f'cannot go on with {one.name}: see the log', FAILED)
@@ -73,7 +73,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     if any(one.failure for one in results) and (most is None or not done):
         return FAILED
     # Also where another one is at it at the same time: only 0 says that nothing is left.
-    more = any(one.left for one in results) or most is not None and done
+    more = any(one.remaining for one in results) or most is not None and done
     return MAY_BE_MORE if more else 0
 
 

@@ -65,7 +65,7 @@ def rows(at: upgrade_installation.Installation) -> Result:
     """Whether every row is as this release writes it."""
     if not at.expanded:
         return _later()
-    left = online_migrations.left(at.database)
+    left = online_migrations.remaining(at.database)
     listed = ', '.join(f'{number} for {name}' for name, number in left.items())
     return Result(Code.WARNING, f'Rows are left to be migrated: {listed}. Run blockattach-manage '
                                 'db online_data_migrations.') if left else ok()

@@ -80,4 +80,4 @@ class PoolCheck:
         down_after = self._service.service_down_time
         if self._clock.monotonic() - self._began > down_after:
             return True
-        return services.all_heard(self._database, binaries.VOLUME, down_after)
+        return services.all_up(self._database, binaries.VOLUME, down_after)

@@ -59,7 +59,7 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
 
 
 def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
-    """An attachment, live or gone: how it ended.
+    """An attachment, live or deleted.
 
     :raises AttachmentNotFound: there never was one
     """
@@ -98,10 +98,10 @@ def of_volume(database: engine.Database, volume_id: str,
 
 def interrupted(database: engine.Database, host: str,
                 everything: bool = False, owner: str | None = None) -> list[records.Attachment]:
-    """Rows of one ``host@backend`` on which the service is at work and whose turn has passed.
+    """Rows of one ``host@backend`` that the service works on and whose deadline has passed.
 
-    :param everything: at start, when nobody else serves this backend: whatever the deadline
-    :param owner: at start, when others do: also what an earlier life of this one was at work on
+    :param everything: at start, when no other process serves this backend: whatever the deadline
+    :param owner: at start, when others do: also the work of earlier instances of this process
     """
     query = (_rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id)
              .where(pairs.LIVE, volume_rows.on_host(host),
@@ -118,8 +118,8 @@ def interrupted(database: engine.Database, host: str,
         return [rows.attachment(row) for row in connection.execute(query)]
 
 
-def left_behind(database: engine.Database, host: str) -> list[records.Attachment]:
-    """Live attachments of volumes that are gone, of one ``host@backend``."""
+def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Attachment]:
+    """Live attachments of deleted volumes, of one ``host@backend``."""
     query = _rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id).where(
         pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE)
     with database.reader() as connection:
@@ -137,7 +137,7 @@ def volumes_in_use(database: engine.Database, host: str) -> list[str]:
 
 
 def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
-    """The pairs of volume and initiator on one ``host@backend`` that somebody is at work on."""
+    """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
     query = sa.select(_rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).join(
         _volumes, _volumes.c.id == _rows.c.volume_id).where(
         pairs.LIVE, volume_rows.on_host(host), _rows.c.deadline >= clock.now(),

@@ -260,14 +260,14 @@ class _Transaction:
 
 
 def _named(wish: Wish) -> tuple[str | None, str | None]:
-    """The instance and the initiator that a wish is of."""
+    """The instance and the initiator of a wish."""
     initiator = (wish.connector or {}).get('initiator')
     return (wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
             initiator if isinstance(initiator, str) else None)
 
 
 def _needed_by(row: records.Attachment) -> set[str]:
-    """The initiators whose grants a row keeps alive."""
+    """The initiators whose grants a row needs."""
     if row.state is _State.GONE:
         return set()
     return {name for name in (row.initiator, row.previous_initiator) if name}

@@ -1,4 +1,4 @@
-"""Whether what only older releases need may be taken away."""
+"""Whether what only older releases need may be removed."""
 from collections.abc import Collection
 
 import sqlalchemy as sa
@@ -20,12 +20,12 @@ def hindrances(database: engine.Database, down_after: float,
     """
     found = [f'{number} rows wait for the online migration {name}: run blockattach-manage db '
              'online_data_migrations'
-             for name, number in online_migrations.left(database).items()]
+             for name, number in online_migrations.remaining(database).items()]
     return found + behind(database, down_after, older)
 
 
 def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
-    """The same, of services alone: one sentence, or none."""
+    """Services of older releases that prevent it: one sentence, or none."""
     names = services_behind(database, down_after, older)
     return ([f'services of an older release send heartbeats: {", ".join(names)}'] if names
             else [])
@@ -33,7 +33,7 @@ def behind(database: engine.Database, down_after: float, older: Collection[str])
 
 def services_behind(database: engine.Database, down_after: float,
                     older: Collection[str]) -> list[str]:
-    """The services of older releases that send heartbeats; arguments as `hindrances`."""
+    """The services of older releases that send heartbeats."""
     query = sa.select(_services).where(
         _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(older),
     ).order_by(_services.c.id)

@@ -27,9 +27,9 @@ _Own = volume_lifecycle.OwnStatus
 
 @engine.retried
 def volume_words(database: engine.Database, volume_id: str) -> None:
-    """Under the volume's lock: ranks and places of its rows, their credentials, its words.
+    """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
 
-    What is worked on and has no deadline is overdue from now on, so that somebody goes on with it.
+    A row that is worked on without a deadline gets one that has passed, so that it is resumed.
 
     :raises VolumeNotFound: there is no such live volume
     """

@@ -1,10 +1,10 @@
 """Transactions: one for reading, one for writing, on SQLite, MariaDB/MySQL and PostgreSQL.
 
 A connection may be lost at any time. Before the COMMIT nothing has happened, and a verb is
-repeated as after a deadlock. While the database commits, nobody knows: then the verb looks for
-what it has written, on another connection, and is done or repeated. Connections that have grown
-stale in the pool are found when they are taken from it: by a look at the socket, which costs
-nothing, and by a ping where that shows something or the connection was idle (`Freshness`).
+repeated as after a deadlock. During the COMMIT the outcome is unknown: then the verb reads what it
+has written, on another connection, and is done or repeated. Stale connections are found when they
+are taken from the pool: by the state of the socket, which costs nothing, and by a ping where that
+shows something or the connection was idle (`Freshness`).
 """
 import contextlib
 import functools
@@ -48,8 +48,8 @@ WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
 
 TRUSTED_SECONDS = 5.0
-"""A connection that was used as short ago is still there unless its socket says otherwise; one
-whose other end has gone without a word would hold up a ping as long as a statement."""
+"""A connection that was used so recently counts as open unless its socket shows otherwise: with a
+peer that has vanished a ping would take as long as a statement."""
 _USED_AT = 'blockattach_used_at'
 
 Happened = Callable[[sa.Connection], bool]
@@ -80,7 +80,7 @@ class Database:
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None) -> None:
         """
-        :param readers: what `open_readers` has opened; None: who reads takes what writers take
+        :param readers: what `open_readers` has opened; None: readers use the writers' pool
         """
         self.engine = engine
         self._readers = readers or engine
@@ -152,7 +152,7 @@ class Database:
             raise errors.OutcomeUnknown() from lost
 
     def rest(self, seconds: float) -> None:
-        """Let others go first, for a part of so many seconds that nobody can tell before."""
+        """Wait for a random part of so many seconds, so that others go first."""
         self.clock.wait(threading.Event(), random.uniform(0, seconds))
 
     def new_id(self) -> str:
@@ -276,7 +276,7 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
 
 
 def _name_errors(made: sa.Engine) -> None:
-    """Let errors have oslo.db's names, which are the same for every database."""
+    """Translate errors to oslo.db's, which are one set for every database."""
     event.listen(made, 'handle_error', exc_filters.handler, retval=True)
 
 
@@ -315,9 +315,8 @@ def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
 class Freshness:
     """Whether a pooled connection can be used: in place of a ping each time it is taken.
 
-    A server that has ended a connection has closed its socket, which can be read from then on
-    (there is nothing but the end). One that is silent and was used a moment ago is trusted; any
-    other is asked.
+    A server that ends a connection closes its socket, which then becomes readable. A quiet one
+    that was used a moment ago is trusted; any other is pinged.
     """
 
     def __init__(self, dialect: sa.Dialect, time: clock.Clock) -> None:
@@ -325,7 +324,7 @@ class Freshness:
         self._time = time
 
     def watch(self, engine: sa.Engine) -> None:
-        """Look after an engine's connections from now on."""
+        """Check an engine's connections from now on."""
         event.listen(engine, 'checkin', self._used)
         event.listen(engine, 'checkout', self._look)
 
@@ -347,7 +346,8 @@ class Freshness:
         """Whether nothing, not even an end, waits in the socket; False: nobody knows."""
         look = select.poll()
         try:
-            # PyMySQL keeps its socket to itself; psycopg2 and mysqlclient tell its number.
+            # PyMySQL has its socket in a private attribute; psycopg2 and mysqlclient have
+            # fileno().
             look.register(getattr(connection, '_sock', connection), select.POLLIN)
             return not look.poll(0)
         except (TypeError, ValueError, OSError, self._dialect.loaded_dbapi.Error):
@@ -355,8 +355,8 @@ class Freshness:
 
 
 def _prepare_postgresql(dialect: sa.Dialect, connection: Any, record: Any) -> None:
-    """Whoever has waited for a row sees all that was written meanwhile, whatever isolation the
-    database gives those who do not ask.
+    """A transaction that has waited for a row sees what was written meanwhile, whatever the
+    database's default isolation is.
     """
     dialect.set_isolation_level(connection, 'READ COMMITTED')
 
@@ -404,7 +404,7 @@ def _ask(engine: sa.Engine, happened: Happened) -> bool:
 
 
 def _patiently(ask: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a look as long as a database may take to start again."""
+    """Repeat a read for as long as a database may take to restart."""
     wrapped: Callable[_P, _R] = oslo_db_api.wrap_db_retry(
         max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
         retry_on_disconnect=True)(ask)
@@ -415,9 +415,9 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     """Repeat a verb, from its beginning, whose transaction the database threw out, or whose
     connection was lost before it had committed.
 
-    Thrown out by a deadlock, a failed serialisation, or whatever the verb itself raises
-    RetryRequest for. There are no savepoints: MariaDB throws out the whole transaction at a
-    deadlock, and what went on after that would write the rest of it alone.
+    Rolled back by a deadlock, a failed serialisation, or a RetryRequest of the verb itself. There
+    are no savepoints: at a deadlock MariaDB rolls back the whole transaction, and statements after
+    that would write the rest of it alone.
 
     :raises DatabaseUnavailable: it stays away
     """

@@ -1,4 +1,4 @@
-"""The rows as `blockattach.domain.invariants` judges them. Only read, in one transaction."""
+"""The rows as input of `blockattach.domain.invariants`. Only read, in one transaction."""
 import datetime
 import functools
 from typing import Any
@@ -90,6 +90,6 @@ def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> floa
 
 
 def _at_work(attachments: tuple[invariants.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
-    """The pairs that somebody works on by his row, as long as his time is not over."""
+    """The pairs that are being worked on by a row whose deadline has not passed."""
     return frozenset((row.volume_id, name) for row in attachments
                      if row.overdue is not None and row.overdue < 0 for name in row.initiators)

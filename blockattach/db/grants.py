@@ -1,7 +1,7 @@
 """Grants: one credential per (volume, initiator), held while any attachment of that pair lives.
 
-A grant is written in the same transaction as the intent that needs it and removed in the one that
-ends the last. The password is sealed; it is opened only for the target and for whoever may attach.
+A grant is written in the transaction of the intent that needs it and removed in the one that ends
+the last. The password is sealed; it is opened only for the target and for callers that may attach.
 """
 import hashlib
 from collections.abc import Iterable
@@ -39,8 +39,8 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
            expected: preconditions.Precondition | None = None) -> records.SealedCredential:
     """Make the grant of a pair unless it is there; the caller has written the volume.
 
-    Only the sole grant of a volume has no alias: a target may not have let go yet of another one
-    that had none, while the row that it belonged to still lives with a new initiator.
+    Only the sole grant of a volume has no alias: the target may still have another one without
+    alias, while the row that it belonged to is live with a new initiator.
 
     :param expected: what was read of the pair, and still holds; the database refuses a name that
         was taken meanwhile
@@ -120,14 +120,14 @@ def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
 
 def wanted(database: engine.Database, volume_id: str,
            initiator: str | None = None) -> tuple[connections.Grant, ...]:
-    """Who shall be let in to a volume now, each with the widest mode of its attachments."""
+    """The desired grants of a volume, each with the widest mode of its attachments."""
     with database.reader() as connection:
         return _wanted(connection, database, _rows.c.volume_id == volume_id, initiator)
 
 
 def wanted_on(database: engine.Database, volume_ids: Iterable[str],
               ) -> tuple[connections.Grant, ...]:
-    """The same for many volumes at once, in slices that every database takes as a list."""
+    """The desired grants of many volumes, in slices that every database takes as a list."""
     ids = sorted(set(volume_ids))
     found: list[connections.Grant] = []
     with database.reader() as connection:

@@ -1,7 +1,7 @@
 """Requests that a client named (``Idempotency-Key``): the same request makes nothing twice.
 
-What is kept is the id that was made, in the same transaction as the thing itself, and a digest of
-the body; never the answer, which may hold a secret and would grow old.
+The id of what was made is stored in its transaction, with a digest of the body; never the answer,
+which may hold a secret and would become stale.
 """
 import dataclasses
 import hashlib
@@ -21,7 +21,7 @@ _keys = idempotency.idempotency_keys
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """A named request: whose it is and what it is called, and what it asked."""
+    """A request with a key: of which project, for what, and with which body."""
 
     scope: str
     body_digest: str
@@ -29,7 +29,7 @@ class Request:
 
 def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
-    """A request under its name; the same name means nothing elsewhere or from somebody else.
+    """A request by its key, which is unique for one project and operation only.
 
     :raises InvalidInput: a key that is empty or too long
     """
@@ -60,7 +60,7 @@ def remember(connection: sa.Connection, database: engine.Database, request: Requ
     """Write down what a request makes, in the transaction that makes it.
 
     :param instead_of: what it made before, which failed
-    :raises IdempotencyKeyTaken: the same request is doing so elsewhere, or just has
+    :raises IdempotencyKeyTaken: a copy of the request is doing so elsewhere, or just has
     """
     connection.execute(_keys.delete().where(
         _keys.c.scope == request.scope,
@@ -75,6 +75,6 @@ def remember(connection: sa.Connection, database: engine.Database, request: Requ
 
 @engine.retried
 def purge(database: engine.Database) -> int:
-    """Remove names whose time is over; returns how many."""
+    """Remove expired keys; returns how many."""
     with database.writer() as connection:
         return connection.execute(_keys.delete().where(_keys.c.expires_at <= clock.now())).rowcount

@@ -41,7 +41,7 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
 @engine.retried
 def create_once(database: engine.Database, project_id: str, request_id: str | None,
                 text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
-    """The same where a thing has such a message at most once: what is said last stands."""
+    """Write a message that a resource has at most once: a later one replaces it."""
     name = name_of(text, resource_id)
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:
@@ -117,7 +117,7 @@ def delete(database: engine.Database, message_id: str) -> None:
 
 @engine.retried
 def purge(database: engine.Database) -> int:
-    """Remove messages whose time is over; returns how many."""
+    """Remove expired messages; returns how many."""
     with database.writer() as connection:
         return connection.execute(
             _rows.delete().where(_rows.c.expires_at <= database.clock.utcnow())).rowcount

@@ -1,6 +1,6 @@
 """Bring a database to the tables of this release. Any number of processes may ask at once.
 
-Alembic is loaded by who migrates: every process looks at the version, and few ever change it.
+Alembic is loaded for a migration only: every process checks the version, and few ever change it.
 """
 import contextlib
 import io
@@ -74,14 +74,14 @@ def upgrade(engine: sa.Engine) -> None:
 
 
 def expand(engine: sa.Engine) -> None:
-    """Add what this release needs; raises as `upgrade`."""
+    """Add what this release needs."""
     _run(engine, lambda before: (EXPAND,))
 
 
 def contract(engine: sa.Engine) -> None:
     """Take away what only older releases need. `blockattach.db.contracting` says whether one may.
 
-    :raises ConfigurationError: it has not been expanded, or as `upgrade`
+    :raises ConfigurationError: it was not expanded, or is of another release
     """
     check(engine)
     _run(engine, lambda before: (CONTRACT,))
@@ -157,8 +157,7 @@ def _refuse_newer(found: Version) -> None:
 
 
 def _revisions(phase: Phase) -> set[str]:
-    """The names of a phase's revisions, in whose order they follow each other: what their files
-    begin with."""
+    """The names of a phase's revisions, in order: what their files begin with."""
     return {path.name.partition('_')[0]
             for path in (_SCRIPTS / phase.folder).glob('[0-9c]*_*.py')}
 

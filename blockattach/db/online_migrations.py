@@ -10,11 +10,17 @@ from oslo_log import log as oslo_log
 
 from blockattach import log
 from blockattach.db import engine
-from blockattach.db import sealed_grants
 
 LOG = oslo_log.getLogger(__name__)
 
 BATCH = 50
+
+
+class Progress(NamedTuple):
+    """Of one batch: how many rows were found, and how many of them are done."""
+
+    found: int
+    done: int
 
 
 class Migration(NamedTuple):
@@ -22,8 +28,8 @@ class Migration(NamedTuple):
 
     name: str
     text: str
-    left: Callable[[engine.Database], int]
-    act: Callable[[engine.Database, int], sealed_grants.Progress]
+    remaining: Callable[[engine.Database], int]
+    act: Callable[[engine.Database, int], Progress]
 
 
 # In the order in which they are done. One goes when the contraction that relies on it is a release
@@ -32,12 +38,12 @@ MIGRATIONS: tuple[Migration, ...] = ()
 
 
 class Result(NamedTuple):
-    """What came of one: rows found and done by this run, rows left; and why it failed, if so."""
+    """One run: rows found, rows done, rows that remain; and why it failed, if so."""
 
     name: str
     found: int
     done: int
-    left: int
+    remaining: int
     failure: Exception | None
 
 
@@ -56,10 +62,10 @@ def run(database: engine.Database, most: int | None = None,
     return results
 
 
-def left(database: engine.Database,
+def remaining(database: engine.Database,
          migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
-    """The rows that still need each of them; those that nothing needs are not told."""
-    found = {migration.name: migration.left(database) for migration in migrations}
+    """How many rows still need each of them; finished ones are left out."""
+    found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}
 
 
@@ -76,4 +82,4 @@ def _run_one(database: engine.Database, migration: Migration, most: int | None) 
     except Exception as exc:
         LOG.exception('Cannot go on with an online migration%s', log.fields(name=migration.name))
         failure = exc
-    return Result(migration.name, found, done, migration.left(database), failure)
+    return Result(migration.name, found, done, migration.remaining(database), failure)

@@ -1,4 +1,4 @@
-"""How much there is, and what takes too long: looked at by whoever monitors the service."""
+"""Counts of rows, and what takes too long: for monitoring."""
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -14,8 +14,8 @@ _volumes = volume.volumes
 
 
 class Overview(NamedTuple):
-    """All attachments by state; of those in whose state somebody is at work, since how many
-    seconds the oldest is in it; and how many rows of each noun have passed their deadline.
+    """All attachments by state; for states that are worked on, the age of the oldest in seconds;
+    and how many rows of each noun have passed their deadline.
     """
 
     attachments: dict[str, int]
@@ -24,7 +24,7 @@ class Overview(NamedTuple):
 
 
 def read(database: engine.Database) -> Overview:
-    """As it is now. Counts come out of an index; all else looks only at rows with a deadline."""
+    """The present state. Counts come from an index; the rest reads only rows with a deadline."""
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
         base.live(_attachments)).group_by(_attachments.c.state)
     since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))

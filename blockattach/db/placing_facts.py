@@ -1,4 +1,4 @@
-"""What the scheduler looks at besides a request and the pools, in one transaction."""
+"""Further input of the scheduler, besides a request and the pools, in one transaction."""
 from collections.abc import Iterable
 from typing import Any
 
@@ -42,7 +42,7 @@ _FACTS = prepared.Statement(lambda dialect: sa.select(
 def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
     """The facts on one volume; the host of a server is not among them.
 
-    :param count: how many volumes each pool has is wanted too
+    :param count: also count the volumes of each pool
     :raises VolumeNotFound: there is no such live volume
     """
     with database.reader() as connection:
@@ -74,7 +74,7 @@ def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
 
 
 def forget_refusal(database: engine.Database, volume_id: str) -> None:
-    """What was told too early, that no pool will do, is not so."""
+    """Remove the user message that no pool will do: it was too early."""
     messages.withdraw(database, domain_messages.NO_VALID_POOL, volume_id)
 
 

@@ -53,7 +53,7 @@ def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Ma
 def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
     """Store what pools say that have reported before; False: one has not, and nothing is stored.
 
-    It must say what it has provisioned: what was given away is not looked at.
+    It must report what it has provisioned, which is used instead of the allocated room.
     """
     try:
         with database.writer() as connection:
@@ -74,8 +74,8 @@ def forget(database: engine.Database, host: str) -> None:
 
 
 def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
-    """Every pool by name. ``up``: its report is recent, a service that keeps it lives and is
-    enabled, and it is not frozen.
+    """Every pool by name. ``up``: its report is recent, and a service of it is up, enabled and not
+    frozen.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     """
@@ -84,8 +84,8 @@ def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
 
 
 def living(database: engine.Database, down_after: float) -> frozenset[str]:
-    """The backends that can be used, whether they are in use or not: a pool has reported lately,
-    and not that it is down, and a service that keeps it lives.
+    """The backends that can be used, whether they are in use or not: a service of it is up, and a
+    recent report does not say that it is down.
 
     :param down_after: as of `list_all`
     """
@@ -156,7 +156,7 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
             name=name, host=host, availability_zone=availability_zone,
             allocated_gb=allocated, **_measured(capabilities, allocated)))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process of the same backend was faster: the whole report again, which finds it.
+        # Another process of the backend was faster: the whole report again, which finds it.
         raise db_exception.RetryRequest(exc) from exc
     return allocated
 
@@ -168,7 +168,7 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
     holding = connection.execute(
         sa.select(_volumes.c.pool).distinct().where(base.live(_volumes),
                                                     _volumes.c.pool.in_(gone)))
-    # A claim that was made since that look has raised the pool's own row.
+    # A claim that was made since that read has raised the pool's own row.
     connection.execute(_pools.delete().where(
         _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
 
@@ -193,7 +193,7 @@ def _finite(value: float) -> float | None:
 
 
 def _speakable(value: Any) -> Any:
-    """JSON has no endless numbers: "infinite" is the word that drivers and clients know."""
+    """JSON has no infinite numbers: drivers and clients use "infinite"."""
     if isinstance(value, Mapping):
         return {str(key): _speakable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -33,13 +33,13 @@ _WHERE = 'where_'
 class _Compiled:
     """What one kind of database is sent.
 
-    :ivar order: names of the values by place; None: the driver takes them by name
+    :ivar order: names of the values by position; None: the driver takes them by name
     :ivar fixed: values that are part of the statement
     :ivar stored: how values are stored, by name
     :ivar kinds: of the columns that it returns
     :ivar row: None: it returns no rows
     :ivar named: for databases that call it by name; None: this one does not
-    :ivar read: how columns are read, by place; None: not known before the first answer
+    :ivar read: how columns are read, by position; None: not known before the first answer
     """
 
     text: str
@@ -53,7 +53,7 @@ class _Compiled:
 
 
 def value(name: str, kind: sa.types.TypeEngine[Any] | None = None) -> sa.BindParameter[Any]:
-    """A value of a `Statement`, told when it is sent.
+    """A value of a `Statement`, given when it is executed.
 
     :param kind: None: that of whatever it is compared with
     """
@@ -66,14 +66,14 @@ def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[A
 
 
 def shape(row: Mapping[str, Any]) -> Shape:
-    """What tells one statement that writes these columns from another: their names, and which of
-    them are set to a time from now.
+    """The key of a statement that writes these columns: their names, and which of them are set to
+    a time from now.
     """
     return tuple([(name, type(one) is clock.Later) for name, one in row.items()])
 
 
 def values_of(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
-    """The columns of a row as a `Statement` is told them."""
+    """The columns of a row as values of a `Statement`."""
     return {prefix + name: one.seconds if type(one) is clock.Later else one
             for name, one in row.items()}
 
@@ -109,7 +109,7 @@ def _update(table: sa.Table, where: tuple[str, ...], of_shape: Shape) -> 'Statem
 
 
 class Statement:
-    """One statement; what is told with it are the names of each `value` in it."""
+    """One statement, executed with a value for each `value` in it."""
 
     def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True) -> None:
         """
@@ -199,7 +199,7 @@ def _row(names: list[str]) -> _Process:
 @contextlib.contextmanager
 def _sent(connection: sa.Connection, compiled: _Compiled,
           values: dict[str, Any]) -> Iterator[Any]:
-    """The cursor of a statement that has been executed, until what it tells is read."""
+    """The cursor of a statement that has been executed, until its rows are read."""
     values_of = {**compiled.fixed, **values}
     for name, process in compiled.stored:
         values_of[name] = process(values_of[name])
@@ -212,9 +212,9 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
     pooled = connection.connection
     cursor = pooled.cursor()
     if _ECHO.isEnabledFor(logging.INFO):
-        # Whoever wants to see statements sees these as well; their values, never.
+        # Shown with SQLAlchemy's echo as well; values never are.
         _ECHO.info('%s', compiled.text)
-    # SQLAlchemy's own way to ask; to go through its lists of listeners costs more than a look.
+    # SQLAlchemy's own flag; to go through its lists of listeners costs more.
     heard = connection._has_events or connection.engine._has_events
     if heard:
         for look in connection.dispatch.before_cursor_execute:
@@ -226,8 +226,8 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
             connection.dialect.do_execute(cursor, compiled.text, parameters)
         yield cursor
     except connection.dialect.loaded_dbapi.Error as exc:
-        # The one place where SQLAlchemy finds out whether the connection is lost, and lets
-        # listeners give the error its name.
+        # Where SQLAlchemy finds out whether the connection is lost, and where listeners translate
+        # the error.
         connection._handle_dbapi_exception(exc, compiled.text, parameters, cursor, None)
     finally:
         _close(cursor, connection.dialect.loaded_dbapi.Error)

@@ -107,7 +107,7 @@ def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement
     if left == 0:
         return
     for part in _parts(database, table):
-        # Looked for without a lock, and looked at once more under it.
+        # Found without a lock, and checked once more under it.
         chosen = _keys(database, table, sa.and_(part, which))[:left]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])

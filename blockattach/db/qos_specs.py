@@ -1,6 +1,6 @@
-"""QoS specs, and which volume types have them. A type has one at most; many may have the same.
+"""QoS specs, and which volume types have them. A type has one at most; many may share one.
 
-Whoever changes specs, or gives them to a type, locks their row first and the types' after it.
+Lock order, to change specs or associate them with a type: the specs' row, then the types'.
 """
 import uuid
 from collections.abc import Iterable
@@ -87,9 +87,9 @@ def update(database: engine.Database, specs_id: str, consumer: str | None,
            changes: Mapping[str, str | None]) -> None:
     """Write specs over those of the same keys, all or none; other keys stay.
 
-    What is attached keeps what it was told; the next connect tells the new.
+    What is attached keeps the old limits; the next connect gets the new ones.
 
-    :param consumer: who keeps them from now on; None: who does already
+    :param consumer: what enforces them from now on; None: unchanged
     :raises QosSpecsNotFound: there are none
     """
     with database.writer() as connection:

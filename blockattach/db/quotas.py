@@ -1,8 +1,8 @@
-"""Limits on what a project may have, judged where a row is born, in its transaction.
+"""Limits on what a project may have, checked in the transaction that makes a row.
 
-What a project has is counted, never kept beside the rows: with its row locked, so that births of
-one project wait for each other. A process that has found a project far from its limit lets so many
-more be born without a look.
+Usage is counted, not stored: with the project's row locked, so that new rows of one project wait
+for each other. A process that has found a project far from its limit makes a number of rows
+without a count.
 """
 import collections
 import threading
@@ -20,7 +20,7 @@ ATTACHMENTS = 'attachments'
 MARGIN = 1024
 """How far from its limit a project is counted each time."""
 UNCOUNTED = 16
-"""How many one process lets be born between two counts: ``MARGIN`` is enough for 64 processes."""
+"""How many rows one process makes between two counts: ``MARGIN`` is enough for 64 processes."""
 _MOST_PROJECTS = 4096
 
 _quotas = quota.quotas
@@ -41,7 +41,7 @@ class AttachmentQuota:
         return self.default if hard_limit is None else hard_limit
 
     def check(self, connection: sa.Connection, project_id: str, hard_limit: int | None) -> None:
-        """Judge one more, before it is written. The caller is `engine.retried`.
+        """Check one more, before it is written. The caller is `engine.retried`.
 
         :param hard_limit: the project's own, as it was read just before
         :raises QuotaExceeded: the project has as many as it may

@@ -1,4 +1,4 @@
-"""From rows to records: the one place that knows how a record is stored."""
+"""From rows to records: the one module that knows how a record is stored."""
 import dataclasses
 import json
 import operator
@@ -134,9 +134,9 @@ def volume(row: Any, metadata: Mapping[str, str],
 
 def volumes(found: Sequence[sa.Row[Any]], metadata: Mapping[str, Mapping[str, str]],
             attached: Mapping[str, tuple[records.AttachedServer, ...]]) -> list[records.Volume]:
-    """Rows of one result, each as `volume`; their children by their ids.
+    """Volumes from the rows of one result; their children by their ids.
 
-    By their places: to look at thirty names of each takes longer than all else that is done here.
+    By position: to look up thirty names in each row takes longer than everything else here.
     """
     if not found:
         return []

@@ -1,7 +1,7 @@
 """The credentials of grants as they are sealed: by which keys, with another one, or not at all.
 
-While keys are replaced every process works: a row is changed only as long as it holds what was
-read of it, so that whoever else wrote it meanwhile wins.
+While keys are replaced every process works: a row is changed only if it is as it was read, so that
+a concurrent write wins.
 """
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.db import engine
+from blockattach.db import online_migrations
 from blockattach.db.models import attachment
 from blockattach.db.models import base
 
@@ -22,15 +23,8 @@ _attachments = attachment.attachments
 _PAGE = 500
 
 
-class Progress(NamedTuple):
-    """Of one batch: how many rows were found, and how many of them are done."""
-
-    found: int
-    done: int
-
-
 class Lost(NamedTuple):
-    """A credential that nobody can open, and the live attachments that use it."""
+    """A credential that no key opens, and the live attachments that use it."""
 
     volume_id: str
     initiator: str
@@ -38,7 +32,7 @@ class Lost(NamedTuple):
 
 
 def check(database: engine.Database) -> None:
-    """Make sure that we have every key that sealed anything; a look into an index.
+    """Make sure that we have every key that sealed anything, by an index.
 
     :raises ConfigurationError: we have not
     """
@@ -51,7 +45,7 @@ def check(database: engine.Database) -> None:
 
 
 def are_there(connections: sa.Engine) -> bool:
-    """Whether any credential is stored; for who has no keys yet."""
+    """Whether any credential is stored; for a process without keys."""
     with connections.connect() as connection:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 
@@ -64,10 +58,11 @@ def counts(database: engine.Database) -> dict[str, int]:
 
 
 def stays(database: engine.Database, sealed: secrets.Sealed) -> None:
-    """Said after a row was written and before the commit: it is sealed by the key that seals now.
+    """Check, after a row was written and before the commit, that its key is still the one that
+    seals.
 
-    `awaiting` waits for the row to be committed. So whoever takes another key away after that has
-    seen the row, or the row is written once more.
+    `awaiting` waits for the row to be committed. So either it counts the row before another key is
+    removed, or the row is written once more.
 
     :raises RetryRequest: keys were replaced meanwhile
     """
@@ -78,8 +73,8 @@ def stays(database: engine.Database, sealed: secrets.Sealed) -> None:
 
 @engine.retried
 def awaiting(database: engine.Database) -> int:
-    """How many credentials the key that seals now has not sealed, for good: what others are just
-    writing is waited for, and nobody writes until we have counted.
+    """How many credentials are not sealed by the key that seals now. It waits for running
+    transactions, and blocks writers until it has counted.
     """
     other = _grants.c.key_id != database.sealer.ring()[0].id
     with database.writer() as connection:
@@ -103,7 +98,7 @@ def lost(database: engine.Database, page: int = _PAGE) -> Iterator[Lost]:
 
 @engine.retried
 def renew(database: engine.Database, pair: Lost) -> None:
-    """Put a fresh credential in the place of one that is still lost.
+    """Replace a credential that is still lost by a new one.
 
     Sessions go on. Target and host get the new one when the attachment is connected again.
     """
@@ -120,7 +115,7 @@ def renew(database: engine.Database, pair: Lost) -> None:
         stays(database, again)
 
 
-def reseal(database: engine.Database, most: int) -> Progress:
+def reseal(database: engine.Database, most: int) -> online_migrations.Progress:
     """Seal a batch of what other keys have sealed with the one that seals now.
 
     What cannot be opened is left alone, and not found.
@@ -128,7 +123,7 @@ def reseal(database: engine.Database, most: int) -> Progress:
     known = [key.id for key in database.sealer.ring()]
     rows = _some(database, _grants.c.key_id.in_(known[1:]), most)
     openable = [row for row in rows if database.sealer.key_of(row.sealed_password) is not None]
-    progress = Progress(len(openable), _change(database, [
+    progress = online_migrations.Progress(len(openable), _change(database, [
         (row, database.sealer.sealed(database.sealer.unseal(row.sealed_password)))
         for row in openable]))
     failpoints.point('db.sealed_grants.after_batch')

@@ -1,4 +1,4 @@
-"""Services and their heartbeat: who is there, judged by the database's clock alone."""
+"""Services and their heartbeats, by the database's clock alone."""
 import datetime
 from collections.abc import Callable
 from typing import Any
@@ -24,30 +24,30 @@ _services = service.services
 
 @engine.retried
 def register(database: engine.Database, binary: str, host: str, availability_zone: str,
-             incarnation: str, release: str | None = None, cluster: str | None = None,
+             process_instance: str, release: str | None = None, cluster: str | None = None,
              reconciled: records.Reconciled | None = None) -> records.Service:
-    """Say that a service lives, under its name; it keeps its uuid and whether it is disabled.
+    """Register a service as up, by its name; it keeps its uuid and whether it is disabled.
 
-    :param incarnation: names this life of the process
-    :param release: as `blockattach.rpc.history` calls it
+    :param process_instance: names this run of the process
+    :param release: a name of `blockattach.rpc.history`
     :param cluster: ``cluster@backend``, where it serves a backend together with others
     :param reconciled: what it has put right, if it keeps a backend
     """
     now = database.clock.utcnow()
-    values = {'availability_zone': availability_zone, 'incarnation': incarnation,
+    values = {'availability_zone': availability_zone, 'process_instance': process_instance,
             'release': release, 'cluster': cluster, 'reported_at': clock.now(),
             'reconciled': _stored(reconciled)}
     known = sa.select(_services.c.id).where(*_named(binary, host))
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **values)
     with database.writer() as connection:
-        # Looked for first: an update that finds nothing locks the gap that others insert into.
+        # Read first: an update that finds nothing locks the gap that others insert into.
         if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
             try:
                 connection.execute(_services.insert().values(
                     uuid=database.new_id(), binary=binary, host=host, disabled=False,
                     created_at=now, **values))
             except db_exception.DBDuplicateEntry as exc:
-                # Another process of the same name was faster: again, the last to speak counts.
+                # Another process of this name was faster: again, the last one counts.
                 raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
     LOG.info('Service is registered%s', log.fields(binary=binary, host=host))
@@ -55,23 +55,24 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
 
 
 @engine.retried
-def heartbeat(database: engine.Database, service_id: int, incarnation: str | None = None,
+def heartbeat(database: engine.Database, service_id: int, process_instance: str | None = None,
               reconciled: records.Reconciled | None = None) -> bool:
     """Send a heartbeat; False when the service was removed and must register again.
 
-    :param incarnation: only if no other life of it has registered meanwhile
+    :param process_instance: only if no other instance has registered meanwhile
     :param reconciled: what it has put right, if it keeps a backend
     :raises Conflict: one has
     """
     row = _services.c.id == service_id
-    mine = row if incarnation is None else sa.and_(row, _services.c.incarnation == incarnation)
+    mine = row if process_instance is None else sa.and_(
+        row, _services.c.process_instance == process_instance)
     with database.writer() as connection:
         done = connection.execute(_services.update().where(mine)
                                   .values(reported_at=clock.now(),
                                           reconciled=_stored(reconciled)))
         if done.rowcount == 1:
             return True
-        if incarnation is not None and connection.execute(
+        if process_instance is not None and connection.execute(
                 sa.select(_services.c.id).where(row)).first() is not None:
             raise errors.Conflict(reason='another process serves under the same name')
         return False
@@ -93,7 +94,7 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
         return [_record(row, row.up) for row in connection.execute(query)]
 
 
-def all_heard(database: engine.Database, binary: str, down_after: float) -> bool:
+def all_up(database: engine.Database, binary: str, down_after: float) -> bool:
     """Whether every enabled service of this name sends heartbeats; of a cluster, one does."""
     heard: dict[str, bool] = {}
     for one in list_all(database, down_after, binary=binary):
@@ -187,7 +188,7 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
     """Forget a service that will not come back.
 
     :raises ServiceNotFound: there is none
-    :raises Conflict: it lives, and would be back at its next heartbeat
+    :raises Conflict: it is up, and would be back at its next heartbeat
     """
     with database.writer() as connection:
         row = connection.execute(_with_up(down_after).where(*_named(binary, host))
@@ -241,9 +242,9 @@ class Presence:
                  cluster: str | None = None, sole: bool = False,
                  reconciled: Callable[[], records.Reconciled] | None = None) -> None:
         """
-        :param cluster: as `register` takes it
-        :param sole: nobody else may serve under this name; see `wrong`
-        :param reconciled: what each heartbeat reports, as `register` takes it
+        :param cluster: see `register`
+        :param sole: no other process may serve under this name; see `wrong`
+        :param reconciled: what each heartbeat reports, see `register`
         """
         self._cluster = cluster
         self._reconciled = reconciled
@@ -254,15 +255,15 @@ class Presence:
         self._binary = binary
         self._host = host
         self._availability_zone = availability_zone
-        self.incarnation = database.new_id().replace('-', '')
-        """Names this life of the process: what another life owns is orphaned."""
+        self.process_instance = database.new_id().replace('-', '')
+        """Names this process instance: the work of others is orphaned."""
         self._service_id: int | None = None
 
     def beat(self) -> None:
         """Send a heartbeat; a service that was removed registers anew."""
         if self._service_id is None or not self._heard():
             self._service_id = register(self._database, self._binary, self._host,
-                                        self._availability_zone, self.incarnation,
+                                        self._availability_zone, self.process_instance,
                                         self._release, self._cluster, self._last_reconciled()).id
 
     def wrong(self) -> str | None:
@@ -273,11 +274,12 @@ class Presence:
         return None if self._reconciled is None else self._reconciled()
 
     def _heard(self) -> bool:
-        """Whether the row knows this life; of two, the later one is the service."""
+        """Whether the row names this instance; of two, the later one is the service."""
         assert self._service_id is not None
         try:
             return heartbeat(self._database, self._service_id,
-                             self.incarnation if self._sole else None, self._last_reconciled())
+                             self.process_instance if self._sole else None,
+                             self._last_reconciled())
         except errors.Conflict:
             if not self._superseded:
                 LOG.error('Cannot serve any longer: another process has begun under the same '

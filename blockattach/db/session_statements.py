@@ -25,8 +25,8 @@ class Named(NamedTuple):
 
     :ivar name: of this text and no other
     :ivar text: with a question mark for each value
-    :ivar call: what it is called by, as the driver takes it
-    :ivar order: names of the values by place
+    :ivar call: its call, in the driver's form
+    :ivar order: names of the values by position
     """
 
     name: str
@@ -70,7 +70,7 @@ class _Places(dict[str, str]):
 def allow(info: MutableMapping[str, Any]) -> None:
     """From now on statements are prepared on this connection.
 
-    :param info: what is remembered of the connection as long as it lives
+    :param info: what is remembered of the connection while it is open
     """
     info[_KEY] = {}
 

@@ -44,12 +44,12 @@ def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Eng
     oslo.db would open a connection per transaction and begin each as a reader, which fails with
     "database is locked" as soon as a second one turns writer.
     """
-    # Not autobegun by the driver: the transaction begins as `begin` says.
+    # Not autobegun by the driver: `begin` says how the transaction begins.
     options: dict[str, Any] = {
         'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
         'pool_timeout': settings.pool_timeout}
     if not url.database:
-        # In memory: it lives as long as its only connection, of which threads take turns.
+        # In memory: it exists as long as its only connection, which threads share one at a time.
         options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
     engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare)

@@ -1,4 +1,4 @@
-"""What is said of a volume from outside its life: the read-only flag, what is true of it."""
+"""Settings of a volume apart from its lifecycle: the read-only flag, and a reset of its status."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,7 +33,7 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
 
 def reset_facts(database: engine.Database, volume_id: str, said: reset_rule.Said,
                 ) -> reset_rule.Facts:
-    """What such a reset would be judged by now; nothing is written.
+    """The input of the rule for a reset now; nothing is written.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -48,9 +48,9 @@ def reset_facts(database: engine.Database, volume_id: str, said: reset_rule.Said
 @engine.retried
 def reset_status(database: engine.Database, volume_id: str,
                  said: reset_rule.Said) -> reset_rule.Facts:
-    """An administrator says what is true of the volume's own life, unless the rule refuses.
+    """Reset the volume's own status, unless the rule refuses.
 
-    :returns: what it was judged by; where the rule refuses, nothing was written
+    :returns: the input of the rule; where it refuses, nothing was written
     :raises VolumeNotFound: there is no such live volume
     """
     with database.writer() as connection:
@@ -71,5 +71,5 @@ def reset_status(database: engine.Database, volume_id: str,
 def _facts(row: Any, said: reset_rule.Said) -> reset_rule.Facts:
     return reset_rule.Facts(
         said=said, own_status=row.own_status, at_work=row.deadline is not None,
-        # Its targets count as shared until whoever makes it knows better.
+        # Its targets count as shared until a backend reports otherwise.
         made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)

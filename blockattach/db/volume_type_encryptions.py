@@ -1,6 +1,6 @@
 """How the volumes of a type are encrypted. A type has one encryption at a time, or none.
 
-It is told and taken back only while no live volume has the type, under the lock of the type's row.
+It is set and removed only while no live volume has the type, under the lock of the type's row.
 """
 import uuid
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def create(database: engine.Database, type_id: str, provider: str, control_locat
 
     :param key_size: in bits
     :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionExists: it has one
     :raises EncryptedMultiattach: several hosts could share its volumes
     """
@@ -66,7 +66,7 @@ def update(database: engine.Database, type_id: str, encryption_id: str | None,
     :param encryption_id: the one that is meant; None: whichever the type has
     :param changes: new values by their names in `records.TypeEncryption`
     :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     with database.writer() as connection:
@@ -84,7 +84,7 @@ def delete(database: engine.Database, type_id: str, encryption_id: str | None) -
 
     :param encryption_id: the one that is meant; None: whichever the type has
     :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     with database.writer() as connection:

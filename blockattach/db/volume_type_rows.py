@@ -1,6 +1,6 @@
 """The row of a volume type as a lock, and what a type is made of.
 
-Inside the transactions of whoever changes a type, or makes a volume of one; nobody else.
+Used inside the transactions that change a type, or make a volume of one; nowhere else.
 """
 import types
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ def lock(connection: sa.Connection, type_id: str) -> None:
 
 
 def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
-    """The same, of a type that no live volume has.
+    """Lock a type that no live volume has, until the transaction ends.
 
-    :param refusal: what to say of one that is used
+    :param refusal: the error for one that is used
     :raises VolumeTypeNotFound: there is none
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     """
     lock(connection, type_id)
     if is_used(connection, type_id):
@@ -52,7 +52,7 @@ def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = N
 def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     """Keep a type as it was read before, until the transaction ends; its first statement.
 
-    Any number hold a type at once; who wants to change it waits for all of them.
+    Any number of transactions share a type; one that changes it waits for all of them.
 
     :raises VolumeTypeNotFound: it is gone
     :raises VolumeTypeChanged: what it says of its volumes is not what it was

@@ -1,7 +1,7 @@
 """Volume types and their extra specs. A type that live volumes use keeps its meaning.
 
-Whoever changes a type locks its row first; a volume that is being made holds a share of that row,
-so that "in use" cannot come true behind the look.
+A change of a type locks its row first; a new volume shares that lock, so that the type cannot
+become used after the check.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -126,7 +126,7 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
 @engine.retried
 def update(database: engine.Database, type_id: str, name: str | None = None,
            description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
-    """Change what a type is called and who sees it; None leaves a fact as it is.
+    """Change a type's name, description and visibility; None leaves it as it is.
 
     :raises VolumeTypeNotFound: there is none
     :raises VolumeTypeExists: another live type has that name
@@ -182,7 +182,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
     """Write extra specs over those of the same keys, all or none; other keys stay.
 
     :raises VolumeTypeNotFound: there is none
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     :raises EncryptedMultiattach: several hosts could share its volumes, which are encrypted
     """
     with database.writer() as connection:
@@ -202,7 +202,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
     """Remove one extra spec.
 
     :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypeInUse: live volumes were made by what it says now
+    :raises VolumeTypeInUse: live volumes have the type
     :raises ExtraSpecNotFound: the type has none of that key
     """
     with database.writer() as connection:

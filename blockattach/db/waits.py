@@ -1,8 +1,8 @@
 """Attachments that wait for their consumers, and for how long they have: in database time.
 
-An attachment's own times are told by the clock of whoever wrote them. So whoever looks for those
-that wait notes when he saw each first, by the database's clock; that costs requests nothing. A
-note is of one generation: whatever moves an attachment ends its wait.
+An attachment's own times are by the clock of the process that wrote them. So the expirer notes
+when it first found each one waiting, by the database's clock; that costs requests nothing. A note
+is of one generation: any move of an attachment ends its wait.
 """
 import dataclasses
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ def overdue(database: engine.Database, host: str, limits: Limits, most: int) -> 
 
 @engine.retried
 def take(database: engine.Database, waiting: Waiting) -> bool:
-    """Look into one now: its wait begins anew. False: somebody else does, or it has moved."""
+    """Claim one: its wait begins anew. False: another process did, or it has moved."""
     with database.writer() as connection:
         return connection.execute(_waits.update().where(
             *_of(waiting), _waits.c.since <= clock.now(-waiting.limit)).values(
@@ -79,7 +79,7 @@ def take(database: engine.Database, waiting: Waiting) -> bool:
 
 @engine.retried
 def put_off(database: engine.Database, waiting: Waiting, seconds: float) -> None:
-    """Nothing was found out: let somebody look again after so many seconds."""
+    """No decision was possible: check it again after so many seconds."""
     with database.writer() as connection:
         connection.execute(_waits.update().where(*_of(waiting)).values(
             since=clock.now(min(seconds - waiting.limit, 0))))

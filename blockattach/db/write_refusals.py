@@ -13,13 +13,13 @@ _POSTGRESQL = {'25006': 'read_only_sql_transaction', '53100': 'disk_full'}
 
 def is_refusal(error: BaseException) -> bool:
     """Whether this, or what it wraps, says so. Nothing was written then."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if getattr(seen, 'pgcode', None) in _POSTGRESQL:
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, 'pgcode', None) in _POSTGRESQL:
             return True
-        if type(seen).__module__ == 'sqlite3':
-            return any(text in str(seen) for text in _SQLITE)
-        if seen.args and isinstance(seen.args[0], int) and seen.args[0] in _MYSQL:
+        if type(cause).__module__ == 'sqlite3':
+            return any(text in str(cause) for text in _SQLITE)
+        if cause.args and isinstance(cause.args[0], int) and cause.args[0] in _MYSQL:
             return True
-        seen = getattr(seen, 'inner_exception', None) or getattr(seen, 'orig', None)
+        cause = getattr(cause, 'inner_exception', None) or getattr(cause, 'orig', None)
     return False

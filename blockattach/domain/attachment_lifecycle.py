@@ -1,4 +1,4 @@
-"""The life of an attachment: every state, every event, and the one table of moves.
+"""The lifecycle of an attachment: every state, every event, and the one table of moves.
 
 The only place where these are named. `blockattach.db.attachments.move` is the only mover: it asks
 `next_state`, and changes the row and its volume's status together, if both are as it read them.
@@ -13,19 +13,19 @@ class State(enum.StrEnum):
     """What is true of an attachment while it is in a state."""
 
     RESERVED = 'reserved'
-    """The volume is held for it; the backend lets nobody in on its account."""
+    """The volume is reserved for it; the backend grants nothing on its account."""
     CONNECTING = 'connecting'
-    """The connector is stored; the backend has been or will be asked (owner, deadline)."""
+    """The connector is stored; the backend was or will be called (owner, deadline)."""
     CONNECTED = 'connected'
-    """The target lets the initiator in; the connection is stored; the consumer works."""
+    """The target grants the initiator access; the connection is stored; the consumer works."""
     ATTACHED = 'attached'
-    """The consumer said that it is done."""
+    """The consumer has completed it."""
     DISCONNECTING = 'disconnecting'
-    """It was told to go; the backend has been or will be asked (owner, deadline)."""
+    """It is being detached; the backend was or will be called (owner, deadline)."""
     ERROR_ATTACHING = 'error_attaching'
-    """The backend refused for good to let it in; the reason is stored."""
+    """The backend refused finally to connect it; the reason is stored."""
     ERROR_DETACHING = 'error_detaching'
-    """The backend refused for good to shut it out; the reason is stored."""
+    """The backend refused finally to disconnect it; the reason is stored."""
     GONE = 'gone'
     """Removed; the row is kept as history."""
 
@@ -34,15 +34,15 @@ class Event(enum.StrEnum):
     """What can happen to an attachment."""
 
     CONNECT = 'connect'
-    """A connector came: the backend shall let it in."""
+    """There is a connector: the backend shall grant it access."""
     CONNECTED = 'connected'
-    """The backend let it in."""
+    """The backend has granted it access."""
     COMPLETE = 'complete'
     """The consumer has finished its own part."""
     ATTACH = 'attach'
-    """The legacy os-attach: the consumer has finished, and says only now who it is."""
+    """The legacy os-attach: the consumer has finished, and is named only now."""
     DISCONNECT = 'disconnect'
-    """It shall go, and the backend must be asked."""
+    """It shall end, and the backend must be called."""
     DISCONNECTED = 'disconnected'
     """The backend has shut it out."""
     RELEASE = 'release'
@@ -61,7 +61,7 @@ class Writer(enum.StrEnum):
 
 
 class Notification(enum.StrEnum):
-    """What the world is told of."""
+    """Notifications about attachments."""
 
     ATTACH_START = 'volume.attach.start'
     ATTACH_END = 'volume.attach.end'
@@ -98,10 +98,10 @@ TRANSITIONS = (
     Row(State.ATTACHED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.CONNECTING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.ERROR_ATTACHING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
-    # Refused: back to where it came from. A row born connecting came from nowhere and goes there.
+    # Refused: back to the former state. A row that began as connecting has none and is deleted.
     Row(State.CONNECTING, Event.REFUSED, None, Writer.VOLUME),
     Row(State.DISCONNECTING, Event.REFUSED, None, Writer.VOLUME),
-    # It may be told to go at any time, again too.
+    # It may be detached at any time, also once more.
     Row(State.CONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.CONNECTED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.DISCONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
@@ -119,10 +119,10 @@ TRANSITIONAL = frozenset({State.CONNECTING, State.DISCONNECTING})
 """The service itself is at work: such a row has an owner and a deadline."""
 
 ATTACHING = frozenset({State.CONNECTING, State.CONNECTED})
-"""A connector came, and its consumer has not said yet that it is done."""
+"""It has a connector, and its consumer has not completed it yet."""
 
 GRANTED = frozenset({State.CONNECTING, State.CONNECTED, State.ATTACHED})
-"""A row in one of these wants its initiator, if it has one, let in."""
+"""A row in one of these needs a grant for its initiator, if it has one."""
 
 LIVE = tuple(state for state in State if state is not State.GONE)
 
@@ -135,7 +135,7 @@ RANKS = {
     State.ERROR_ATTACHING: 5,
     State.ERROR_DETACHING: 5,
 }
-"""The lowest rank among a volume's rows gives the volume its word; a row that is gone has none."""
+"""The lowest rank among a volume's rows decides its status; a deleted row has none."""
 
 HELD_RANK = RANKS[State.CONNECTING]
 """A row that os-reserve holds for nobody yet shows its volume as attaching, as clients expect."""
@@ -164,7 +164,7 @@ def rank_of(state: State, legacy_reservation: bool) -> int | None:
 
 
 def states_on_wire(status: str) -> tuple[State, ...]:
-    """The live states that the API shows as ``status``; none for an unknown word."""
+    """The live states that the API shows as ``status``; none for an unknown one."""
     return tuple(state for state in LIVE if WIRE_STATUS[state] == status)
 
 
@@ -176,7 +176,7 @@ def allowed_events(state: State) -> tuple[Event, ...]:
 def next_state(state: State, event: Event, came_from: State | None = None) -> State:
     """Where an event leads.
 
-    :param came_from: the state that the row remembers; None for a row born connecting
+    :param came_from: the state that the row remembers; None for a row that began as connecting
     :raises InvalidTransition: the table has no such move
     """
     row = _MOVES.get((state, event))
@@ -192,8 +192,8 @@ def next_state(state: State, event: Event, came_from: State | None = None) -> St
 def remembered(state: State, target: State, came_from: State | None) -> State | None:
     """Which state a row remembers on entering ``target``: where a refusal takes it back to.
 
-    A row that is entered again while the service is at work keeps what it remembered. One that is
-    told to go while connecting cannot go back to connecting: nobody would be at work there.
+    A row that is entered again while the service works on it keeps what it remembered. One that is
+    detached while connecting cannot go back to connecting, as no work would be under way.
     """
     if target not in TRANSITIONAL:
         return None
@@ -203,19 +203,19 @@ def remembered(state: State, target: State, came_from: State | None) -> State | 
 
 
 def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
-    """What it means for a row that the backend refuses finally what the service is at work on.
+    """The event for a row whose work the backend refuses finally.
 
     ==============  =======================  ==============================================
-    who waits       the row                  the refusal
+    waits the row the refusal
     ==============  =======================  ==============================================
     the caller      any                      undoes the intent: nothing happened
-    nobody          connecting, in use by    the same: who uses it goes on as before
+    nobody connecting, in use by undoes the intent: its use goes on as before
                     its host before
     nobody          any other                fails: an earlier try may have done its part
     ==============  =======================  ==============================================
 
     :param came_from: the state that the row remembers
-    :param awaited: somebody waits for the answer; else he was answered that nobody knows, or died
+    :param awaited: a caller waits for the answer; else it has timed out or ended
     """
     if awaited or (state is State.CONNECTING and came_from in GRANTED):
         return Event.REFUSED
@@ -223,9 +223,9 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
 
 
 def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:
-    """What the world is told of a move: all that starts ends once, well or in error.
+    """The notifications of a move: each start has one end, in success or in error.
 
-    :param before: None: nobody knew of the row
+    :param before: None: the row was not visible
     """
     found = []
     if before in ATTACHING and after not in ATTACHING:

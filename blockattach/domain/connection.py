@@ -1,4 +1,4 @@
-"""Who connects, how, and what the target answers."""
+"""Initiators, modes, credentials, grants and connections."""
 import dataclasses
 import enum
 import re
@@ -17,7 +17,7 @@ class AccessMode(enum.StrEnum):
 
 
 MASKED = '***'
-"""In place of a secret."""
+"""Shown instead of a secret."""
 
 # A connector is whatever a host says of itself: what may be a secret is known by its name only.
 _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
@@ -62,8 +62,8 @@ class Export:
 class Grant:
     """One initiator's way into one volume.
 
-    ``alias`` is empty for the volume's first initiator and tells later ones apart on targets that
-    need one target per initiator; it stays the same for as long as the grant lives.
+    ``alias`` is empty for the volume's first initiator and distinguishes later ones on backends
+    that need one target per initiator; it does not change while the grant exists.
     """
 
     volume_id: str
@@ -83,7 +83,7 @@ class BlockSizes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """What a target tells of a grant: where, under which name and number. No credential.
+    """How a grant is reached: where, under which name and number. No credential.
 
     The rest is what the core adds for the consumer: whether it may discard, the block sizes where
     it must know them, the limits that it keeps to.
@@ -122,11 +122,11 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActualGrant:
-    """What a target really lets in: for comparison with what the rows want.
+    """A grant as it is at the target, for comparison with the desired state.
 
-    Not ``intact`` is what was left half-made or was tampered with (no credential asked for,
-    several initiators on one target, ...): it is either granted anew or revoked. ``account`` is
-    the name of its credential, None where the target does not tell it.
+    Not ``intact`` is one that was made in part or tampered with (no credential required, several
+    initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
+    of its credential, None where the target does not report it.
     """
 
     volume_id: str
@@ -139,14 +139,14 @@ class ActualGrant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """What must be done to a target so that it lets in what the rows say."""
+    """What must be done to a target to reach the desired state."""
 
     grant: tuple[Grant, ...]
     revoke: tuple[ActualGrant, ...]
 
 
 def difference(wanted: Iterable[Grant], actual: Iterable[ActualGrant]) -> Difference:
-    """Compare what shall be let in with what is: missing or not as wanted; too much."""
+    """Compare desired and actual grants: what is missing or different, and what is too much."""
     wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
     actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
     missing = tuple(

@@ -19,7 +19,7 @@ LARGEST = 16384
 """Bytes of JSON, of the whole."""
 
 NO_INITIATOR = 'fake'
-"""What Nova's fake driver has in place of a name: nothing logs in by it."""
+"""What Nova's fake driver sends instead of a name: no host logs in by it."""
 
 _DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
 # RFC 7143, 4.2.7, of the characters that initiators use in fact: targets take no others, and split

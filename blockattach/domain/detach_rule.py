@@ -1,9 +1,9 @@
-"""Who may end or move the access of a server that may still use it: the rule of CVE-2023-2088.
+"""Whether the access of a server that may still use it may be ended or moved: CVE-2023-2088.
 
-Ended behind Nova's back, an attachment leaves a device on the server's host, which one day reaches
-another project's volume. So whoever is not a service is sent to Nova while the server has the
-volume, administrators too. The rows and their numbers are those of the rule that clients know from
-Cinder (Launchpad 2004555).
+An attachment that is ended without Nova leaves a device on the server's host, which may later
+reach another project's volume. So every caller but a service, administrators included, has to
+detach in Nova while the server has the volume. The rows and their numbers are those of Cinder's
+rule (Launchpad 2004555).
 """
 import dataclasses
 import enum
@@ -41,7 +41,7 @@ class Verb(enum.StrEnum):
 
 ASKED: Mapping[Verb, Asked] = {
     Verb.DELETE: Asked.ALWAYS,
-    # The last resort of an administrator whose Nova is gone; one that answers is obeyed.
+    # The last resort of an administrator whose Nova is down; an answer of Nova counts.
     Verb.FORCED_DELETE: Asked.WHERE_KNOWN,
     Verb.UPDATE: Asked.WHERE_MOVED,
     Verb.DETACH: Asked.ALWAYS,
@@ -51,7 +51,7 @@ ASKED: Mapping[Verb, Asked] = {
     Verb.RESET: Asked.ALWAYS,
     # It connects what no initiator has, and answers again what this one has.
     Verb.INITIALIZE: Asked.NEVER,
-    # It takes over what is held, which has no server, and lets the same host in.
+    # It takes over a legacy reservation, which has no server, and connects its host.
     Verb.ATTACH: Asked.NEVER,
     # What is held has no server.
     Verb.UNRESERVE: Asked.NEVER,
@@ -63,9 +63,9 @@ class Outcome(enum.StrEnum):
 
     ALLOWED = 'allowed'
     ASK_NOVA = 'ask Nova'
-    """The row depends on what Nova says: decide again with its answer."""
+    """The row depends on Nova: decide again with its answer."""
     NOT_NAMED = 'not named'
-    """Nobody can tell which attachment is meant."""
+    """It is not known which attachment is meant."""
     MISMATCHED = 'mismatched'
     """The attachment belongs to another volume."""
     IN_USE = 'in use'
@@ -80,16 +80,16 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the rule looks at.
+    """The input of the rule.
 
     :ivar by_service: a service token with an accepted role came along
     :ivar volume_id: the volume that the request is about
     :ivar given_id: the attachment that the request names, if it does
     :ivar count: how many live attachments the volume has
     :ivar record: the attachment that is meant (see `meant`), if there is one
-    :ivar answer: what Nova said, if it was asked
+    :ivar answer: Nova's answer, if it was asked
     :ivar verb: what is asked for
-    :ivar initiator: whose place the access goes to, where the verb says so
+    :ivar initiator: the one that gets the access, where the verb moves it
     """
 
     by_service: bool
@@ -103,7 +103,7 @@ class Facts:
 
     @property
     def is_unused(self) -> bool:
-        """No server is named, or none was ever told how to reach the volume."""
+        """No server is named, or none has ever had a connection."""
         return (self.record is not None
                 and not (self.record.instance_uuid and self.record.connection))
 

@@ -1,7 +1,7 @@
-"""Whose attachments wait in vain: the rule by which one is ended that nobody comes back for.
+"""Expiry of reservations: the rule by which an attachment without a consumer is ended.
 
 Two states wait for a consumer, not for the service: reserved (for a connector) and connected (for
-word that he is done). One that has waited for longer than the operator allows is judged here. A
+completion). The rule decides on those that have waited for longer than the operator allows. A
 server of Nova's may take its time for good reasons: it is being built or moved, or it is shelved
 and holds its volumes by reservations for months. So Nova is asked first, and where it cannot be
 asked, what names a server stays. What names none stays as long as a host is logged in by it.
@@ -19,7 +19,7 @@ _Event = attachment_lifecycle.Event
 
 
 class Ending(NamedTuple):
-    """How one that waits in vain ends: by which verb, and what its project is told."""
+    """How an expired one ends: by which event, and with which user message."""
 
     event: attachment_lifecycle.Event
     text: messages.Text
@@ -42,7 +42,7 @@ class Outcome(enum.StrEnum):
 
 
 class Nova(enum.Enum):
-    """Who could say whether a server needs an attachment."""
+    """Whether Nova can say if a server needs an attachment."""
 
     ASKED = 'asked'
     UNKNOWN = 'unknown'
@@ -65,9 +65,9 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the rule looks at.
+    """The input of the rule.
 
-    :ivar server: what Nova said, if it was asked
+    :ivar server: Nova's answer, if it was asked
     :ivar has_session: its host is logged in at the target
     """
 

@@ -1,5 +1,5 @@
-"""The small language in which a backend says what it takes (``filter_function``) and how well it
-suits (``goodness_function``): Cinder's, so that what operators have written goes on to hold.
+"""Expressions by which a backend filters requests (``filter_function``) and rates them
+(``goodness_function``). They are Cinder's, so that operators' expressions keep their meaning.
 
 Numbers, texts, names like ``volume.size``, and the operators of `LEVELS`. Nothing in it can reach
 out of the facts that are handed in, and its cost grows with its length only.

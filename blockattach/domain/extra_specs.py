@@ -57,7 +57,7 @@ def matches(value: Any, wanted: str) -> bool:
 
 
 def _path(key: str) -> list[str] | None:
-    """Where to look for a key: the names inside each other; None for keys of other scopes."""
+    """The nested names that a key refers to; None for keys of other scopes."""
     scope, *inner = key.split(':')
     if not inner:
         return [scope]
@@ -86,7 +86,7 @@ def _same_boolean(value: Any, operand: str) -> bool:
 
 
 def _boolean(value: Any) -> bool:
-    """What is no word for true is false."""
+    """Everything that is not a word for true is false."""
     return value if isinstance(value, bool) else volume_type.is_true(str(value))
 
 

@@ -1,8 +1,8 @@
 """What clients may say of where a volume goes (``OS-SCH-HNT:scheduler_hints``), and the filters
 that heed it.
 
-A hint counts only where its filter is asked. One that cannot be understood lets no pool pass:
-better no volume than one in the wrong place.
+A hint counts only where its filter is enabled. One that is malformed passes no pool: better no
+volume than a misplaced one.
 """
 import uuid
 from collections.abc import Mapping

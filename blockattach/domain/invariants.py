@@ -22,7 +22,7 @@ _RW = connection.AccessMode.RW
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
-# Said once more here: whoever judges does not ask those whom he judges.
+# Written once more here: a check must not rely on the code that it checks.
 _WORDS = (({_State.ATTACHED}, 'in-use', 'attached'),
           ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
           ({_State.DISCONNECTING}, 'detaching', 'detaching'),
@@ -32,21 +32,21 @@ _WORDS = (({_State.ATTACHED}, 'in-use', 'attached'),
 
 
 class Severity(enum.StrEnum):
-    """What a violation means for whoever owns the bytes."""
+    """What a violation means for the owner of the data."""
 
     DATA = 'data'
-    """Somebody may write, or read, who must not."""
+    """A host may read or write without permission."""
     SERVICE = 'service'
-    """Somebody is kept from what is his, or waits without end."""
+    """A user cannot reach the own data, or work never ends."""
     ACCOUNT = 'account'
-    """A count or a word is wrong, and nobody is harmed yet."""
+    """A count or a status is wrong, without any harm yet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFact:
     """A volume's row. ``overdue``: seconds since its deadline in database time; None: it has none.
 
-    ``deleted`` ones are told of only where something still refers to them.
+    ``deleted`` ones are included only where something still refers to them.
     """
 
     id: str
@@ -62,7 +62,7 @@ class VolumeFact:
     deleted: bool
     overdue: float | None = None
     made: bool = False
-    """Whether a backend has had it whole: who says that such a one is being made works on nothing.
+    """Whether a backend has ever had it complete.
     """
 
     @property
@@ -99,7 +99,7 @@ class AttachmentFact:
 
     @property
     def initiators(self) -> frozenset[str]:
-        """Whose grants the row keeps alive."""
+        """The initiators whose grants the row needs."""
         return frozenset(filter(None, (self.initiator, self.previous_initiator)))
 
 
@@ -133,7 +133,7 @@ class TargetFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that is judged, as it was at one moment.
+    """The input of all invariants, as it was at one moment.
 
     ``busy`` are the pairs of volume and initiator that somebody works on at this moment: there the
     target is about to change.
@@ -149,7 +149,7 @@ class Facts:
     grace: float = 10.0
 
     def live(self) -> dict[str, list[AttachmentFact]]:
-        """The live attachments by their volumes."""
+        """Live attachments by volume."""
         found: dict[str, list[AttachmentFact]] = {}
         for row in self.attachments:
             if not row.deleted:
@@ -157,7 +157,7 @@ class Facts:
         return found
 
     def wanted(self) -> dict[tuple[str, str], connection.AccessMode]:
-        """Who shall be let in now, by (volume, initiator), in the widest mode of its rows."""
+        """The desired grants: the widest mode of the rows by (volume, initiator)."""
         modes: dict[tuple[str, str], list[connection.AccessMode]] = {}
         for row in self.attachments:
             if not row.deleted and row.state in attachment_lifecycle.GRANTED:
@@ -244,7 +244,7 @@ def _row_is_whole(facts: Facts) -> Iterator[Found]:
         if row.rank != attachment_lifecycle.rank_of(state, row.legacy_reservation):
             wrong.append(f'is {state} and has rank {row.rank}')
         if row.deleted and row.slot is not None:
-            wrong.append('is gone and holds a place')
+            wrong.append('is deleted and holds a slot')
         for said in wrong:
             yield Found(row.volume_id, row.id, said)
 
@@ -286,10 +286,10 @@ def _places_are_kept(facts: Facts) -> Iterator[Found]:
         slots = [row.slot for row in mine]
         if volume.multiattach:
             if any(slot is not None for slot in slots):
-                yield Found(volume.id, None, f'is shared, and its rows hold places {slots}')
+                yield Found(volume.id, None, f'is shared, and its rows hold slots {slots}')
             continue
         if len(set(slots)) != len(slots) or not set(slots) <= {0, 1}:
-            yield Found(volume.id, None, f'is not shared, and its rows hold places {slots}')
+            yield Found(volume.id, None, f'is not shared, and its rows hold slots {slots}')
         if len(mine) > 1 and (len({row.instance_uuid for row in mine}) > 1
                               or mine[0].instance_uuid is None):
             yield Found(volume.id, None, 'is not shared, and is held for several servers: '
@@ -341,7 +341,7 @@ def _room_is_counted(facts: Facts) -> Iterator[Found]:
 
 
 def _on_target(facts: Facts) -> Iterator[tuple[VolumeFact, TargetFact]]:
-    """The volumes whose target was asked."""
+    """The volumes whose target was read."""
     targets = {target.host: target for target in facts.targets}
     for volume in facts.volumes:
         if volume.host in targets and not volume.deleted:
@@ -426,12 +426,12 @@ INVARIANTS = (
     Invariant('one_host_writes', 'P3', 'Of a plain volume, the target lets one host write, or '
               'two that one server moves between.',
               Severity.DATA, True, RECONCILE, _one_host_writes),
-    Invariant('nobody_else_is_granted', 'P7', 'Whom the target lets in, an attachment wants in.',
+    Invariant('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
               Severity.DATA, True, RECONCILE, _nobody_else_is_granted),
     Invariant('modes_are_enforced', 'P5', 'The target lets each initiator in as its attachments '
               'say, with its own credential.',
               Severity.DATA, True, RECONCILE, _modes_are_enforced),
-    Invariant('every_user_is_granted', 'P4', 'The target lets in who is connected or attached.',
+    Invariant('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
               Severity.SERVICE, False, RECONCILE, _every_user_is_granted),
     Invariant('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has one '
               'credential, and nobody else has any.',
@@ -449,7 +449,7 @@ INVARIANTS = (
               Severity.ACCOUNT, False, DERIVE, _row_is_whole),
     Invariant('status_is_derived', 'P6', "A volume's words follow from its own life and its "
               'attachments.', Severity.ACCOUNT, False, DERIVE, _status_is_derived),
-    Invariant('nothing_gone_is_offered', 'P7', 'A target offers no volume that is gone.',
+    Invariant('nothing_gone_is_offered', 'P7', 'A target exports no deleted volume.',
               Severity.ACCOUNT, True, RECONCILE, _nothing_gone_is_offered),
     Invariant('room_is_counted', 'P6', 'What a pool has given away is what its volumes have.',
               Severity.ACCOUNT, False, COUNT, _room_is_counted),

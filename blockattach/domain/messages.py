@@ -1,4 +1,4 @@
-"""What users are told after a failure: actions and details by the numbers that Cinder gave them.
+"""User messages after a failure: actions and details by Cinder's numbers.
 
 Details from 050 on are our own (Cinder has none for these cases).
 """
@@ -33,7 +33,7 @@ ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
 DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')
 RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
-                             'Nobody came with a connector in time: the reservation was released.')
+                             'There was no connector in time: the reservation was released.')
 CONNECTION_ABANDONED = Text('002', 'attach volume', '052',
                             'Nobody said in time that the volume is attached: its host was shut '
                             'out.')

@@ -1,6 +1,7 @@
 """When a volume may be attached once more, and in which mode: the access-mode tables.
 
-Judged on the rows as they were at one moment, and written only if what was judged by still holds.
+It decides on rows as they were at one moment; the row is written only if that precondition still
+holds.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ class Admission:
 
 HOLDER_SLOT = 0
 PAIR_SLOT = 1
-"""A plain volume has two places: the holder's, and its pair's (the same instance moving)."""
+"""A plain volume has two slots: the holder's, and its pair's (the same instance moving)."""
 SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
 _RO = connection.AccessMode.RO
@@ -61,19 +62,19 @@ def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | N
           forbidden_by: str | None = None) -> Admission:
     """Admit a new attachment, or refuse it.
 
-    :param forbidden_by: the policy rule that keeps the caller from joining others on a volume to
-        boot from; None: he may
+    :param forbidden_by: the policy rule that forbids the caller a further attachment of a bootable
+        volume; None: allowed
 
     ============  ==================  =====================================  ==================
     volume        its live rows       the new one                            outcome
     ============  ==================  =====================================  ==================
-    own life in   any                 any                                    refused
+    own status any any refused
     the way
-    multiattach,  one or more         who may not join                       forbidden
+    multiattach, one or more joining is forbidden forbidden
     bootable
-    multiattach   any number          any                                    its own place
-    plain         none                any                                    the holder's place
-    plain         one                 same instance (a move between hosts)   the pair's place,
+    multiattach any number any its own slot
+    plain none any the holder's slot
+    plain one same instance (a move between hosts) the pair's slot,
                                                                              the first's mode
     plain         one                 other instance, or none named          refused
     plain         two                 any                                    refused
@@ -102,7 +103,7 @@ def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | N
 
 
 def mode_of(held: Held, asked: connection.AccessMode | None) -> connection.AccessMode | None:
-    """The mode of a new row; None: nobody has said yet, the connector may.
+    """The mode of a new row; None: not known yet, the connector may set it.
 
     =====================================  ==========  ==================
     volume                                 asked       outcome

@@ -1,7 +1,7 @@
 """Whether a pool will do for a volume: what the scheduler asks, and the API before it.
 
-Pure, and here once: both judge by the same functions, so that they cannot disagree on the same
-reports. A filter is a function ``(request, pool)`` that gives the reason to refuse, or None.
+The scheduler and the API use these functions, so that they cannot disagree on one report. A filter
+is a function ``(request, pool)`` that gives the reason to refuse, or None.
 """
 import dataclasses
 import math

@@ -1,7 +1,7 @@
 """The queries by which a client chooses among pools (the hint ``query``): Cinder's JSON grammar.
 
 A query is a list that begins with an operator of `OPERATORS`; what follows are values and queries.
-A text that begins with ``$`` is looked up in what the pool says of itself: ``$free_capacity_gb``,
+A text that begins with ``$`` names a value of the pool's report: ``$free_capacity_gb``,
 ``$capabilities.some.thing``.
 """
 import functools
@@ -60,7 +60,7 @@ OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
     'or': any,
     'and': lambda values: all(value for value in values if value is not None),
 }
-"""What a query may begin with: from values to an answer, None where a pool does not tell one."""
+"""Operators: from values to a truth value; None where the pool does not report one."""
 
 
 def _answer(query: Any, stats: Mapping[str, Any], depth: int) -> bool:

@@ -22,9 +22,9 @@ DEFAULT_RATIO = 20.0
 class Pool:
     """One place where volumes can live. ``name`` is ``host@backend#pool``.
 
-    ``allocated_gb`` is what the database has given away there, claims included. ``capabilities``
-    is the report as it came, for filters on extra specs and for the API. ``up`` is judged in
-    database time, in which ``reported_at`` is too.
+    ``allocated_gb`` is what the database has allocated there, claims included. ``capabilities`` is
+    the report as it came, for filters on extra specs and for the API. ``up`` and ``reported_at``
+    are in database time.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Pool:
 
     @property
     def host(self) -> str:
-        """``host@backend``: whom to talk to about this pool."""
+        """``host@backend``: the manager of this pool."""
         return self.name.split('#', 1)[0]
 
 
@@ -66,7 +66,7 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """What filters and weighers look at besides, read just before the choice.
+    """Further input of filters and weighers, read just before the choice.
 
     :ivar hints: what the client gave along (``OS-SCH-HNT:scheduler_hints``)
     :ivar volume: the volume by the names that expressions of backends know it by
@@ -91,7 +91,7 @@ class Facts:
     server_lost: str | None = None
 
     def replaced(self, **facts: Any) -> 'Facts':
-        """The same, but for these."""
+        """A copy with these facts replaced."""
         return dataclasses.replace(self, **facts)
 
 
@@ -99,7 +99,7 @@ class Facts:
 class VolumeRequest:
     """What a volume asks of a pool. ``tried`` are pools that failed it before.
 
-    ``facts`` do not travel: whoever chooses reads them anew each time.
+    ``facts`` are not sent: the scheduler reads them for each choice.
     """
 
     volume_id: str
@@ -135,8 +135,8 @@ def says_up(capabilities: Mapping[str, Any]) -> bool:
 
 
 def stats(pool: Pool) -> dict[str, Any]:
-    """What is said of a pool to expressions (``stats.``) and to queries (``$``): what was
-    reported, with its room as numbers, and who it is.
+    """A pool as expressions (``stats.``) and queries (``$``) see it: its report, with capacities
+    as numbers, and its names.
     """
     return {
         **pool.capabilities, 'capabilities': pool.capabilities,

@@ -1,4 +1,4 @@
-"""QoS specs: limits under a name, which volume types refer to, and who keeps them."""
+"""QoS specs: named limits of volume types, and what enforces them."""
 from collections.abc import Mapping
 
 from blockattach import errors
@@ -7,7 +7,7 @@ FRONT_END = 'front-end'
 BACK_END = 'back-end'
 BOTH = 'both'
 CONSUMERS = (FRONT_END, BACK_END, BOTH)
-"""Who keeps the limits: the consumer (a hypervisor), the storage, or each of them."""
+"""What enforces the limits: the consumer (a hypervisor), the storage, or each of them."""
 
 _TUNED = tuple(f'{kind}_{what}_sec' for what in ('iops', 'bytes')
                for kind in ('read', 'write', 'total'))
@@ -16,7 +16,7 @@ _DIGITS = 18
 
 
 def check(specs: Mapping[str, str | None]) -> None:
-    """Judge what is to be written: what cannot be multiplied would be found out at an attach.
+    """Check specs before they are written: one that cannot be multiplied would fail an attach.
 
     :raises InvalidInput: a value that its key cannot have
     """
@@ -31,9 +31,9 @@ def check(specs: Mapping[str, str | None]) -> None:
 
 def for_consumer(consumer: str, specs: Mapping[str, str | None],
                  size_gb: int) -> dict[str, str | int | None] | None:
-    """What the consumer of a volume shall keep to; None: nothing is his.
+    """The limits that the consumer of a volume enforces; None: there are none.
 
-    Where a limit is told per GiB, it is multiplied by the size; it is not less than
+    A limit per GiB is multiplied by the size; it is not less than
     ``<limit>_per_gb_min`` then, and not more than ``<limit>_max``, which wins.
     """
     if consumer not in (FRONT_END, BOTH):

@@ -1,4 +1,4 @@
-"""What the database tells: frozen records, filled from rows, never live objects."""
+"""What the database returns: frozen records, filled from rows, never live objects."""
 import dataclasses
 import datetime
 from typing import Any
@@ -11,8 +11,8 @@ from blockattach.domain import connection as connections
 class TypeEncryption:
     """How volumes of a type are encrypted.
 
-    :ivar provider: the format, for whoever encrypts: ``luks``, ``plain``, ...
-    :ivar control_location: who encrypts: ``front-end`` (the consumer) or ``back-end``
+    :ivar provider: the format: ``luks``, ``plain``, ...
+    :ivar control_location: where it is encrypted: ``front-end`` (the consumer) or ``back-end``
     :ivar key_size: in bits
     """
 
@@ -28,7 +28,7 @@ class TypeEncryption:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QosSpecs:
-    """Limits under a name. ``consumer``: who keeps them, as `blockattach.domain.qos` says."""
+    """Limits under a name. ``consumer``: what enforces them, see `blockattach.domain.qos`."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class VolumeType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachedServer:
-    """One entry of a volume's ``attachments``: a record whose consumer said complete."""
+    """One entry of a volume's ``attachments``: an attachment that is completed."""
 
     attachment_id: str
     instance_uuid: str | None
@@ -106,13 +106,13 @@ class Volume:
     updated_at: datetime.datetime | None
     attached: tuple[AttachedServer, ...] = ()
     limits: dict[str, str | int | None] | None = None
-    """What its type tells consumers to keep to, at this size; not read with lists."""
+    """The limits of its type for consumers, at this size; not read with lists."""
     lease_owner: str | None = None
-    """Who acts on it as a whole, or did when he died (`blockattach.db.leases`)."""
+    """The process instance that acts on it as a whole, or did (`blockattach.db.leases`)."""
 
     @property
     def host(self) -> str | None:
-        """``host@backend``: who keeps it; None until a pool was chosen."""
+        """``host@backend``: its manager; None until a pool was chosen."""
         return None if self.pool is None else self.pool.partition('#')[0]
 
 
@@ -126,9 +126,9 @@ class SealedCredential:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """What of a volume its attachments are judged by, all of it read at one moment.
+    """The facts of a volume that decide on its attachments, read at one moment.
 
-    :ivar attachment_moves: as long as it is the same, so are the other rows
+    :ivar attachment_moves: the other rows are unchanged as long as it is
     :ivar others_lowest: the lowest rank of its rows but for the one that was read with it
     :ivar others_connected: whether another row of a plain volume has a connection
     """
@@ -158,7 +158,7 @@ class VolumeFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
-    """One attachment row. ``mode`` None means: nobody has said yet."""
+    """One attachment row. ``mode`` None: not known yet."""
 
     id: str
     volume_id: str
@@ -175,7 +175,7 @@ class Attachment:
     host: str | None
     mountpoint: str | None
     connection: dict[str, Any] | None
-    """What the target told: portals, names, numbers; never a credential."""
+    """The target's portals, names and numbers; never a credential."""
     generation: int
     owner: str | None
     last_error: str | None
@@ -187,12 +187,12 @@ class Attachment:
     volume: VolumeFacts | None = dataclasses.field(default=None, compare=False, repr=False)
     """What was read of its volume with it; None: nothing was."""
     sealed: SealedCredential | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Of whoever its connection is for; None: there is none, or nobody has looked."""
+    """The credential of its connection; None: there is none, or it was not read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a volume service has put right since it began, by the kinds of `metrics.DRIFTS`."""
+    """What a volume service has repaired since its start, by the kinds of `metrics.DRIFTS`."""
 
     repaired: dict[str, int]
     last: str | None = None
@@ -201,7 +201,7 @@ class Reconciled:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """A process that reports itself. ``up`` is judged in database time."""
+    """A process that reports itself. ``up`` is decided in database time."""
 
     id: int
     uuid: str
@@ -216,7 +216,7 @@ class Service:
     """``cluster@backend``: several services keep it together; None: this one alone."""
     frozen: bool = False
     reconciled: Reconciled | None = None
-    """None: it keeps no backend, or has not told yet."""
+    """None: it serves no backend, or has not reported yet."""
 
     @property
     def backend(self) -> str:
@@ -226,7 +226,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
-    """What a user is told about something that failed after the answer."""
+    """A message to a user about something that failed after the answer."""
 
     id: str
     project_id: str

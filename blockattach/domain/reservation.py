@@ -13,9 +13,9 @@ class HostReservation(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservations:
-    """Initiators with a registration, and those that hold the reservation, as the target tells.
+    """Initiators with a registration, and those that hold the reservation, by the target's report.
 
-    Not ``complete``: there are more registrations than the target can tell.
+    Not ``complete``: there are more registrations than the target can report.
     """
 
     registered: frozenset[str] = frozenset()
@@ -23,7 +23,7 @@ class Reservations:
     complete: bool = True
 
     def of(self, initiator: str) -> HostReservation | None:
-        """What one initiator holds; None: it cannot be told."""
+        """What one initiator holds; None: it is not known."""
         if initiator in self.holders:
             return HostReservation.HOLDER
         if initiator in self.registered:

@@ -1,8 +1,8 @@
 """What an administrator may say of a volume by os-reset_status: the rule as one table.
 
-What he says must not make an orphan: an attachment that nobody sees, a volume without bytes that
-others may attach, a volume that somebody goes on removing while another one uses it. Whatever is
-at work on a volume ends by itself (owner, deadline), so nobody needs to be freed of it.
+A reset must not make an orphan: an attachment that is not shown, a volume without bytes that can
+be attached, a volume that is removed while it is used. Work on a volume ends by itself (owner,
+deadline), so it need not be reset.
 """
 import dataclasses
 import enum
@@ -18,10 +18,10 @@ OWN_STATUSES = {
     'downloading': _Own.DOWNLOADING, 'error_deleting': _Own.ERROR_DELETING,
     'maintenance': _Own.MAINTENANCE,
 }
-"""Words that an administrator may set, and what they mean for the volume's own life."""
+"""Statuses that an administrator may set, and the volume's own status for each."""
 
 DERIVED_STATUSES = frozenset({'in-use', 'attaching', 'detaching', 'reserved'})
-"""Words that follow from the attachments: they may be said only where they are true."""
+"""Statuses that follow from the attachments: they may be set only where they are true."""
 
 ATTACHED = 'attached'
 DETACHED = 'detached'
@@ -34,16 +34,16 @@ class Outcome(enum.StrEnum):
 
     ALLOWED = 'allowed'
     UNKNOWN = 'unknown'
-    """The word cannot be set at all."""
+    """The status cannot be set at all."""
     NOT_ATTACHED = 'not attached'
     CONTRADICTS_ITSELF = 'contradicts itself'
-    """Without attachments no word is true that follows from them."""
+    """Without attachments no status that follows from them is true."""
     AT_WORK = 'at work'
-    """Somebody makes or removes the volume; he ends that, or another one in his place."""
+    """The volume is being made or removed; a manager finishes that."""
     NEVER_MADE = 'never made'
-    """No backend has it whole."""
+    """No backend has it complete."""
     UNTRUE = 'untrue'
-    """The attachments say something else."""
+    """The attachments contradict it."""
     IN_USE = 'in use'
     """Live attachments contradict it."""
 
@@ -57,14 +57,14 @@ class Said:
 
     @property
     def own_status(self) -> volume_lifecycle.OwnStatus:
-        """What the volume's own life is then; a derived word shows where nothing is in its way."""
+        """The volume's own status then; a derived status shows where it allows one."""
         assert self.status is not None
         return OWN_STATUSES.get(self.status, _Own.AVAILABLE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """What of a volume the rule looks at, all of it read at one moment.
+    """The input of the rule, read at one moment.
 
     :ivar at_work: it is being made or removed: there is a deadline
     :ivar made: a backend has had it whole
@@ -80,18 +80,18 @@ class Facts:
 
     @property
     def from_attachments(self) -> str:
-        """What its attachments say, whatever its own life is and whatever was announced."""
+        """The status that its attachments imply, without its own status and announced detaches."""
         return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
 
     @property
     def is_known(self) -> bool:
-        """The word can be set at all."""
+        """The status can be set at all."""
         return (self.said.status is None or self.said.status in OWN_STATUSES
                 or self.said.status in DERIVED_STATUSES)
 
     @property
     def is_derived(self) -> bool:
-        """The word follows from attachments."""
+        """The status follows from attachments."""
         return self.said.status in DERIVED_STATUSES
 
     @property

@@ -24,7 +24,7 @@ class OwnStatus(enum.StrEnum):
     EXTENDING = 'extending'
     """The backend is making it larger."""
     ERROR_EXTENDING = 'error_extending'
-    """The backend refused for good to make it larger."""
+    """The backend refused finally to make it larger."""
     RETYPING = 'retyping'
     """It is being given another type."""
     MIGRATING = 'migrating'
@@ -38,15 +38,15 @@ class OwnStatus(enum.StrEnum):
     MANAGING = 'managing'
     """It is being taken from storage that was made elsewhere."""
     ERROR_MANAGING = 'error_managing'
-    """The backend refused for good to take it."""
+    """The backend refused finally to take it."""
     ERROR = 'error'
     """It could not be made, or its bytes are not whole; a message says why."""
     DELETING = 'deleting'
     """The backend has been or will be asked to remove it."""
     MAINTENANCE = 'maintenance'
-    """An administrator holds it: nothing else may be done with it meanwhile."""
+    """An administrator has blocked it: nothing may be done with it."""
     ERROR_DELETING = 'error_deleting'
-    """The backend refused for good to remove it."""
+    """The backend refused finally to remove it."""
     GONE = 'deleted'
     """Removed; the row is kept as history."""
 
@@ -142,7 +142,7 @@ DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event
 """A volume may be deleted only from these, and only without attachments."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
-"""An attachment may be made only on a volume that is in one of these itself."""
+"""An attachment may be made only on a volume with one of these."""
 
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 
@@ -183,7 +183,7 @@ _NO_ATTACHMENTS = RankWord(0, 'available', 'detached')
 
 
 class Derived(NamedTuple):
-    """The two words that the API shows."""
+    """The two statuses that the API shows."""
 
     status: str
     attach_status: str
@@ -191,7 +191,7 @@ class Derived(NamedTuple):
 
 def derive_status(own_status: str, lowest_rank: int | None,
                   announced: bool = False) -> Derived:
-    """The volume's words from its own status and the lowest rank of its live attachments.
+    """The volume's statuses from its own status and the lowest rank of its live attachments.
 
     :param announced: os-begin_detaching was called and no detach has begun since: the status says
         so, for clients that wait for it, though nothing has happened to any attachment

@@ -8,7 +8,7 @@ MULTIATTACH = 'multiattach'
 _TRUE_WORDS = frozenset({'true', '1', 't', 'yes', 'y', 'on'})
 
 USER_VISIBLE_SPECS = frozenset({MULTIATTACH, 'replication_enabled', 'RESKEY:availability_zones'})
-"""What is shown of a type's extra specs to a caller who is no administrator."""
+"""The extra specs of a type that other callers than administrators may see."""
 
 
 def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
@@ -42,7 +42,7 @@ def is_single_writer(extra_specs: Mapping[str, str]) -> bool:
 FRONT_END = 'front-end'
 BACK_END = 'back-end'
 CONTROL_LOCATIONS = (FRONT_END, BACK_END)
-"""Who encrypts: the consumer, with a key that it fetches, or the storage, which has its own."""
+"""What encrypts: the consumer, with a key that it fetches, or the storage, which has its own."""
 
 
 def check_sharing(kind: records.VolumeType) -> None:
@@ -55,7 +55,7 @@ def check_sharing(kind: records.VolumeType) -> None:
 
 
 def check_usable(kind: records.VolumeType) -> None:
-    """Judge whether a volume can be made of a type.
+    """Check whether a volume can be made of a type.
 
     A consumer takes a volume without a key for a plain one, and would write in the clear to what
     is called encrypted.

@@ -69,4 +69,4 @@ class PoolChooser:
         """
         if self._clock.monotonic() - self._began > self._down_after:
             return True
-        return services.all_heard(self._database, binaries.VOLUME, self._down_after)
+        return services.all_up(self._database, binaries.VOLUME, self._down_after)

@@ -69,7 +69,7 @@ class Reconciler:
             attachment_queries.interrupted(self._database, self._manager.host,
                                            everything=not others_live,
                                            owner=owner if others_live else None))
-        self._left = attachment_queries.left_behind(self._database, self._manager.host)
+        self._left = attachment_queries.of_deleted_volumes(self._database, self._manager.host)
         self._settled_at = self._monotonic() + self._settle_seconds
 
     def repair(self) -> int:
@@ -98,7 +98,7 @@ class Reconciler:
         host = self._manager.host
         return self._cases(volume_queries.interrupted(self._database, host),
                            attachment_queries.interrupted(self._database, host),
-                           attachment_queries.left_behind(self._database, host))
+                           attachment_queries.of_deleted_volumes(self._database, host))
 
     def _cases(self, found: list[records.Volume], rows: list[records.Attachment],
                left: list[records.Attachment]) -> list[repairs.Case]:

@@ -112,7 +112,7 @@ def build_manager(base: foundation.Foundation, backend_name: str,
     repairer = _repairer(base)
     presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
-    kept = build_backend(base, loaded, host, leases.owner_of(name, presence.incarnation),
+    kept = build_backend(base, loaded, host, leases.owner_of(name, presence.process_instance),
                          base.service.cluster is not None, repairer)
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,

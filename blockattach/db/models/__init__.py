@@ -1,4 +1,4 @@
-"""Tables. Seen by `blockattach.db` only; `metadata` is what the migrations must agree with."""
+"""Tables. Used by `blockattach.db` only; `metadata` is what the migrations must agree with."""
 from blockattach.db.models import attachment
 from blockattach.db.models import base
 from blockattach.db.models import idempotency

@@ -10,11 +10,11 @@ attachments = sa.Table(
     sa.Column('project_id', sa.String(base.NAME_LENGTH), nullable=False),
     base.uuid_column('instance_uuid'),
     sa.Column('state', sa.String(32), nullable=False),
-    # Where a refused move goes back to; NULL: the row was born in the state that it is in.
+    # Where a refused move goes back to; NULL: the row began in its state.
     sa.Column('previous_state', sa.String(32)),
-    # NULL once gone; the minimum per volume is one look into the index.
+    # NULL once deleted; the minimum per volume is one look-up in the index.
     sa.Column('rank', sa.Integer),
-    # A plain volume's two places, kept apart by the database itself; NULL: multiattach, or gone.
+    # A plain volume's two slots, unique by an index; NULL: multiattach, or deleted.
     sa.Column('slot', sa.Integer),
     # Made by a legacy action for a consumer that is not known yet; os-attach takes it over.
     sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
@@ -27,7 +27,7 @@ attachments = sa.Table(
     sa.Column('previous_initiator', sa.String(base.NAME_LENGTH)),
     sa.Column('host', sa.String(base.NAME_LENGTH)),
     sa.Column('mountpoint', sa.String(base.NAME_LENGTH)),
-    # What the target told, without any credential.
+    # The connection from the target, without any credential.
     sa.Column('connection', base.LongText),
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(base.NAME_LENGTH)),
@@ -53,7 +53,7 @@ grants = sa.Table(
     'grants', base.metadata,
     base.uuid_column('volume_id', primary_key=True),
     sa.Column('initiator', sa.String(base.NAME_LENGTH), primary_key=True),
-    # Tells a volume's later initiators apart where each needs a target of its own.
+    # Distinguishes a volume's later initiators where each needs a target of its own.
     sa.Column('alias', sa.String(32), nullable=False),
     sa.Column('username', sa.String(64), nullable=False),
     sa.Column('sealed_password', sa.String(base.NAME_LENGTH), nullable=False),

@@ -19,7 +19,7 @@ NAME_LENGTH = 255
 OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
-# MySQL's DATETIME drops fractions of a second unless told, and its TEXT ends at 64 KiB.
+# MySQL's DATETIME drops fractions of a second by default, and its TEXT ends at 64 KiB.
 Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 # ``host@backend#pool``, ordered by bytes: all pools of a host lie side by side in an index.
 PoolName = sa.String(NAME_LENGTH).with_variant(
@@ -39,7 +39,7 @@ def timestamps() -> tuple[sa.Column, ...]:
 
 
 def soft_deletion() -> tuple[sa.Column, ...]:
-    """A row that is gone stays as history; every index on live rows begins with ``deleted``."""
+    """A deleted row stays as history; every index on live rows begins with ``deleted``."""
     return (sa.Column('deleted', sa.Boolean, nullable=False, default=False),
             sa.Column('deleted_at', Timestamp))
 

@@ -1,4 +1,4 @@
-"""Who acts on the backend for one (volume, initiator), where several processes serve it."""
+"""Leases: which process acts on a (volume, initiator), where several serve its backend."""
 import sqlalchemy as sa
 
 from blockattach.db.models import base
@@ -8,7 +8,7 @@ leases = sa.Table(
     'leases', base.metadata,
     base.uuid_column('volume_id', primary_key=True),
     sa.Column('initiator', sa.String(base.NAME_LENGTH), primary_key=True),
-    # A life of a process: host@backend/incarnation.
+    # A process instance: host@backend/instance.
     sa.Column('owner', sa.String(base.NAME_LENGTH), nullable=False),
     sa.Column('deadline', base.Timestamp, nullable=False, index=True),
     **base.OPTIONS)

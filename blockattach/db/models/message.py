@@ -1,4 +1,4 @@
-"""What users are told about failures that came after the answer."""
+"""User messages about failures that came after the answer."""
 import sqlalchemy as sa
 
 from blockattach.db.models import base

@@ -17,10 +17,10 @@ services = sa.Table(
     sa.Column('disabled_reason', sa.String(base.NAME_LENGTH)),
     # Of a volume service: no volume is made or deleted there. NULL: never frozen.
     sa.Column('frozen', sa.Boolean),
-    # Of a volume service: what it has put right since it began, as JSON. NULL: it has not told.
+    # Of a volume service: what it has repaired since its start, as JSON. NULL: not reported.
     sa.Column('reconciled', sa.Text),
-    # Names the life of the process that wrote last: what an earlier life owned is orphaned.
-    sa.Column('incarnation', sa.String(64), nullable=False),
+    # Names the process instance that wrote last: the work of earlier ones is orphaned.
+    sa.Column('process_instance', sa.String(64), nullable=False),
     # A name of `blockattach.rpc.history`; NULL: one from before there was this column.
     sa.Column('release', sa.String(16)),
     sa.Column('reported_at', base.Timestamp, nullable=False),

@@ -54,33 +54,33 @@ volumes = sa.Table(
     sa.Column('attach_status', sa.String(32), nullable=False),
     sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
     sa.Column('bootable', sa.Boolean, nullable=False, default=False),
-    # From the type at birth, which cannot change in these while it has volumes.
+    # Copied from the type, which cannot change in these while it has volumes.
     sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
-    # NULL: nobody has ever said. Shown with attached_mode among the volume's metadata.
+    # NULL: it was never set. Shown with attached_mode among the volume's metadata.
     sa.Column('readonly', sa.Boolean),
     sa.Column('attached_mode', sa.String(2)),
     # How many detaches os-begin_detaching has announced that have not begun yet.
     sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
     # When the last of them was announced, by the database's clock.
     sa.Column('detach_announced_at', base.Timestamp),
-    # Raised with each change of an attachment by which others are judged: whether a look holds.
+    # Raised with each change of an attachment that others depend on: part of their precondition.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(base.NAME_LENGTH), nullable=False),
     base.uuid_column('volume_type_id', nullable=False),
     sa.Column('pool', base.PoolName),
     base.uuid_column('service_uuid'),
     sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
-    # Raised by every move of the volume's own life; a late message changes nothing.
+    # Raised by every move of the volume's own status; a late message changes nothing.
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(base.NAME_LENGTH)),
     sa.Column('deadline', base.Timestamp),
-    # Who acts on the volume as a whole while several processes serve its backend.
+    # Which process acts on the volume as a whole, where several serve its backend.
     sa.Column('lease_owner', sa.String(base.NAME_LENGTH)),
     sa.Column('lease_deadline', base.Timestamp),
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
     sa.Column('tried', base.LongText, nullable=False, default='[]'),
-    # A JSON object, as the client sent it; NULL: none. Heeded by whoever chooses the pool.
+    # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', base.LongText),
     *base.timestamps(), *base.soft_deletion(),
     sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),

@@ -70,7 +70,7 @@ def _pools():
 def _services():
     for number in range(HOSTS):
         yield {'uuid': name('service', number), 'binary': 'cinder-volume', 'host': host(number),
-               'availability_zone': 'nova', 'disabled': False, 'incarnation': 'i',
+               'availability_zone': 'nova', 'disabled': False, 'process_instance': 'i',
                'release': None, 'reported_at': START, 'created_at': START}
 
 

@@ -62,8 +62,8 @@ for name in sys.argv[2:]:
             compare()
         elif name == 'migrate.version':
             print(*filter(None, migrate.version(opened)))
-        elif name == 'online_migrations.left':
-            print(sum(online_migrations.left(rows).values()))
+        elif name == 'online_migrations.remaining':
+            print(sum(online_migrations.remaining(rows).values()))
         elif name == 'online_migrations.run':
             online_migrations.run(rows)
         else:
@@ -180,7 +180,7 @@ class NextReleaseTest(NextReleaseTestCase):
         self.assertEqual(before, volume_queries.get(self.database, before.id))
         # A process of this release that runs on goes on.
         make.volume(self.database)
-        self.assertEqual(['2'], self.done('online_migrations.left'))
+        self.assertEqual(['2'], self.done('online_migrations.remaining'))
         self.assertRaises(errors.ConfigurationError, migrate.check, self.database.engine)
 
     def test_the_database_itself_refuses_what_was_not_migrated(self):
@@ -189,7 +189,7 @@ class NextReleaseTest(NextReleaseTestCase):
         self.done('migrate.expand')
         self.assertEqual(['refused', '0002'], self.done('migrate.contract', 'migrate.version'))
         self.assertEqual(['0', '0002', 'c0001', 'same'], self.done(
-            'online_migrations.run', 'online_migrations.left', 'migrate.contract',
+            'online_migrations.run', 'online_migrations.remaining', 'migrate.contract',
             'migrate.version', 'compare'))
 
 

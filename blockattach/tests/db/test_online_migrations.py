@@ -4,7 +4,6 @@ import sqlalchemy as sa
 from blockattach.db import contracting
 from blockattach.db import models
 from blockattach.db import online_migrations
-from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.tests.db import base
@@ -27,7 +26,7 @@ def give_names(database, most):
     with database.writer() as connection:
         ids = connection.scalars(sa.select(_volumes.c.id).where(_UNNAMED).limit(most)).all()
         connection.execute(_volumes.update().where(_volumes.c.id.in_(ids)).values(name='x'))
-    return sealed_grants.Progress(len(ids), len(ids))
+    return online_migrations.Progress(len(ids), len(ids))
 
 
 MIGRATION = online_migrations.Migration('names', 'Every volume has a name.', without_name,
@@ -49,16 +48,16 @@ class OnlineMigrationsTest(base.DatabaseTestCase):
 
     def test_this_release_has_none(self):
         self.assertEqual([], online_migrations.run(self.database))
-        self.assertEqual({}, online_migrations.left(self.database))
+        self.assertEqual({}, online_migrations.remaining(self.database))
 
     def test_every_row_is_done_once(self):
         self.assertEqual([('names', MANY, MANY, 0, None)], self.run_it())
         self.assertEqual([('names', 0, 0, 0, None)], self.run_it())
-        self.assertEqual({}, online_migrations.left(self.database, (MIGRATION,)))
+        self.assertEqual({}, online_migrations.remaining(self.database, (MIGRATION,)))
 
     def test_it_stops_after_as_many_rows_as_are_wanted_and_goes_on(self):
         self.assertEqual([('names', 3, 3, 2, None)], self.run_it(3))
-        self.assertEqual({'names': 2}, online_migrations.left(self.database, (MIGRATION,)))
+        self.assertEqual({'names': 2}, online_migrations.remaining(self.database, (MIGRATION,)))
         self.assertEqual([('names', 2, 2, 0, None)], self.run_it(3))
 
     def test_one_that_fails_does_not_stop_the_others(self):

@@ -28,9 +28,9 @@ class ServiceCase(base.DatabaseTestCase):
         super().setUp()
         self.db = self.database
 
-    def register(self, host='h@b', binary=binaries.VOLUME, incarnation='first', zone='nova',
+    def register(self, host='h@b', binary=binaries.VOLUME, process_instance='first', zone='nova',
                  database=None):
-        return services.register(database or self.db, binary, host, zone, incarnation)
+        return services.register(database or self.db, binary, host, zone, process_instance)
 
     def silence(self, registered, seconds):
         """Let the last heartbeat be so many seconds old."""
@@ -45,7 +45,7 @@ class RegisterTest(ServiceCase):
     def test_a_second_life_is_the_same_service(self):
         first = self.register()
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
-        second = self.register(incarnation='second', zone='north')
+        second = self.register(process_instance='second', zone='north')
         self.assertEqual((first.id, first.uuid), (second.id, second.uuid))
         self.assertEqual((True, 'repair', 'north'),
                          (second.disabled, second.disabled_reason, second.availability_zone))
@@ -227,7 +227,7 @@ class RemoveTest(ServiceCase):
         self.silence(services.list_all(self.db, DOWN_AFTER, 'one@b')[0], DOWN_AFTER + 1)
         self.assertEqual([('two@b', True), ('one@b', False)], keeping('c@b'))
         self.assertEqual([], services.silent(self.db, binaries.VOLUME, DOWN_AFTER))
-        self.assertTrue(services.all_heard(self.db, binaries.VOLUME, DOWN_AFTER))
+        self.assertTrue(services.all_up(self.db, binaries.VOLUME, DOWN_AFTER))
         self.silence(services.list_all(self.db, DOWN_AFTER, 'two@b')[0], DOWN_AFTER + 1)
         self.assertEqual(['c@b'], services.silent(self.db, binaries.VOLUME, DOWN_AFTER))
-        self.assertFalse(services.all_heard(self.db, binaries.VOLUME, DOWN_AFTER))
+        self.assertFalse(services.all_up(self.db, binaries.VOLUME, DOWN_AFTER))

@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make every table, and the type of volumes whose type nobody names."""
+    """Make every table, and the default volume type."""
     for create in (_services, _pools, _qos_specs, _volume_types, _volume_type_extra_specs,
                    _volume_type_encryptions, _volumes, _volume_metadata, _attachments, _waits,
                    _transfers, _grants, _leases, _quotas, _idempotency_keys, _messages,
@@ -102,7 +102,7 @@ def _services() -> None:
         sa.Column('frozen', sa.Boolean),
         sa.Column('cluster', NAME),
         sa.Column('release', sa.String(16)),
-        sa.Column('incarnation', sa.String(64), nullable=False),
+        sa.Column('process_instance', sa.String(64), nullable=False),
         sa.Column('reported_at', TIMESTAMP, nullable=False),
         sa.Column('reconciled', sa.Text),
         *_timestamps(),
