@@ -1,4 +1,4 @@
-"""Who asks, for which project, under which request id. Goes along every call and message."""
+"""The caller, its project and the request id. Passed along with every call and message."""
 from typing import Any
 from typing import Self
 
@@ -9,12 +9,12 @@ SERVICE_ROLES = ('service',)
 
 
 class RequestContext(oslo_context.RequestContext):
-    """The caller as policies see him.
+    """The caller as policies see it.
 
-    ``is_admin`` is decided once, where the request comes in, and travels with the message, as
-    ``service_roles`` do. ``deadline`` is when whoever asked stops to wait, on this process's
-    monotonic clock (None: nobody has said); what travels is what is left of it. ``traceparent`` is
-    the trace that came with a message.
+    ``is_admin`` is decided once, where the request arrives, and is sent with messages, as
+    ``service_roles`` are. ``deadline`` is when the caller stops waiting, on this process's
+    monotonic clock (None: unknown); the remaining seconds are sent. ``traceparent`` is the trace
+    of a message.
     """
 
     FROM_DICT_EXTRA_KEYS = ['service_roles']

@@ -6,7 +6,7 @@
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── InvalidFilter            a list was asked for with an unknown filter
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
-    │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
+    │   ├── VolumeTypeEncryptionExistsa  type is encrypted in one way
     │   ├── EncryptedMultiattach     what several hosts share cannot be encrypted
     │   ├── KeyManagerMissing        consumers would encrypt with a key that nobody keeps
     │   ├── QosSpecsInUse            types have them
@@ -15,7 +15,7 @@
     │   ├── TransferKeyWrong         the transfer has another key
     │   └── VersionInvalid           the microversion cannot be read
     ├── NotAuthenticated
-    ├── NotAuthorized                a policy rule said no
+    ├── NotAuthorized                policy denies it
     ├── NotFound
     │   ├── RouteNotFound            also: an operation below its microversion
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
@@ -24,17 +24,17 @@
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
-    │   ├── VolumeTypeChanged        it is not what it was when the request was judged
+    │   ├── VolumeTypeChanged        it has changed since the request was checked
     │   ├── VolumeInError            an attachment cannot be updated on a volume in error
-    │   ├── VolumeAtWork             it is being made or removed: nobody else says what it is
+    │   ├── VolumeAtWork             it is being made or removed: its status cannot be reset
     │   ├── DuplicateConnectors      a second host on a plain volume
     │   ├── InvalidTransition        the lifecycle has no such move
     │   ├── AttachmentBusy           another act on the same pair is under way
-    │   ├── AttachmentInUseByServer  the server must be told first (CVE-2023-2088)
-    │   │   └── AttachmentNotNamed   nobody can tell which attachment is meant
-    │   ├── IdempotencyKeyReused     the same name for another request
-    │   ├── IdempotencyKeyTaken      the same request is under way
-    │   └── StaleGeneration          the row has moved on: whoever is late changes nothing
+    │   ├── AttachmentInUseByServerit  must be detached in Nova first (CVE-2023-2088)
+    │   │   └── AttachmentNotNamedit is not known which attachment is meant
+    │   ├── IdempotencyKeyReused     the key of another request
+    │   ├── IdempotencyKeyTaken      the request is under way
+    │   └── StaleGeneration          the row has moved since: a late call changes nothing
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
@@ -43,24 +43,24 @@
     │   └── BackendUncertain         it may have happened: never guessed, always reconciled
     ├── ServiceUnreachable           no answer over the bus (uncertain)
     ├── ServiceSilent                counts as down, and was not asked
-    ├── DeadlinePassed               whoever asked no longer waits: it was not begun
-    ├── Overloaded                   it was not its turn in time: nothing was begun
-    │   ├── QueueTimeout              its deadline came first
+    ├── DeadlinePassed               the caller no longer waits: it was not begun
+    ├── Overloaded                   no slot was free in time: nothing was begun
+    │   ├── QueueTimeout             its deadline came first
     │   ├── QueueFull                too many wait already
-    │   └── BackendBusy              too many wait for the same backend, which is slow
+    │   └── BackendBusy              too many wait for one slow backend
     ├── RequestAbandoned             the client has hung up: nothing was begun
-    ├── IdentityUnavailable          Keystone does not tell who asks: nothing was begun
+    ├── IdentityUnavailable          Keystone does not answer: nothing was begun
     ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
     │   └── DatabaseNotWritable      its disk is full, or it is read-only
     ├── OutcomeUnknown               lost the database while it committed (uncertain)
-    ├── NovaUnavailable              who uses an attachment cannot be found out: it stays
-    ├── ServerHostUnknown            nobody can say where a server runs that a hint names
+    ├── NovaUnavailable              whether a server uses an attachment is unknown: it stays
+    ├── ServerHostUnknown            the host of a server that a hint names is unknown
     ├── NoValidPool                  every pool was refused; carries the reasons
     └── ConfigurationError           the operator must change something before we start
 
 Each class has a stable ``code`` for logs and programs and a text for people. ``final`` says
 whether a failure proves that nothing happened; only then may it be answered as one at once.
-``retry_after`` says that it passes: whoever repeats the request will be served.
+``retry_after`` says that it passes: the request may be repeated.
 """
 from typing import Any
 
@@ -81,7 +81,7 @@ class BlockattachError(Exception):
     text = 'cannot do that: an unexpected error'
     final = True
     retry_after: str | None = None
-    """Seconds after which the same request may succeed; None: repeating it does not help."""
+    """Seconds after which the request may succeed; None: repeating it does not help."""
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.
@@ -96,7 +96,7 @@ class BlockattachError(Exception):
 
 
 def is_known(error: BaseException) -> bool:
-    """Whether its words say it all, so that a log needs no traceback of it."""
+    """Whether its text says everything, so that a log needs no traceback."""
     return isinstance(error, BlockattachError)
 
 
@@ -273,9 +273,9 @@ class VolumeInError(Conflict):
 
 class VolumeAtWork(Conflict):
     code = 'volume.at_work'
-    text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: whoever is at work on it '
-            'ends that, or another process in his place. Repeat the request then; only one that '
-            'is being made can be given up (status error).')
+    text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: this work ends by itself. '
+            'Repeat the request then; only a volume that is being made can be given up (status '
+            'error).')
     retry_after = '1'
 
 
@@ -307,7 +307,7 @@ class AttachmentInUseByServer(Conflict):
 
 
 class AttachmentNotNamed(AttachmentInUseByServer):
-    """The place of the instance's id is empty, as in Cinder."""
+    """The instance's id in the text is empty, as in Cinder."""
 
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
@@ -381,7 +381,7 @@ class BackendUncertain(BackendError):
 
 
 class ServiceUnreachable(BlockattachError):
-    """Asked over the bus and heard nothing: the act may have happened."""
+    """Called without an answer: the act may have happened."""
 
     code = 'bus.unreachable'
     text = 'cannot hear from %(topic)s: no answer within %(seconds)s seconds'
@@ -401,13 +401,13 @@ class DeadlinePassed(BlockattachError):
     """Final: a message that came too late, or would have, was not acted upon."""
 
     code = 'bus.deadline_passed'
-    text = ('cannot %(method)s in time: whoever asked no longer waits. Nothing was changed by '
-            'this request; repeat it later.')
+    text = ('cannot %(method)s in time: the caller no longer waits. Nothing was changed by this '
+            'request; repeat it later.')
     retry_after = '1'
 
 
 class Overloaded(BlockattachError):
-    """More is asked for than can be done. Final: nothing was begun."""
+    """There are more requests than can be served. Final: nothing was begun."""
 
     code = 'queue.overloaded'
     text = ('cannot do that now: too much is asked for at once. Nothing was changed by this '
@@ -440,11 +440,11 @@ class RequestAbandoned(BlockattachError):
 
 
 class IdentityUnavailable(BlockattachError):
-    """Keystone was asked whose token it is, and did not tell. The token may well be good."""
+    """Keystone did not answer whose token it is. The token may be valid."""
 
     code = 'auth.unavailable'
-    text = ('cannot find out who asks: the identity service does not tell. Repeat the request '
-            'later.')
+    text = ('cannot authenticate the request: the identity service does not answer. Repeat the '
+            'request later.')
     retry_after = '1'
 
 
@@ -469,8 +469,8 @@ class OutcomeUnknown(BlockattachError):
     """The database was lost while it committed, and did not come back in time to be asked."""
 
     code = 'database.outcome_unknown'
-    text = ('cannot tell whether the change is stored: the database went away meanwhile. Look '
-            'whether it is there before you repeat the request.')
+    text = ('cannot tell whether the change is stored: the connection to the database was lost. '
+            'Check whether it is there before you repeat the request.')
     final = False
     retry_after = '1'
 
@@ -479,7 +479,7 @@ class NovaUnavailable(BlockattachError):
     """Asked Nova and learnt nothing. Final: whatever was to be done was not begun."""
 
     code = 'nova.unavailable'
-    text = ('cannot detach: Nova does not tell whether server %(server_id)s still uses volume '
+    text = ('cannot detach: Nova does not say whether server %(server_id)s still uses volume '
             '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
     retry_after = '1'
 

@@ -7,7 +7,7 @@ around each act on a backend. The page "Failpoints" of the documentation lists t
 
 The service never arms one by itself. A test arms a point with an action of its own; an operator,
 or a test of whole processes, by ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
-of `ACTIONS`, and ``NAME=ACTION*3`` lets it happen at the first three times only.
+of `ACTIONS`; with ``NAME=ACTION*3`` it happens the first three times only.
 """
 import enum
 import os
@@ -20,7 +20,7 @@ from blockattach import errors
 
 
 class Effect(enum.Enum):
-    """What an action tells whoever sends or awaits a message; elsewhere it means nothing."""
+    """What an action returns to the sender or receiver of a message; ignored elsewhere."""
 
     DROP = 'drop'
     """The message, or the answer, is lost."""
@@ -71,7 +71,7 @@ def disarm_every() -> None:
 
 
 def configure(texts: Iterable[str]) -> None:
-    """Arm points as ``NAME=ACTION[:SECONDS][*TIMES]`` says.
+    """Arm points by ``NAME=ACTION[:SECONDS][*TIMES]``.
 
     :raises ConfigurationError: one cannot be understood
     """
@@ -126,4 +126,4 @@ ACTIONS: dict[str, Callable[[str, str], Action]] = {
     'drop': lambda name, value: lambda: Effect.DROP,
     'duplicate': lambda name, value: lambda: Effect.DUPLICATE,
 }
-"""What an armed point does, by the word for it."""
+"""What an armed point does, by the name of the action."""

@@ -4,8 +4,8 @@ A log line is a constant sentence with identifiers behind it, so that it can be 
 ``Attachment has moved attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers
 stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has one name.
 
-Which request a line belongs to, and whose it is, is put before the sentence by oslo.log (as JSON:
-under ``context``), from the context of the thread that logs.
+The request and the user of a line are put before the sentence by oslo.log (as JSON: under
+``context``), from the context of the thread that logs.
 """
 import logging
 import re
@@ -52,8 +52,8 @@ FIELDS: Mapping[str, str] = {
     'new': 'state or version after a change',
     'old': 'state or version before a change',
     'option': 'name of an option',
-    'own_status': 'what a volume is in by itself, whatever its attachments',
-    'owner': 'one life of a service, by which it is known to the others of its cluster',
+    'own_status': 'status of a volume by itself, apart from its attachments',
+    'owner': 'a process instance of a service, as the others of its cluster know it',
     'path': 'path of a request, or of a file',
     'pid': 'id of a process',
     'pool': '``host@backend#pool``',
@@ -62,7 +62,7 @@ FIELDS: Mapping[str, str] = {
     'prefix': 'what the names of loggers begin with',
     'project_id': 'id of a project, where it is not that of the request',
     'qos_specs_id': 'id of QoS specs',
-    'reading': 'something that is measured when somebody asks',
+    'reading': 'something that is measured on demand',
     'reason': 'what went wrong, in words',
     'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
     'rows': 'how many rows of a table',
@@ -114,7 +114,7 @@ class Fields:
         line = ''
         for name, value in self._values.items():
             text = str(value)
-            # Text from outside may hold a line break, and behind it what looks like our line.
+            # Text from outside may hold a line break, followed by a forged line.
             line += f' {name}={text if text.isprintable() else repr(text)}'
         return line
 
@@ -125,7 +125,7 @@ class Fields:
 
 
 class _NoFields(Fields):
-    """Stands in the sentence in place of fields that are told apart from it."""
+    """Stands in the sentence instead of fields that are reported apart from it."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -155,9 +155,9 @@ class JsonFormatter(formatters.JSONFormatter):
 class LineFormatter(formatters.ContextFormatter):
     """oslo.log's line of text, at half its cost.
 
-    oslo.log finds out all that any format might ask for (the caller twice, the time zone) for each
-    line. The usual format asks for little; where one asks for more, or there is more to tell,
-    oslo.log writes the line itself.
+    oslo.log computes everything that any format might use (the caller twice, the time zone) for
+    each line. The usual format uses little; where one uses more, or there is an exception to
+    format, oslo.log writes the line itself.
     """
 
     def __init__(self, usual: formatters.ContextFormatter) -> None:
@@ -218,9 +218,9 @@ def register(conf: cfg.ConfigOpts) -> None:
         # It warns of what arrives while a connection is closed, at each stop.
         'amqp=ERROR',
         'taskflow=WARNING', 'alembic=WARNING', 'sqlalchemy=WARNING',
-        # It tells a malformed rule with a trace; what reads the file says it in a line.
+        # It logs a malformed rule with a trace; our reader of the file logs a line.
         'oslo_policy._parser=CRITICAL',
-        # It tells each error with a trace, and raises it: who asked tells it again.
+        # It logs each error with a trace, and raises it: the caller logs it again.
         'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
     # oslo.log's own has "[-]" where there is no request.
@@ -242,13 +242,13 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def levels(prefix: str = '') -> dict[str, str]:
-    """What each logger lets through whose name begins so, by name."""
+    """The level of each logger with this prefix, by name."""
     return {name: logging.getLevelName(logger.getEffectiveLevel())
             for name, logger in sorted(_loggers(prefix).items())}
 
 
 def set_levels(prefix: str, level: str) -> None:
-    """Let them let through this much until the process ends; with no prefix, also those to come.
+    """Set their level until the process ends; without a prefix, also that of loggers to come.
 
     :param level: one of `LEVELS`
     """
@@ -259,7 +259,7 @@ def set_levels(prefix: str, level: str) -> None:
 
 
 def _loggers(prefix: str) -> dict[str, logging.Logger]:
-    # Another thread may make one meanwhile; a place that has only children is none itself.
+    # Another thread may make one meanwhile; a placeholder for children is no logger.
     known = list(logging.Logger.manager.loggerDict.items())
     return {name: logger for name, logger in known
             if isinstance(logger, logging.Logger) and name.startswith(prefix)}

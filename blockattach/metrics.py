@@ -34,28 +34,27 @@ class Outcome(enum.StrEnum):
 
 Step = Literal['reserve', 'intent', 'call', 'export', 'grant', 'revoke', 'record', 'complete']
 STEPS: Mapping[Step, str] = {
-    'reserve': 'The row is made, and the volume held.',
-    'intent': 'The row is told what the backend will be asked for.',
-    'call': 'The volume manager is asked over the bus until it has answered. Holds the next ones.',
-    'export': 'The store says where the volume is.',
-    'grant': 'The target lets the initiator in.',
-    'revoke': 'The target shuts the initiator out.',
-    'record': 'What came of it is written into the row.',
-    'complete': 'The consumer said that it is done.',
+    'reserve': 'The row is made, and the volume reserved.',
+    'intent': 'The row gets the intent.',
+    'call': 'The RPC call to the volume manager, until its answer. Includes the next ones.',
+    'export': 'The store gives the path of the volume.',
+    'grant': 'The target grants the initiator access.',
+    'revoke': "The target revokes the initiator's access.",
+    'record': 'The outcome is written into the row.',
+    'complete': 'The consumer completes the attachment.',
 }
 """What attaching and detaching consist of, in this order."""
 
 Drift = Literal['volume', 'attachment', 'abandoned', 'grant', 'stray_export', 'unused_export']
 DRIFTS: Mapping[Drift, str] = {
-    'volume': 'A volume on which somebody began to work and did not end in time.',
-    'attachment': 'An attachment on which somebody did.',
+    'volume': 'A volume whose work was begun and did not end in time.',
+    'attachment': 'An attachment whose work was begun and did not end in time.',
     'abandoned': 'An attachment whose consumer never came back.',
-    'grant': 'A target lets in whom it should not, or does not whom it should, or in another '
-             'mode.',
-    'stray_export': 'A target offers a volume that is gone.',
-    'unused_export': 'A target offers a volume to nobody.',
+    'grant': 'A grant that is at the target and not wanted, or is missing, or has another mode.',
+    'stray_export': 'A target exports a deleted volume.',
+    'unused_export': 'A target exports a volume without grants.',
 }
-"""What may differ from what the rows say."""
+"""Differences between the rows and the backend."""
 
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Buckets, in seconds, of what waits for the database at most."""
@@ -90,7 +89,7 @@ RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'o
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
                     'Requests over the bus that this process has served.', SLOW)
 WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
-              'What goes on after the answer: volumes made and removed.', SLOW)
+              'Work after the answer: volumes made and removed.', SLOW)
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
                      'Transactions, from waiting for a connection to the commit. One that a rule '
                      'of ours took back counts as refused.', FAST)
@@ -110,10 +109,9 @@ SCHEDULER_RETRIES = Metric('scheduler_retries_total', Kind.COUNTER, ('reason',),
 SCHEDULER_REFUSALS = Metric('scheduler_refusals_total', Kind.COUNTER, ('filter',),
                             'Pools refused by a filter.')
 DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
-                     'Differences between the rows and what is: interrupted work, and what the '
-                     'target lets in.')
+                     'Differences between the rows and the backend: interrupted work, and grants.')
 DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
-                      'Differences that were put right.')
+                      'Differences that were repaired.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
                        'Requests that were shed: they got no slot in time.')
 BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
@@ -127,7 +125,7 @@ OLDEST = Metric('attachment_oldest_seconds', Kind.GAUGE, ('state',),
                 'How long the oldest attachment has been in a state in which the service is at '
                 'work on it.')
 OVERDUE = Metric('overdue_rows', Kind.GAUGE, ('noun',),
-                 'Rows on which somebody should have ended his work by now.')
+                 'Rows whose deadline has passed.')
 POOL_TOTAL = Metric('pool_total_bytes', Kind.GAUGE, ('pool',),
                     'Size of a pool, as its backend measured it last.')
 POOL_FREE = Metric('pool_free_bytes', Kind.GAUGE, ('pool',),
@@ -135,7 +133,7 @@ POOL_FREE = Metric('pool_free_bytes', Kind.GAUGE, ('pool',),
 POOL_PROVISIONED = Metric('pool_provisioned_bytes', Kind.GAUGE, ('pool',),
                           'Sum of the sizes of the volumes in a pool.')
 THREADS = Metric('threads', Kind.GAUGE, ('threads',),
-                 'Threads that may work at the same time.')
+                 'Threads that may work at once.')
 THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Threads that work.')
 WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'What waits for a thread.')
 QUEUE_SLOTS = Metric('queue_slots', Kind.GAUGE, ('queue',),
@@ -154,7 +152,7 @@ BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, POOL_TOTAL, POOL_FREE, POOL_PROVISIONED,
         THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY, QUEUE_WAITING, CONNECTIONS,
         IN_PROGRESS, CHECK, BUILD)
-"""Those that are looked at when somebody asks; the others are told of what happens."""
+"""Those that are read on demand; the others are updated when something happens."""
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
            QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,
@@ -171,8 +169,7 @@ LABELS = {
     'noun': '``attachment``, ``volume``',
     'operation': 'an operation of the API (:doc:`../user/operations`), or ``none``',
     'outcome': ', '.join(f'``{outcome}``' for outcome in Outcome)
-               + ': did it; proved that nothing happened; cannot tell; met an error that nobody '
-                 'foresaw',
+               + ': done; proved that nothing happened; uncertain; an unforeseen error',
     'part': '``store``, ``target``',
     'pool': '``host@backend#pool``',
     'process': 'the name of the program',

@@ -1,4 +1,4 @@
-"""Work that comes round: one thread each, which ends at once when it is told to."""
+"""Periodic work: one thread each, which ends at once when it is stopped."""
 import threading
 from collections.abc import Callable
 

@@ -5,11 +5,11 @@ before it: then all processes of a server share the memory that it takes. Config
 from the usual places, or from the files named in ``BLOCKATTACH_CONFIG_FILES`` (separated by
 colons).
 
-uWSGI makes its many threads right after the fork. Were the application built meanwhile, each of
-them would take turns with it, for seconds: there it is built before them.
+uWSGI makes its many threads right after the fork. An application that is built meanwhile would
+compete with each of them, for seconds, so it is built before them.
 
-A server of processes cannot be told that it should not have started: as long as the application
-cannot be built, each request is answered 503, and the reason stands in the server's error log.
+A process server cannot be stopped from here: as long as the application cannot be built, each
+request is answered 503, and the server's error log has the reason.
 """
 import contextlib
 import importlib
@@ -57,9 +57,9 @@ def _build_once() -> None:
 
 
 def _after_fork() -> None:
-    # uWSGI takes its signals only after this: who is told to end before, ends.
+    # uWSGI handles signals only after this: a process that is stopped before, ends.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # What is wrong is told to the first request, which tries again.
+    # The first request tries again, and reports the error.
     with contextlib.suppress(errors.ConfigurationError, cfg.Error):
         _build_once()
 
@@ -78,7 +78,7 @@ def _build() -> Callable[..., Iterable[bytes]]:
     return application
 
 
-# The module is there under uWSGI only, and offers no other place for it.
+# The module exists under uWSGI only, and has no other hook for it.
 with contextlib.suppress(ImportError):
     _server: Any = importlib.import_module('uwsgi')
     _server.post_fork_hook = _after_fork

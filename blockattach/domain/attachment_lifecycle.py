@@ -206,10 +206,10 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
     """The event for a row whose work the backend refuses finally.
 
     ==============  =======================  ==============================================
-    waits the row the refusal
+    waits           the row                  the refusal
     ==============  =======================  ==============================================
     the caller      any                      undoes the intent: nothing happened
-    nobody connecting, in use by undoes the intent: its use goes on as before
+    nobody          connecting, in use by    undoes the intent: its use goes on as before
                     its host before
     nobody          any other                fails: an earlier try may have done its part
     ==============  =======================  ==============================================

@@ -382,11 +382,11 @@ def _modes_are_enforced(facts: Facts) -> Iterator[Found]:
         if grant is None or pair in facts.busy:
             continue
         if grant.mode != mode:
-            yield Found(grant.volume_id, None, f'the target lets {grant.initiator} in as '
-                        f'{grant.mode}; its attachments say {mode}')
+            yield Found(grant.volume_id, None, f'the grant of {grant.initiator} is {grant.mode}; '
+                        f'its attachments want {mode}')
         elif not grant.intact or grant.account not in (None, accounts.get(pair)):
-            yield Found(grant.volume_id, None, f'the target lets {grant.initiator} in in another '
-                        f'way than it was told')
+            yield Found(grant.volume_id, None, f'the grant of {grant.initiator} is incomplete or '
+                        f'has another credential')
 
 
 def _one_host_writes(facts: Facts) -> Iterator[Found]:
@@ -423,18 +423,18 @@ INVARIANTS = (
               Severity.DATA, False, _ASK, _places_are_kept),
     Invariant('one_writes', 'P3', 'A volume of a type with one writer has one.',
               Severity.DATA, False, _ASK, _one_writes),
-    Invariant('one_host_writes', 'P3', 'Of a plain volume, the target lets one host write, or '
-              'two that one server moves between.',
+    Invariant('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
+              'target, or two that one server moves between.',
               Severity.DATA, True, RECONCILE, _one_host_writes),
     Invariant('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
               Severity.DATA, True, RECONCILE, _nobody_else_is_granted),
-    Invariant('modes_are_enforced', 'P5', 'The target lets each initiator in as its attachments '
-              'say, with its own credential.',
+    Invariant('modes_are_enforced', 'P5', 'Each grant at the target has the mode of its '
+              'attachments, and its own credential.',
               Severity.DATA, True, RECONCILE, _modes_are_enforced),
     Invariant('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
               Severity.SERVICE, False, RECONCILE, _every_user_is_granted),
     Invariant('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has one '
-              'credential, and nobody else has any.',
+              'credential, and no other pair has one.',
               Severity.SERVICE, False, DERIVE, _credentials_match),
     Invariant('work_has_an_end', 'P9', 'What the service works on has a deadline, and nothing '
               'else has.', Severity.SERVICE, False, DERIVE, _work_has_an_end),
@@ -447,11 +447,11 @@ INVARIANTS = (
               Severity.SERVICE, False, END, _who_is_connected_is_known),
     Invariant('row_is_whole', 'P6', 'What a row says besides its state follows from its state.',
               Severity.ACCOUNT, False, DERIVE, _row_is_whole),
-    Invariant('status_is_derived', 'P6', "A volume's words follow from its own life and its "
+    Invariant('status_is_derived', 'P6', "A volume's status follows from its own status and its "
               'attachments.', Severity.ACCOUNT, False, DERIVE, _status_is_derived),
     Invariant('nothing_gone_is_offered', 'P7', 'A target exports no deleted volume.',
               Severity.ACCOUNT, True, RECONCILE, _nothing_gone_is_offered),
-    Invariant('room_is_counted', 'P6', 'What a pool has given away is what its volumes have.',
+    Invariant('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
               Severity.ACCOUNT, False, COUNT, _room_is_counted),
 )
 """All of them, the worst first."""

@@ -35,5 +35,5 @@ DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete t
 RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
                              'There was no connector in time: the reservation was released.')
 CONNECTION_ABANDONED = Text('002', 'attach volume', '052',
-                            'Nobody said in time that the volume is attached: its host was shut '
-                            'out.')
+                            'The attachment was not completed in time: its host was '
+                            'disconnected.')

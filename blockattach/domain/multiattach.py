@@ -68,13 +68,13 @@ def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | N
     ============  ==================  =====================================  ==================
     volume        its live rows       the new one                            outcome
     ============  ==================  =====================================  ==================
-    own status any any refused
-    the way
-    multiattach, one or more joining is forbidden forbidden
+    own status    any                 any                                    refused
+    forbids it
+    multiattach,  one or more         joining is forbidden                   forbidden
     bootable
-    multiattach any number any its own slot
-    plain none any the holder's slot
-    plain one same instance (a move between hosts) the pair's slot,
+    multiattach   any number          any                                    its own slot
+    plain         none                any                                    the holder's slot
+    plain         one                 same instance (a move between hosts)   the pair's slot,
                                                                              the first's mode
     plain         one                 other instance, or none named          refused
     plain         two                 any                                    refused

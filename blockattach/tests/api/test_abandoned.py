@@ -89,7 +89,7 @@ class WithoutNovaTest(Case):
         self.assertEqual((RESERVED_EVENT, 'VOLUME', volume_id, 'ERROR'), (
             message['event_id'], message['resource_type'], message['resource_uuid'],
             message['message_level']))
-        self.assertIn('attach volume:Nobody came with a connector in time',
+        self.assertIn('attach volume:There was no connector in time',
                       message['user_message'])
         self.assertIn(attachment_id, message['user_message'])
         self.assertIn(('abandoned', 1, 0), self.telemetry.drifts)
