@@ -6,7 +6,7 @@
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── InvalidFilter            a list was asked for with an unknown filter
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
-    │   ├── VolumeTypeEncryptionExistsa  type is encrypted in one way
+    │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
     │   ├── EncryptedMultiattach     what several hosts share cannot be encrypted
     │   ├── KeyManagerMissing        consumers would encrypt with a key that nobody keeps
     │   ├── QosSpecsInUse            types have them

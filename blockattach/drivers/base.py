@@ -4,8 +4,8 @@ A backend is a store and a target joined by configuration (`blockattach.drivers.
 go in and come out; a driver never sees a row, a request context or the bus, and keeps nothing in
 memory that it cannot read back from the backend, because it may be started anew at any moment.
 
-Every method may be repeated: the second call with the same arguments finds the work done and says
-so in the same way. What went wrong is told in two kinds, and the core acts on the kind alone:
+Every method may be repeated: a second call with the same arguments finds the work done and returns
+the same result. Errors are of two kinds, and the core acts on the kind alone:
 
 ==========================  ==============================  =====================================
 condition                   raise                           what the caller does
@@ -116,18 +116,19 @@ class ExportTarget(abc.ABC):
 
     @abc.abstractmethod
     def export(self, export: connection.Export) -> None:
-        """Offer a volume. Lets nobody in; leaves grants and sessions as they are."""
+        """Export a volume, without granting access; leaves grants and sessions as they are."""
 
     @abc.abstractmethod
     def unexport(self, volume_id: str) -> None:
-        """Offer it no longer: every grant and session of this volume ends, no other's."""
+        """Remove the export: every grant and session of this volume ends, no others."""
 
     @abc.abstractmethod
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
-        """Let one initiator in, by name, with its credential, in its mode; offers the volume too.
+        """Grant one initiator access, by name, with its credential and mode; exports the volume
+        too.
 
-        A repeat with another mode changes the mode live: sessions go on, and once this returns a
-        read-only grant cannot write. It touches no other grant of the volume.
+        A repeat with another mode changes the mode live: sessions continue, and once this returns
+        a read-only grant cannot write. It touches no other grant of the volume.
         """
 
     @abc.abstractmethod
@@ -139,8 +140,8 @@ class ExportTarget(abc.ABC):
 
     @abc.abstractmethod
     def exports(self) -> tuple[ActualExport, ...]:
-        """The whole truth: each volume offered, with who is let in, how, and how many sessions.
+        """The actual state: each exported volume with its grants and their sessions.
 
-        Read from the target itself, never from memory; never a credential. Volumes of others on
-        the same target (another name prefix) are left out.
+        Read from the target itself, never from memory; never a credential. Volumes with another
+        name prefix on that target are left out.
         """

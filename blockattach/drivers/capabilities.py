@@ -36,7 +36,7 @@ class HostReservations(Protocol):
     """SCSI-3 persistent reservations hold among hosts: all see one logical unit."""
 
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        """Who holds a registration or the reservation; None where the volume is not offered."""
+        """Holders of registrations and of the reservation; None: the volume is not exported."""
 
 
 @runtime_checkable
@@ -116,7 +116,7 @@ class CloneSnapshot(Protocol):
 
 @runtime_checkable
 class Revert(Protocol):
-    """A store that turns a volume back to a snapshot."""
+    """A store that reverts a volume to a snapshot."""
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
         """Give the volume the bytes of its snapshot, which stays; the volume keeps its size.

@@ -1,4 +1,4 @@
-"""What the kernel tells of the bytes behind a path, a block device or a file."""
+"""What the kernel reports of a block device or a file."""
 import ctypes
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Faults that a fake driver can be told to show: what a real backend does at its worst."""
+"""Faults that can be planned for a fake driver, as real backends have them."""
 import enum
 import functools
 import os
@@ -60,7 +60,7 @@ class Faults:
         return event
 
     def clear(self) -> None:
-        """Nothing goes wrong any more; who waits goes on."""
+        """End all faults; calls that wait continue."""
         with self._lock:
             self._planned.clear()
             held = list(self._held.values())
@@ -82,7 +82,7 @@ class Faults:
             self._clock.wait(never, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
-        """Called by the fake before it acts; waits and raises as planned."""
+        """Called by the fake before it acts: waits and raises by plan."""
         with self._lock:
             self.calls[method] = self.calls.get(method, 0) + 1
             held = self._held.get(method)
@@ -103,7 +103,7 @@ class Faults:
 
 
 def faulty(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
-    """Let a fake's method show the faults planned in its ``faults``."""
+    """Make a fake's method show the faults planned in its ``faults``."""
     name = method.__name__
 
     @functools.wraps(method)

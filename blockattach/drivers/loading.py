@@ -17,7 +17,7 @@ TARGETS = 'blockattach.targets'
 _EXTRAS = {'rtslib_fb': 'lio'}
 """Of which extra a module is that a driver needs."""
 
-# What holds for every backend whose target lets initiators in one by one over iSCSI.
+# Facts of every backend whose target grants access to single initiators over iSCSI.
 _TARGET_FACTS = {'multiattach': True, 'storage_protocol': 'iSCSI'}
 
 
@@ -29,7 +29,7 @@ class Backend:
     settings: backend_conf.BackendSettings
     store: base.VolumeStore
     target: base.ExportTarget
-    # Looked for once: the report after each volume names them.
+    # Determined once: the report after each volume has them.
     _declared: frozenset[str] = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -41,12 +41,12 @@ class Backend:
         return self._declared
 
     def functions(self) -> dict[str, str | None]:
-        """Expressions that say which volumes it takes, and how well; None: nothing is said."""
+        """Expressions that filter and rate volumes for it; None: there are none."""
         return {'filter_function': self.settings.filter_function,
                 'goodness_function': self.settings.goodness_function}
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """The store's pools, with what the backend and its target add; raises as the store."""
+        """The store's pools, with the facts of the backend and its target."""
         joined = {
             'volume_backend_name': self.settings.volume_backend_name,
             'vendor_name': 'Open Source',

@@ -1,8 +1,7 @@
 """What a consumer such as Nova can ask for over the bus: `AttachmentsInterface`, and its client.
 
-It is the API's ``/attachments``, with the same rules of who may, the same verbs and the same
-errors (`blockattach.errors`); a consumer needs no more of this package than this module,
-`transport` and `contract`::
+It is the API's ``/attachments``, with its policy, verbs and errors (`blockattach.errors`); a
+consumer needs no more of this package than this module, `transport` and `contract`::
 
     bus = transport.open_bus(conf)
     client = attachments.AttachmentsClient(bus)
@@ -11,8 +10,8 @@ errors (`blockattach.errors`); a consumer needs no more of this package than thi
     ...
     client.complete(caller, made.id)
 
-What the caller is said to be is believed: who may connect to the bus is trusted. Each method may
-be repeated: a repeat finds what the first has done, and does the rest.
+The caller's context is trusted, as every client of the bus is. Each method may be repeated: a
+repeat finds what the first has done, and does the rest.
 """
 import abc
 import uuid
@@ -32,9 +31,9 @@ SERVICE_ROLE = 'service'
 class AttachmentsInterface(contract.Interface):
     """Any of those that serve consumers: all of them are equal.
 
-    Besides what is said, every method raises NotAuthorized (a rule of the policy says no, or the
-    caller has no service role), AttachmentNotFound (none that the caller's project may see) and
-    InvalidInput (an argument is malformed); nothing was changed then.
+    Besides its own errors, every method raises NotAuthorized (policy denies it, or the caller has
+    no service role), AttachmentNotFound (none that the caller's project may see) and InvalidInput
+    (an argument is malformed); nothing was changed then.
     """
 
     TOPIC = 'attachments'
@@ -79,7 +78,7 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[attachment.Attachment]:
-        """Look at many, the newest first.
+        """List attachments, the newest first.
 
         :param filters: volume_id, instance_uuid, host, attach_status
         :param all_projects: not only those of the caller's project, for an administrator
@@ -99,7 +98,7 @@ class AttachmentsInterface(contract.Interface):
 
 
 class AttachmentsClient(AttachmentsInterface):
-    """Those who serve consumers, seen from afar; also raises as `contract.Invoke` says."""
+    """The client of consumers; it raises the errors of `contract.Invoke` too."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._invoke: contract.Invoke = bus.client(AttachmentsInterface)
@@ -120,7 +119,7 @@ class AttachmentsClient(AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> attachment.Attachment:
-        """Let a host in."""
+        """Connect a host."""
         updated: attachment.Attachment = self._invoke(
             ctxt, 'update', attachment_id=attachment_id, connector=connector)
         return updated
@@ -137,7 +136,7 @@ class AttachmentsClient(AttachmentsInterface):
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
              all_projects: bool = False, marker: str | None = None,
              limit: int | None = None) -> Sequence[attachment.Attachment]:
-        """Look at a page."""
+        """List a page of attachments."""
         found: Sequence[attachment.Attachment] = self._invoke(
             ctxt, 'list', filters=filters or {}, all_projects=all_projects, marker=marker,
             limit=limit)
@@ -154,9 +153,9 @@ class AttachmentsClient(AttachmentsInterface):
 def caller(project_id: str, user_id: str, roles: Sequence[str] = (),
            service_roles: Sequence[str] = (SERVICE_ROLE,),
            request_id: str | None = None) -> context.RequestContext:
-    """In whose name something is asked for: a user's, by a service.
+    """The context of a request: of a user, sent by a service.
 
-    :param roles: the user's in the project; they decide what he may
+    :param roles: the user's in the project, for policy
     :param service_roles: the service's own
     :param request_id: the one under which the consumer logs, to be found in our logs too
     """

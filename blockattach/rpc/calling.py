@@ -1,4 +1,4 @@
-"""What a client does: send a message, wait as long as it is worth something, tell of a failure."""
+"""The client's side: send a message, wait until it expires, translate failures."""
 import contextlib
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ from blockattach.rpc import exposing
 from blockattach.rpc import resending
 from blockattach.telemetry import acts
 
-# How a message is said not to have been taken: by the driver, and by what lies under RabbitMQ's.
+# Errors of a message that was not accepted: from the driver, and from the library under
+# RabbitMQ's.
 _NOT_TAKEN = (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError,
               ConnectionError)
 
@@ -64,7 +65,7 @@ class Client:
         prepared = rpc_client.prepare(version=method.since, server=self._server)
         if method.kind is contract.Kind.CAST:
             return prepared
-        # Who waits longer listens whether the other side still lives.
+        # A caller that waits longer listens for heartbeats.
         short = method.timeout is contract.Timeout.SHORT
         return prepared.prepare(timeout=self._seconds[method.timeout],
                                 call_monitor_timeout=None if short else self._silence)

@@ -1,4 +1,4 @@
-"""What a server does with a message: whether it is in time, and how a failure is told."""
+"""The server's side: drop expired messages, call the endpoint, translate failures."""
 import contextlib
 import inspect
 import logging
@@ -18,11 +18,11 @@ from blockattach.telemetry import acts
 LOG = logging.getLogger(__name__)
 
 Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
-"""Surrounds what is done for a caller: waits for his turn, or raises one of our errors."""
+"""Surrounds the work for a caller: waits for a slot, or raises one of our errors."""
 
 
 def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-    """It is everybody's turn."""
+    """Admit every call at once."""
     return contextlib.nullcontext()
 
 
@@ -43,7 +43,7 @@ class Exposed:
 
 def _watched(topic: str, name: str, telemetry: acts.Telemetry,
              function: Callable[..., Any]) -> Callable[..., Any]:
-    """Time it, and go on with the trace of whoever asked."""
+    """Time it, and continue the caller's trace."""
     before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
 
     def watch(ctxt: context.RequestContext, **arguments: Any) -> Any:
@@ -57,14 +57,14 @@ def _watched(topic: str, name: str, telemetry: acts.Telemetry,
 
 def _checked(name: str, function: Callable[..., Any],
              deadlines: deadlines.Deadlines, admit: Admit) -> Callable[..., Any]:
-    """Begin nothing that nobody waits for any more, or that was asked for in the wrong form."""
+    """Begin no call that has expired, or that is malformed."""
     signature = inspect.signature(function)
     # The caller comes first, and not by a name.
     usual = frozenset(list(signature.parameters)[1:])
 
     def check(ctxt: context.RequestContext, **arguments: Any) -> Any:
         if deadlines.passed(ctxt):
-            LOG.warning('Message is late and not acted upon: whoever sent it waits no longer%s',
+            LOG.warning('Message has expired and is dropped: its sender no longer waits%s',
                         fields(method=name))
             raise errors.DeadlinePassed(method=name)
         if arguments.keys() != usual:
@@ -79,7 +79,7 @@ def _checked(name: str, function: Callable[..., Any],
 
 
 def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the caller hear of every failure as one of our errors."""
+    """Return every failure to the caller as one of our errors."""
     def answer(ctxt: context.RequestContext, **arguments: Any) -> Any:
         try:
             return function(ctxt, **arguments)
@@ -88,12 +88,12 @@ def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[
         except Exception as error:
             LOG.exception('Cannot do what was asked: an unforeseen error%s', fields(method=name))
             raise unforeseen(name, topic, type(error).__name__) from error
-    # Keeps oslo.messaging from logging as an error what the caller is told.
+    # Keeps oslo.messaging from logging as an error what the caller gets.
     return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
 
 
 def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
-    """Log every failure: no caller hears of it. A deadline in the database brings it back."""
+    """Log every failure: no caller gets it. A deadline in the database brings the work back."""
     def act(ctxt: context.RequestContext, **arguments: Any) -> None:
         try:
             function(ctxt, **arguments)
@@ -105,5 +105,5 @@ def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def unforeseen(name: str, whom: str, what: str) -> errors.BackendUncertain:
-    """An error that is none of ours: nobody can say how far the other side came."""
+    """An error that is not ours: it is unknown how far the other side came."""
     return errors.BackendUncertain(reason=f'cannot tell how far {name} on {whom} came: {what}')

@@ -1,10 +1,9 @@
 """Heartbeats for callers that wait: this process still has your message, even if no thread is
 free for it yet.
 
-A caller gives up when it hears none for ``[rpc] silence_timeout`` seconds: so it notices a server
-that died long before the time is over that the work may take. oslo.messaging would start a thread
-for each message; here one looks after all of them, sleeps while none is old enough, and ends when
-there are none.
+A caller gives up when it gets none for ``[rpc] silence_timeout`` seconds: so it notices a dead
+server long before the call's timeout. oslo.messaging would start a thread for each message; here
+one serves all of them, sleeps while none is old enough, and ends when there are none.
 """
 import threading
 from typing import Any
@@ -16,7 +15,7 @@ from blockattach import clock as clocks
 LOG = oslo_log.getLogger(__name__)
 
 SIGNS = 3
-"""How many signs come in the time that a caller waits for one."""
+"""How many heartbeats are sent in the time that a caller waits for one."""
 
 
 class _Watched:
@@ -38,17 +37,18 @@ class Heartbeats:
         self._thread: threading.Thread | None = None
 
     def begin(self, message: Any) -> None:
-        """Look after an incoming message of oslo.messaging, if its caller listens for signs."""
+        """Send heartbeats for an incoming message of oslo.messaging, if its caller listens for
+        them."""
         timeout = message.client_timeout
         if not timeout:
             return
-        # Whoever dispatches it would begin a thread for it.
+        # Its dispatcher would begin a thread for it.
         message.client_timeout = None
         watched = _Watched(message, float(timeout) / SIGNS, self._clock.monotonic())
         with self._lock:
             self._watched[id(message)] = watched
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name='signs-of-life',
+                self._thread = threading.Thread(target=self._run, name='heartbeats',
                                                 daemon=True)
                 self._thread.start()
             elif watched.due < self._wakes_at:
@@ -80,5 +80,5 @@ class Heartbeats:
             message.heartbeat()
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
-            LOG.info('Cannot tell a caller that its message is worked on: %s', error)
+            LOG.info('Cannot send a heartbeat to a caller: %s', error)
             self.end(message)

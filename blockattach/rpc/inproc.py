@@ -1,8 +1,8 @@
 """An oslo.messaging driver for one process: ``inproc://NAME/``, entry point ``inproc``.
 
-Transports of one URL hear each other and nobody else. It behaves as the RabbitMQ driver does:
-messages, answers and errors travel as JSON bytes, so nothing is passed by reference; a message
-nobody listens for waits; servers of one topic take turns.
+Transports of one URL share one broker. It behaves as the RabbitMQ driver does: messages, answers
+and errors travel as JSON bytes, so nothing is passed by reference; a message without a listener
+waits; messages of one topic are distributed to its servers.
 
 Nothing polls and no thread of its own exists: the sender's thread hands a message to the server's
 executor, or leaves it in the queue that a server empties when it starts; a caller sleeps until its
@@ -31,8 +31,8 @@ from blockattach.log import fields
 
 LOG = logging.getLogger(__name__)
 
-# What waits for one absent reader. More than this is a reader that will not come: senders of RPC
-# are told, the oldest notifications are dropped.
+# What waits for one absent reader. Beyond that it will not come: senders of RPC get an error, the
+# oldest notifications are dropped.
 QUEUE_LIMIT = 10_000
 
 
@@ -45,7 +45,7 @@ class Address(NamedTuple):
 
 
 class Call:
-    """A caller who waits for one answer."""
+    """A caller that waits for one answer."""
 
     def __init__(self) -> None:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -187,7 +187,7 @@ class InprocIncomingMessage(base.RpcIncomingMessage):
         self._letter = letter
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Answer the caller, if there is one; what cannot be sent is told to it as an error."""
+        """Answer the caller, if there is one; it gets an error for what cannot be sent."""
         call = self._letter.call
         if call is None:
             return
@@ -328,7 +328,7 @@ class InprocDriver(base.BaseDriver):
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """Leave a notification for whoever reads the topic, now or later."""
+        """Queue a notification for the readers of the topic, now or later."""
         self._joined().publish(self._address(target, target.topic), _message_body(ctxt, message))
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
@@ -341,13 +341,13 @@ class InprocDriver(base.BaseDriver):
     def listen_for_notifications(
             self, targets_and_priorities: list[tuple[oslo_messaging.Target, str]],
             pool: str | None, batch_size: int, batch_timeout: float | None) -> base.Listener:
-        """A listener for notifications; listeners of one pool take turns, each pool hears all."""
+        """A listener for notifications; listeners of one pool share them, each pool gets all."""
         return self._listener(
             tuple(self._address(target, f'{target.topic}.{priority}', pool)
                   for target, priority in targets_and_priorities), batch_size)
 
     def cleanup(self) -> None:
-        """Stop the listeners made here and let go of the bus; sending is refused from now on."""
+        """Stop the listeners made here and release the bus; sending is refused from now on."""
         with self._lock:
             broker, self._broker = self._broker, None
         if broker is None:

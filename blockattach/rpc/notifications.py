@@ -1,8 +1,8 @@
-"""What is told to the world when something has moved: ``volume.attach.end`` and the like.
+"""Notifications about moves: ``volume.attach.end`` and others.
 
-Off until ``[oslo_messaging_notifications] driver`` is set; then nothing is read for it either.
-Telling never makes what happened fail, and never holds it up: a broker that is away is not waited
-for. So tell after the commit, and go on.
+Off until ``[oslo_messaging_notifications] driver`` is set; then nothing is read for it either. A
+notification never fails or delays its cause: a broker that is down is not waited for. Notify after
+the commit.
 """
 import logging
 from collections.abc import Callable
@@ -23,13 +23,13 @@ LOG = logging.getLogger(__name__)
 
 
 class Notifications:
-    """Tells of events in the name of a publisher (``volume.host@backend``)."""
+    """Sends events in the name of a publisher (``volume.host@backend``)."""
 
     def __init__(self, channel: oslo_messaging.Transport | None, publisher: str) -> None:
         """Stand ready.
 
-        :param channel: None to tell nobody
-        :param publisher: in whose name, where an event does not say
+        :param channel: None: send nothing
+        :param publisher: the publisher, where an event does not name one
         """
         self._channel = channel
         self._notifier = None
@@ -39,12 +39,12 @@ class Notifications:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody is told."""
+        """Whether notifications are sent."""
         return self._notifier is not None
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],
              publisher: str | None = None) -> None:
-        """Tell of one event, failures too with the priority info: what is told of one thing comes
+        """Send one event; failures too have the priority info, so that events of one resource come
         by one queue, in order. Never raises.
         """
         if self._notifier is None:
@@ -58,7 +58,7 @@ class Notifications:
             LOG.warning('Cannot notify: %s%s', error, fields(event_type=event_type))
 
     def close(self) -> None:
-        """Let go of the transport; nobody is told from now on."""
+        """Release the transport; nothing is sent from now on."""
         self._notifier = None
         if self._channel is not None:
             self._channel.cleanup()
@@ -75,11 +75,10 @@ def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notif
 
 
 class AttachmentNotifications:
-    """Tells that an attachment begins or ends, as Cinder does, in the name of the volume's host.
+    """Notifies that an attachment begins or ends, as Cinder does, for the volume's host.
 
-    To be called by whoever has made a move, after its commit; so what one process begins and
-    another ends is told once. Never raises. Of a hidden row, which only holds a volume, nothing is
-    told.
+    Called after the commit of each move, by the process that made it; so each event is sent once.
+    Never raises. Nothing is sent for a legacy reservation.
     """
 
     def __init__(self, notifications: Notifications,
@@ -87,8 +86,8 @@ class AttachmentNotifications:
                  read_rows: Callable[[str], Sequence[records.Attachment]]) -> None:
         """Put it together.
 
-        :param read_volume: a volume by its id; only called when somebody is told
-        :param read_rows: the live attachments of a volume by its id; the same
+        :param read_volume: a volume by its id; only called when a notification is sent
+        :param read_rows: the live attachments of a volume by its id; only called when one is sent
         """
         self._notifications = notifications
         self._read_volume = read_volume
@@ -98,7 +97,7 @@ class AttachmentNotifications:
               new: records.Attachment) -> None:
         """What a move begins, and what it ends.
 
-        :param old: the row before; None: it was born by the move
+        :param old: the row before; None: the move made it
         """
         if new.legacy_reservation:
             return

@@ -28,12 +28,12 @@ class BrokerProbe:
         self.needed = url.transport != _WITHOUT_BROKER
         self.broker = (', '.join(f'{host.hostname}:{host.port}' for host in url.hosts)
                        if self.needed else 'inside the process')
-        # A single attempt: whoever asks wants to know how it is now.
+        # A single attempt: the present state is asked for.
         self._client = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=f'{settings.topic_prefix}-nobody'), retry=0)
 
     def wrong(self) -> str | None:
-        """Why the broker takes nothing, without the password that it was told; None: it does."""
+        """Why the broker accepts nothing, without its password; None: it does."""
         if not self.needed:
             return None
         try:

@@ -45,7 +45,7 @@ class ProcessEndpoint(ProcessInterface):
 
 
 class ProcessClient(ProcessInterface):
-    """One process, seen from afar. Raises as `blockattach.rpc.contract.Invoke` says."""
+    """The client of one process; it raises the errors of `blockattach.rpc.contract.Invoke`."""
 
     def __init__(self, invoke: contract.Invoke) -> None:
         self._invoke = invoke

@@ -27,7 +27,7 @@ DEFAULTS = (
             'Requests survive the loss of a broker node. Choose once per virtual host: an '
             'exchange or queue that exists already in the other kind is refused by the broker.'),
     Default('rabbit_transient_quorum_queue', True,
-            'Answers and what is told to all survive it too, and RabbitMQ 4 deprecates the '
+            'Answers and fanouts survive it too, and RabbitMQ 4 deprecates the '
             'transient queues that they would be in otherwise.'),
     Default('rabbit_transient_queues_ttl', 300,
             'Seconds after which the broker removes the queue for answers of a process that is '
@@ -55,7 +55,7 @@ DEFAULTS = (
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:
-    """Put the table in place of the driver's defaults, whose options are registered."""
+    """Set the table as the driver's defaults; its options are registered."""
     for option in DEFAULTS:
         conf.set_default(option.name, option.value, group=GROUP)
 
@@ -65,7 +65,7 @@ def hang_up(server: rpc_server.RPCServer) -> None:
 
     oslo.messaging only stops reading, and closes the connection when the work is done. Until then
     the broker goes on sending; what it has sent is acknowledged while the connection is closed,
-    and read by nobody. What the broker is told to keep, another server gets.
+    and not read. Another server gets what the broker keeps.
 
     A broker that is away sends nothing. Other transports do not send without being asked.
     """
@@ -78,6 +78,6 @@ def hang_up(server: rpc_server.RPCServer) -> None:
             consumer.cancel(tag)
     except Exception as error:
         # The driver's, its library's, or that of the library below: they share no ancestor.
-        LOG.warning('Cannot tell the broker to send no more: %s', error)
+        LOG.warning('Cannot make the broker stop sending: %s', error)
     while taken := listener.poll():
         server._on_incoming(taken)

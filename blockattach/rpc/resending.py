@@ -18,7 +18,7 @@ from blockattach.rpc import heartbeats
 LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
-# Who has heard one heartbeat has waited longer than one who heard none, by this at least.
+# A caller that got one heartbeat has waited longer than one that got none, by this at least.
 _WITH_SIGNS = 1 + 0.5 / heartbeats.SIGNS
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler can be asked and told: `SchedulerInterface`, and its client."""
+"""The RPC interface of the scheduler, and its client."""
 import abc
 
 from blockattach import context
@@ -24,11 +24,11 @@ class SchedulerInterface(contract.Interface):
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
-        """Hear what a backend says of its pools. A lost report is followed by the next."""
+        """Receive a backend's report of its pools. A lost report is followed by the next."""
 
 
 class SchedulerClient(SchedulerInterface):
-    """The schedulers, seen from afar. Raises as `blockattach.rpc.contract.Invoke` says."""
+    """The client of schedulers; it raises the errors of `blockattach.rpc.contract.Invoke`."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._invoke: contract.Invoke = bus.client(SchedulerInterface)
@@ -39,5 +39,5 @@ class SchedulerClient(SchedulerInterface):
         self._invoke(ctxt, 'create_volume', request=request)
 
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
-        """Tell all of them."""
+        """Send a report to all of them."""
         self._invoke(ctxt, 'report_pools', report=report)

@@ -3,12 +3,12 @@
 What comes back from the other side is one of five:
 
 * an error of ours (`blockattach.errors`): the same class with the same fields;
-* ``ServiceUnreachable``: no answer in time, or the broker took nothing. Uncertain: what was asked
-  may have happened;
-* ``DeadlinePassed``: whoever asked no longer waits (`blockattach.rpc.deadlines`). Final: it was
-  not begun;
-* ``BackendUncertain``: the other side failed with an error that is not ours, so nobody can say how
-  far it came. The same for every interface, as only its uncertainty matters to callers;
+* ``ServiceUnreachable``: no answer in time, or the broker took nothing. Uncertain: it may have
+  happened;
+* ``DeadlinePassed``: the caller no longer waits (`blockattach.rpc.deadlines`). Final: it was not
+  begun;
+* ``BackendUncertain``: the other side failed with an error that is not ours, so it is unknown how
+  far it came. One class for every interface, as only its uncertainty matters to callers;
 * ``ConfigurationError``: one side is too old for the other. Final: nothing was done.
 """
 import contextlib
@@ -45,7 +45,7 @@ ALLOWED_REMOTE_MODULES = (errors.__name__,)
 
 _DEADLINE = 'blockattach_deadline'
 _SERVICE_ROLES = 'service_roles'
-# What is the same on both sides: most of all arguments.
+# Types that both sides have: those of most arguments.
 _PLAIN = frozenset((str, int, float, bool, types.NoneType))
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
@@ -66,7 +66,7 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
                     option: str = 'transport_url') -> oslo_messaging.Transport:
     """A transport by URL (``rabbit://...``, ``inproc://NAME/``); by default ``transport_url``.
 
-    :param option: whose value the URL is
+    :param option: the option with the URL
     :raises ConfigurationError: the URL cannot be read, or no driver is installed for it
     """
     register_options(conf)
@@ -77,7 +77,7 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
         raise errors.ConfigurationError(
             reason=f'no driver is installed for {option} = {exc.driver}://...') from exc
     except (oslo_messaging.InvalidTransportURL, cfg.NoSuchOptError, ValueError):
-        # Their own words repeat the URL, and with it a password.
+        # Their texts repeat the URL, and with it a password.
         raise errors.ConfigurationError(
             reason=f'{option} is no URL, or has a query that its driver does not know') from None
 
@@ -89,8 +89,8 @@ class Serializer(base.ObjectSerializer):
                  deadlines: deadlines.Deadlines | None = None,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param deadlines: None where nobody waits for what is sent
-        :param telemetry: None where nobody goes on with a trace
+        :param deadlines: None for notifications, which do not expire
+        :param telemetry: None for no trace
         """
         self._versions = dict(object_versions)
         self._deadlines = deadlines
@@ -111,7 +111,7 @@ class Serializer(base.ObjectSerializer):
 
     def serialize_context(self, ctxt: context.RequestContext | deadlines.Outgoing,
                           ) -> dict[str, Any]:
-        """The caller as plain data, without his token: nobody behind the bus acts with it."""
+        """The caller as plain data, without its token: no server acts with it."""
         caller, seconds = ctxt if isinstance(ctxt, deadlines.Outgoing) else (ctxt, None)
         values = caller.to_dict()
         values.pop('auth_token', None)
@@ -174,8 +174,8 @@ class Bus:
                admit: serving.Admit = serving.at_once) -> serving.Server:
         """A server of the interface that the endpoint is, under the name ``host``.
 
-        :param threads: how many things it is told of at once; the setting, if not given
-        :param admit: surrounds each thing that it does
+        :param threads: how many calls it serves at once; the setting, if not given
+        :param admit: surrounds each call
         """
         target = self._target(type(endpoint), server=host)
         listening = [serving.listen(
@@ -185,7 +185,7 @@ class Bus:
         return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
-        """Let go of what lies below; stop the servers first.
+        """Close the transports; stop the servers first.
 
         A broker that is away is not waited for: its connections end with the process.
         """

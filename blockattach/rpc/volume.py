@@ -22,7 +22,7 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def create_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> bool:
-        """Take a volume on: True once the manager is its owner; the work goes on afterwards.
+        """Take a volume on: True once the manager is its owner; the work continues afterwards.
 
         False if the generation is stale: it was given to another manager meanwhile.
         """
@@ -63,16 +63,17 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
-        """What an initiator holds of a volume, as `domain.reservation.HostReservation` says it.
+        """What an initiator holds of a volume, a `domain.reservation.HostReservation`.
 
-        None where the backend cannot tell.
+        None where the backend cannot report it.
 
         :raises BackendError: it could, but does not
         """
 
 
 class VolumeClient(VolumeInterface):
-    """One volume manager, seen from afar. Raises as `blockattach.rpc.contract.Invoke` says."""
+    """The client of one volume manager; it raises the errors of
+    `blockattach.rpc.contract.Invoke`."""
 
     def __init__(self, invoke: contract.Invoke) -> None:
         self._invoke = invoke
@@ -85,7 +86,7 @@ class VolumeClient(VolumeInterface):
 
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
-        """Tell it to remove a volume; returns at once."""
+        """Begin to remove a volume; returns at once."""
         self._invoke(ctxt, 'delete_volume', volume_id=volume_id, generation=generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,

@@ -1,1 +1,1 @@
-"""Where bytes live."""
+"""Stores: where the bytes of volumes are."""

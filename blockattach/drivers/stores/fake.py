@@ -1,4 +1,4 @@
-"""A store in memory: for tests and trials. It can be told to fail, to be slow, to lose all."""
+"""A store in memory: for tests and trials. It can be made to fail, to be slow, to lose all."""
 import threading
 
 from blockattach import errors

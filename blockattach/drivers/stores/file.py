@@ -230,9 +230,9 @@ class FileStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
-        """A new file that gets its name at the end; who came first keeps it.
+        """A new file that gets its name at the end; the first one keeps the name.
 
-        :param replace: the open file that it takes the place of, if nobody else has it open
+        :param replace: the open file that it replaces, unless another process has it open
         """
         hidden = os.path.join(self._folder, f'.{name}.{uuid.uuid4().hex}{_UNFINISHED}')
         file = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -260,7 +260,7 @@ class FileStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _answering(self, size_gb: float = 0) -> Iterator[None]:
-        """Tell an error of the file system in the words of the contract."""
+        """Translate an error of the file system to one of the contract."""
         try:
             yield
         except OSError as exc:
@@ -273,7 +273,7 @@ class FileStore(base.VolumeStore):
 def _take_alone(file: int, name: str) -> None:
     """Refuse if anyone else has the file open: only then does the kernel give a lease to write."""
     try:
-        # Who opens it in this moment makes the kernel send a signal, by default a deadly one.
+        # When it is opened meanwhile the kernel sends a signal, which by default ends the process.
         fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError as exc:

@@ -1,10 +1,10 @@
-"""A target in memory: for tests and trials. It can be told to fail, to be slow, to lose all.
+"""A target in memory: for tests and trials. It can be made to fail, to be slow, to lose all.
 
-While there is a file ``<state_path>/hold-<backend>``, letting in and shutting out take as many
-seconds as it says, or until it is gone: so a backend of another process is made slow.
+While there is a file ``<state_path>/hold-<backend>``, grant and revoke take as many seconds as it
+says, or until it is removed: so a backend of another process is made slow.
 
-What real initiators do is played by `log_in`, so that a test can see whom the target would let in,
-in which mode, and who is thrown out.
+`log_in` plays a real initiator, so that a test can see which ones have access, in which mode, and
+which sessions end.
 """
 import dataclasses
 import os
@@ -62,7 +62,7 @@ class FakeTarget(base.ExportTarget):
 
     def hold_reservations(self, volume_id: str, registered: Iterable[str],
                           holder: str | None = None) -> None:
-        """Play hosts in a cluster: who holds a registration, and the reservation."""
+        """Play hosts of a cluster, with registrations and the reservation."""
         with self._lock:
             self._reservations[volume_id] = reservation.Reservations(
                 frozenset(registered), frozenset([holder] if holder else []))

@@ -29,7 +29,7 @@ _UNIT = 0
 _PORT = 3260
 # RFC 3720, 8.2.1: shorter ones can be guessed. The longest is the kernel's.
 _SECRET = range(12, 256)
-# LIO takes such a name for a number, and lets nobody in by it.
+# LIO parses such a name as a number, and no login by it succeeds.
 _NUMBER = re.compile('0[xb]', re.IGNORECASE)
 _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 

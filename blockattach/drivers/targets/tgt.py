@@ -3,9 +3,9 @@
 tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
 with one name in its access list, one CHAP account and one logical unit over the same bytes.
 
-A target is built while it is *offline*, and opened last: nobody is let in before the credential
-and the mode are in place, wherever the building stops. In tgt an account that is deleted while a
-target still holds it leaves that target open to anyone of the right name; so an account goes after
+A target is built while it is *offline*, and opened last: no login succeeds before the credential
+and the mode are set, wherever the building stops. In tgt an account that is deleted while a target
+uses it leaves that target open to any initiator of the right name; so an account is deleted after
 its target, never before.
 """
 import contextlib
@@ -42,7 +42,7 @@ _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
 class TgtTarget(base.ExportTarget):
-    """Also a `capabilities.Daemon`: looks after a tgtd of its own, or uses a given one; and
+    """Also a `capabilities.Daemon`: supervises a tgtd of its own, or uses a given one; and
     `Unmap`: tgtd punches holes in files.
     """
 
@@ -78,7 +78,7 @@ class TgtTarget(base.ExportTarget):
             raise errors.ConfigurationError(
                 reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}') from exc
         port = self._settings.target_port
-        # Whoever listens on all addresses of a kind listens on each of them.
+        # A portal on all addresses of a family listens on each of them.
         everywhere = {True: f'[::]:{port}', False: f'0.0.0.0:{port}'}
         missing = [portal for portal in self._daemon.portals()
                    if not {portal, everywhere[portal.startswith('[')]} & set(portals)]
@@ -100,7 +100,7 @@ class TgtTarget(base.ExportTarget):
             self._daemon.stop()
 
     def export(self, export: connection.Export) -> None:
-        """tgt offers a volume from its first grant on; here only whether it answers is seen."""
+        """tgt exports a volume with its first grant; here only a ping is sent."""
         with _errors_translated():
             self._client().ping()
 
@@ -298,7 +298,7 @@ class TgtTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _errors_translated() -> Iterator[None]:
-    """What tgtd said, in the words of the contract."""
+    """Errors of tgtd as errors of the contract."""
     try:
         yield
     except tgt_socket.Unanswered as exc:
@@ -318,7 +318,7 @@ def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
 
 
 def _numbers(name: str) -> Iterator[int]:
-    """Target numbers to try for a name, the same each time: no search when nothing collides."""
+    """Target numbers to try for a name, by its hash: no search when nothing collides."""
     for attempt in range(_NUMBERS_TRIED):
         text = f'{name}#{attempt}' if attempt else name
         yield zlib.crc32(text.encode()) % (2 ** 31 - 2) + 1
@@ -344,12 +344,12 @@ def _as_promised(target: tgt_socket.Target, export: connection.Export,
 
 
 def _known(target: tgt_socket.Target) -> set[str]:
-    """Whom a target concerns: who may log in, and who is in."""
+    """The initiators of a target: those that may log in, and those that are."""
     return set(target.initiators) | {session.initiator for session in target.sessions}
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
-    """Who is let in, and whether the target is whole: half-made or tampered with, it is not."""
+    """A target's grant, and whether it is intact: not made in part or tampered with."""
     readonly = bool(target.luns) and all(lun.readonly for lun in target.luns)
     mode = connection.AccessMode.RO if readonly else connection.AccessMode.RW
     intact = (target.ready and len(target.initiators) == len(target.accounts) == 1

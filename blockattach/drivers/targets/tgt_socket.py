@@ -43,7 +43,7 @@ class _Op(enum.IntEnum):
 
 
 class Code(enum.IntEnum):
-    """What tgtd answers; the ones that the driver tells apart."""
+    """The answers of tgtd that the driver distinguishes."""
 
     NO_TARGET = 4
     NO_LUN = 5
@@ -69,7 +69,7 @@ class NotThere(Unanswered):
 
 
 class Rejected(Exception):
-    """tgtd said no: this request changed nothing. ``code`` is a `Code` where we know it."""
+    """tgtd refused: this request changed nothing. ``code`` is a `Code` where we know it."""
 
     def __init__(self, code: int, doing: str) -> None:
         self.code = code
@@ -120,9 +120,9 @@ class Client:
     def pid(self) -> int:
         """The process that listens on the socket.
 
-        It is asked something besides. Of a caller who hangs up without a word, a tgtd at work
-        takes the end for a word that is still to come (its ``errno`` is EAGAIN from somebody
-        else's socket), and looks for it with all of a processor for the rest of its life.
+        It is sent a request. When a caller hangs up without one, a busy tgtd takes the end of file
+        for data that is still to come (its ``errno`` is EAGAIN from another socket), and polls for
+        it with all of a processor until it ends.
 
         :raises Unanswered: none does
         """
@@ -133,7 +133,7 @@ class Client:
         return int(_PEER.unpack(peer)[0])
 
     def ping(self) -> None:
-        """Ask for the portals only to hear an answer."""
+        """Ask for the portals only to get an answer."""
         self.portals()
 
     def answers(self) -> bool:
@@ -178,7 +178,7 @@ class Client:
         return parse_targets(self._call(_Mode.TARGET, _Op.SHOW, 'show the targets'))
 
     def add_target(self, tid: int, name: str) -> None:
-        """Make a target that lets nobody in yet; `Code.TARGET_EXISTS` for its number or name."""
+        """Make a target that is still closed; `Code.TARGET_EXISTS` for its number or name."""
         self._call(_Mode.TARGET, _Op.NEW, f'add target {name}', f'targetname={_fit(name)}', tid)
 
     def delete_target(self, tid: int) -> None:
@@ -191,12 +191,12 @@ class Client:
         self._call(_Mode.TARGET, _Op.UPDATE, f'set target {tid} {state}', f'state={state}', tid)
 
     def bind_initiator(self, tid: int, initiator: str) -> None:
-        """Let an initiator of this name log in."""
+        """Allow logins of this initiator name."""
         self._call(_Mode.TARGET, _Op.BIND, f'bind {initiator} to target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
     def unbind_initiator(self, tid: int, initiator: str) -> None:
-        """Let it log in no more; its sessions stay."""
+        """Allow no more logins of it; its sessions stay."""
         self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
@@ -210,7 +210,7 @@ class Client:
         self._call(_Mode.ACCOUNT, _Op.DELETE, 'delete an account', f'user={_fit(username)}')
 
     def bind_account(self, tid: int, username: str) -> None:
-        """Ask whoever logs in to this target for the account's credential."""
+        """Require the account's credential for a login to this target."""
         self._call(_Mode.ACCOUNT, _Op.BIND, f'bind an account to target {tid}',
                    f'user={_fit(username)}', tid)
 

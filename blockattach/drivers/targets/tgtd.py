@@ -1,8 +1,8 @@
 """A tgtd of our own: started without rights, found again after a restart, ended with certainty.
 
-tgtd outlives us on purpose: it runs in its own session, so that neither Ctrl-C nor the death of
-the service takes the sessions of initiators away. Which process it is, its own socket tells (the
-kernel names the listener), so an old pid file can never make us end a stranger.
+tgtd outlives us on purpose: it runs in its own session, so that neither Ctrl-C nor the end of the
+service ends the sessions of initiators. Its own socket identifies the process (the kernel names
+the listener), so a stale pid file cannot make us end another one.
 """
 import contextlib
 import fcntl
@@ -27,11 +27,11 @@ from blockattach.drivers.targets import tgt_socket
 
 LOG = oslo_log.getLogger(__name__)
 
-# -C only has to differ from 0, the machine's own tgtd; the folder tells ours apart.
+# -C only has to differ from 0, the machine's own tgtd; the folder distinguishes ours.
 _CONTROL_PORT = '1'
 _IO_THREADS = '4'
-# Always to be had. A tgtd that finds none of its portals free would open one on all addresses; so
-# it starts on this one, is told the real one over its socket and leaves this one.
+# Always available. A tgtd that finds none of its portals free would open one on all addresses; so
+# it starts on this one, gets the real ones over its socket and closes this one.
 _FIRST_PORTAL = '127.0.0.1:0'
 # Not 3260: a target of the distribution's own, installed along with tgt, takes it at each boot.
 _FIRST_PORT = 13260
@@ -40,7 +40,7 @@ _PATH_LIMIT = 107
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
 _TICK = 0.02
-# Debian keeps daemons where the search path of ordinary users does not look.
+# Debian has daemons outside of the search path of ordinary users.
 _SEARCH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
 _FOLDER_MODE = 0o700
 _CLEARING = {'MALLOC_PERTURB_': '170'}
@@ -74,7 +74,7 @@ class Tgtd:
         return tgt_socket.Client(self._control_socket())
 
     def portals(self) -> tuple[str, ...]:
-        """Each ``address:port`` that initiators are told to log in to, the first one first."""
+        """Each ``address:port`` of the connections that hosts get, the first one first."""
         return self._at(self._wanted_port or self._remembered_port() or _FIRST_PORT)
 
     def start(self) -> None:
@@ -158,7 +158,7 @@ class Tgtd:
         return pid
 
     def _open_portals(self) -> None:
-        """See to it that it listens where initiators are told to go, and nowhere else."""
+        """Make it listen on the configured portals, and nowhere else."""
         client = self.client()
         try:
             if not self._listens(client):
@@ -353,7 +353,7 @@ def _raise_file_limit(pid: int) -> None:
 
 
 def _is_private(folder: str) -> bool:
-    """Ours alone: in a shared place another user may have made it instead."""
+    """Ours alone: in a shared folder another user may have made it."""
     try:
         found = os.lstat(folder)
     except OSError:

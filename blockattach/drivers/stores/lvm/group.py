@@ -1,4 +1,4 @@
-"""One volume group: what is in it, and acts on it in the words of the drivers' contract."""
+"""One volume group: its content, and acts on it with the errors of the driver contract."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -62,9 +62,9 @@ class VolumeGroup:
             {found['lv_name']: _logical_volume(found) for found in said['lv']})
 
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
-        """Let one privileged function act here.
+        """Call a privileged function for this group.
 
-        :param size_gb: what room is asked for, to be told where there is none
+        :param size_gb: the requested room, for the error where there is none
         :raises BackendFull, BackendRefused: nothing happened; the text says what helps
         :raises BackendUncertain: something may have
         """

@@ -1,4 +1,4 @@
-"""What a volume or snapshot is called in its volume group. All but volumes are hidden names."""
+"""Names of volumes and snapshots in their volume group. Only volumes are reported."""
 import uuid
 
 from blockattach.drivers import base
@@ -23,7 +23,7 @@ def source(volume: base.StoredVolume) -> str:
 
 
 def deleted(name: str) -> str:
-    """Never twice the same: a volume may be deleted while another of its name is still wiped."""
+    """A unique name: a volume may be deleted while a former one of its name is still wiped."""
     return f'{DELETED}{name.partition("-")[2]}-{uuid.uuid4().hex[:8]}'
 
 

@@ -1,4 +1,4 @@
-"""Which devices LVM looks at on this host: never the disks that it exports, or its guests' own.
+"""The devices that LVM scans on this host: never the disks that it exports, or guests' own.
 
 A storage host that scans an iSCSI disk of its own hangs in every command when a session dies, and
 shows volume groups that guests made inside their volumes.
@@ -24,8 +24,8 @@ def complaint(scanning: Mapping[str, Any], volume_group: str,
               physical_volumes: Callable[[], Iterable[Mapping[str, str]]]) -> str | None:
     """What must change in lvm.conf, with the lines for it, or None if it is safe.
 
-    :param scanning: as `blockattach.privileged.lvm.scanning` tells it
-    :param physical_volumes: what `blockattach.privileged.lvm.physical_volumes` tells, if needed
+    :param scanning: from `blockattach.privileged.lvm.scanning`
+    :param physical_volumes: from `blockattach.privileged.lvm.physical_volumes`, if needed
     """
     if scanning['scan_lvs']:
         return ('LVM scans logical volumes, and so what guests keep in theirs; put this line into '
@@ -39,7 +39,7 @@ def complaint(scanning: Mapping[str, Any], volume_group: str,
 
 
 def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:
-    """Whether LVM looks at a disk that has these names.
+    """Whether LVM scans a disk that has these names.
 
     The first pattern that matches a name decides for this name; a disk is accepted by any of its
     names, else rejected by any, else accepted.

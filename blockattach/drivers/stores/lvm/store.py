@@ -143,7 +143,7 @@ class LvmStore(base.VolumeStore):
 
     def _report(self, content: group.Content, thin: bool, total: float, free: float,
                 provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:
-        """The only pool, in Cinder's words. ``trouble``: why it takes nothing, if so."""
+        """The only pool, with Cinder's keys. ``trouble``: why it takes nothing, if so."""
         state = {'backend_state': 'down', 'backend_state_reason': trouble} if trouble else {}
         return (base.PoolReport(self._settings.pool_name, {
             'pool_name': self._settings.pool_name,

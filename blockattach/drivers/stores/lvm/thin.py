@@ -18,8 +18,8 @@ LOG = oslo_log.getLogger(__name__)
 class ThinStore(store.LvmStore):
     """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Discard`.
 
-    A snapshot is a thin volume too: each lives on without the other. What is removed leaves no
-    bytes behind, because the pool hands out blocks zeroed.
+    A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
+    because the pool allocates zeroed blocks.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:

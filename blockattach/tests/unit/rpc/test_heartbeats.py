@@ -87,7 +87,7 @@ class HeartbeatsTest(unittest.TestCase):
         self.assertIs(message, self.next_sign())
         # Threads of other tests may end meanwhile.
         thread, = {one for one in threading.enumerate()
-                   if one.name == 'signs-of-life'} - before
+                   if one.name == 'heartbeats'} - before
         self.heartbeats.end(message)
         self.assertTrue(self.clock.until_waiting(1, PATIENCE))
         self.clock.advance(NEXT)
