@@ -49,7 +49,7 @@ class TwoHostsTest(base.LabTestCase):
         self.assertEqual('1', self.reader.guest.run('blockdev', '--getro', reading).output.strip())
         with self.assertRaisesRegex(remote.CommandFailed, 'Read-only'):
             self.reader.guest.run('dd', 'if=/dev/zero', f'of={reading}', 'bs=1M', 'count=1')
-        self.storage.call(lio.unexport, IQN, self.reader.name)
+        self.storage.call(lio.withdraw, IQN, self.reader.name)
         read = ('dd', 'bs=1M', 'count=1', 'of=/dev/null', 'iflag=direct')
         self.assertNotEqual(0, self.reader.guest.run(*read, f'if={reading}', check=False).code)
         self.assertEqual(expected, self.checksum(self.writer.guest, writing))
