@@ -1,1 +1,1 @@
-"""Whether a process can do its work: looked at all the time, told over HTTP and by a file."""
+"""Health of a process: checked periodically, reported over HTTP and in a file."""

@@ -1,7 +1,7 @@
 """The checks of one process.
 
-Each has a thread of its own, so whoever asks is answered at once, even while what is checked
-hangs; and one check that hangs does not keep another from finding something out.
+Each has a thread of its own, so a reader is answered at once, even while a check hangs; and a
+check that hangs does not delay another.
 """
 import contextlib
 import dataclasses
@@ -41,7 +41,7 @@ class _Watch:
         self._changed = changed
         self._interval = interval
         self._clock = clock
-        self._wrong: str | None = 'has not been looked at yet'
+        self._wrong: str | None = 'has not been checked yet'
         self._looked_at = clock.monotonic()
         self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock, begin)
 
@@ -90,12 +90,12 @@ class Monitor:
         self._writing = periodic.Periodic('health', self._write, settings.interval, clock, begin)
 
     def add(self, name: str, check: Check) -> None:
-        """Look at this too; before the start."""
+        """Add a check; before the start."""
         self._watches.append(_Watch(name, check, self._interval, self._clock,
                                     self._writing.poke, self._begin))
 
     def start(self) -> None:
-        """Look from now on.
+        """Check from now on.
 
         :raises ConfigurationError: the file cannot be written
         """
@@ -119,7 +119,7 @@ class Monitor:
         self._writing.poke()
 
     def stop(self) -> None:
-        """Look no longer; a check that hangs is not waited for. A repeat does nothing."""
+        """Stop checking; a check that hangs is not waited for. A repeat does nothing."""
         for watch in self._watches:
             watch.task.leave()
         self._writing.stop()
@@ -128,7 +128,7 @@ class Monitor:
                 self._write()
 
     def every(self, interval: float) -> None:
-        """Look in these intervals, in seconds, from now on."""
+        """Check in these intervals, in seconds, from now on."""
         self._interval = interval
         for watch in self._watches:
             watch.every(interval)

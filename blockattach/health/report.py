@@ -42,7 +42,7 @@ class Report:
 
 
 def write(path: str, report: Report) -> None:
-    """Put the report in place of the former one: a reader gets this one or that one, whole.
+    """Replace the report atomically: a reader gets the former one or this one.
 
     :raises OSError: it cannot be written
     """

@@ -1,7 +1,7 @@
-"""Who asks: from what a request carries to a context, or to None.
+"""Authentication: from a request to a context, or to None.
 
 An authenticator is ``(request, project id of the URL or None) -> context | None``. None means that
-the request has not shown who it is; whether that matters is the operation's to say.
+the request is not authenticated; whether that matters depends on the operation.
 """
 import dataclasses
 from collections.abc import Callable
@@ -19,10 +19,10 @@ IsAdmin = Callable[[request_context.RequestContext], bool]
 
 DEFAULT_USER_ID = '00000000000000000000000000000001'
 DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
-"""Whom a request without a token comes from. Clients take these for UUIDs, so they are."""
+"""The user and project of a request without a token. Clients expect UUIDs."""
 ALL_ROLES = ('admin', 'member', 'reader')
 NO_TOKEN = 'notused'
-"""What keystoneauth's plugin ``none`` sends in place of a token."""
+"""What keystoneauth's plugin ``none`` sends instead of a token."""
 LONGEST_ID = 255
 _CONFIRMED = 'Confirmed'
 NO_PROJECT = ''
@@ -43,14 +43,14 @@ def is_id(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authentication:
-    """A way to learn who asks. ``layers`` stand around the dispatcher, and see its refusals."""
+    """A kind of authentication. ``layers`` are around the dispatcher, and get its refusals."""
 
     authenticate: Authenticator
     layers: tuple[middleware.Layer, ...] = ()
 
 
 class Identity(NamedTuple):
-    """Somebody, without a directory that knows more of him."""
+    """A user without an identity service."""
 
     user_id: str
     project_id: str
@@ -67,7 +67,7 @@ class Identity(NamedTuple):
 
     def context(self, request: webob.Request, is_admin: IsAdmin,
                 **more: Any) -> request_context.RequestContext:
-        """Him, as he asks now."""
+        """The context of a request of this user."""
         made = request_context.RequestContext(
             user_id=self.user_id, project_id=self.project_id, roles=list(self.roles),
             request_id=middleware.request_id(request),

@@ -1,7 +1,7 @@
-"""Who asks, by name and password (RFC 7617): for a service that has no Keystone.
+"""Authentication by name and password (RFC 7617): for a service without Keystone.
 
-The password file is Apache's, the reading and checking of it oslo.middleware's. What that leaves
-open is who has which rights: a second file says it (`blockattach.http.auth.Identity.parse`).
+The password file is Apache's, read and checked by oslo.middleware. A second file has the roles of
+the users (`blockattach.http.auth.Identity.parse`).
 """
 import hashlib
 import logging
@@ -42,16 +42,16 @@ class Accounts:
         """
         self._users = users
         self._roles = roles
-        # A digest of a password takes its time, on purpose; one that was right is not made anew
-        # for each request. What is kept is worth nothing to whoever reads it without the key.
+        # A digest of a password is slow on purpose; one that was right is not computed for each
+        # request. What is cached is useless without the key.
         self._key = secrets.token_bytes(32)
         self._right: set[bytes] = set()
 
     def admits(self, user: str, password: bytes) -> bool:
-        """Whether it is his password."""
+        """Whether the password is right."""
         entries = self._users.said()
         entry = entries.get(user)
-        # Whoever does not exist is refused no faster than others.
+        # An unknown user is refused no faster than others.
         compared = entry or next(iter(entries.values()), None)
         if compared is None:
             return False
@@ -67,9 +67,9 @@ class Accounts:
         return entry is not None
 
     def identity(self, user: str, project_id: str | None) -> auth.Identity | None:
-        """What he may be here; None: nothing.
+        """The identity of a user; None: there is none.
 
-        :param project_id: of the URL: where everybody may do everything, it is not asked whose
+        :param project_id: of the URL; the default project of users without one
         """
         if self._roles is None:
             return auth.Identity(user, project_id or auth.DEFAULT_PROJECT_ID, auth.ALL_ROLES)
@@ -94,13 +94,13 @@ class BasicAuthentication:
             return None
         identity = self._accounts.identity(user, project_id)
         if identity is None:
-            LOG.warning('User is not let in: he has a password, but no roles%s', fields(user=user))
+            LOG.warning('User is refused: there is a password, but no roles%s', fields(user=user))
             return None
         return identity.context(request, self._is_admin, user_name=user)
 
 
 def challenge(inner: middleware.Handler) -> middleware.Handler:
-    """Tell whoever is refused how to show who he is."""
+    """Add the challenge for HTTP basic authentication to a refusal."""
     def handle(request: webob.Request) -> webob.Response:
         response = inner(request)
         if response.status_code == 401:

@@ -30,7 +30,7 @@ class State(enum.Enum):
     READING = 'a request comes'
     ANSWERING = 'a request waits for a thread, or has one'
     WRITING = 'an answer goes'
-    LEAVING = 'the answer is sent, and more may come that is not looked at'
+    LEAVING = 'the answer is sent; whatever still arrives is discarded'
 
 
 class Connection:
@@ -92,7 +92,7 @@ class Connection:
             self.socket.send(_CONTINUE)
 
     def skip(self) -> bool:
-        """Read what is not looked at; False: that was all."""
+        """Read and discard; False: that was all."""
         with contextlib.suppress(BlockingIOError):
             return bool(self.socket.recv(_MOST_AT_ONCE))
         return True

@@ -69,7 +69,7 @@ class _Promises:
         plain = operation.at_version(row.answer, call.version)
         if plain is None or response.status_code >= 400:
             return
-        # By identity: rows have no hash, and live as long as we do.
+        # By identity: rows have no hash, and exist as long as we do.
         key = id(row), id(plain), call.extension
         if key not in self._compiled:
             extend = operation.at_version(row.extended, call.extension or operation.NONE)
@@ -83,7 +83,7 @@ class _Promises:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client must keep to, and how it is told where things are."""
+    """Limits for requests, and the URLs in answers."""
 
     max_body_size: int = 114688
     public_endpoint: str | None = None
@@ -120,7 +120,7 @@ class Dispatcher:
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
 
-        :raises BlockattachError: as said at the head of the module
+        :raises BlockattachError: see the docstring of the module
         """
         # Some servers put several headers into one, of which a proxy may have read another one.
         if ',' in request.environ.get('HTTP_HOST', ''):
@@ -163,7 +163,7 @@ class Dispatcher:
 
     def _identify(self, request: webob.Request,
                   match: routing.Match) -> request_context.RequestContext:
-        """Whom the request comes from; what its URL says must agree."""
+        """The caller; the project in the URL must agree with it."""
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
         public = match.entry.public
@@ -175,7 +175,7 @@ class Dispatcher:
         context.deadline = request.environ.get(queueing.DEADLINE)
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
-        # Where an administrator sees all projects, nobody else may come without one of his own.
+        # Administrators see all projects; any other caller needs a project.
         if not (context.project_id or context.is_admin or public):
             raise errors.NotAuthorized(NO_PROJECT)
         return context
@@ -218,11 +218,11 @@ class Dispatcher:
             value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        # Whoever opens few brackets is not deep, and most are looked at no further.
+        # Few brackets cannot be deeply nested, so most bodies are checked no further.
         if raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS and _is_deep(value):
             raise errors.InvalidInput(MALFORMED_BODY)
-        # No column takes a zero character; refused here, it is not in each. What looks like one
-        # may be an escaped backslash before these letters.
+        # No column takes a zero character, so it is refused here. What looks like one may be an
+        # escaped backslash before these letters.
         if b'\\u0000' in raw and _has_zero(value):
             raise errors.InvalidInput(MALFORMED_BODY)
         return value
@@ -247,7 +247,7 @@ class Dispatcher:
         return operation.Url(base, project, path)
 
     def _called(self, request: webob.Request) -> str:
-        """What the client has called us: webob's word, put together once for all who call alike.
+        """The URL by which the client reached us: webob's, composed once for equal ones.
         """
         environ = request.environ
         alike = (environ['wsgi.url_scheme'], environ.get('HTTP_HOST'), environ['SERVER_NAME'],
@@ -302,7 +302,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _length(request: webob.Request) -> int | None:
-    """How long the body is said to be. Not every server looks at what it passes on."""
+    """The declared length of the body. Not every server validates it."""
     text = request.environ.get('CONTENT_LENGTH')
     if not text:
         return None

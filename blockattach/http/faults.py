@@ -20,7 +20,7 @@ class WrongAnswer(AssertionError):
 
 
 class Fault(NamedTuple):
-    """How an error is answered; ``told``: its text is meant for the client."""
+    """How an error is answered; ``told``: its text goes to the client."""
 
     status: int
     shown: bool = True
@@ -37,7 +37,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.MediaTypeNotSupported: Fault(415),
     errors.QuotaExceeded: Fault(413),
     errors.BackendError: Fault(500),
-    # It may have happened: whoever repeats the request meets or ends what was begun.
+    # It may have happened: a repeated request finds or finishes it.
     errors.BackendUncertain: Fault(504),
     errors.ServiceUnreachable: Fault(504),
     errors.ServiceSilent: Fault(502),
@@ -94,7 +94,7 @@ def response(status: int, message: str, retry_after: str | None = None) -> webob
 
 
 def answer(error: Exception) -> webob.Response:
-    """The answer to an error; what nobody expected is logged in full and told to nobody."""
+    """The answer to an error; an unexpected one is logged in full and not disclosed."""
     row = fault(error)
     if not row.shown:
         LOG.error('Cannot answer a request: an unexpected error', exc_info=error)

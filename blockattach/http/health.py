@@ -30,7 +30,7 @@ CHECKS = {'blockattach_database': 'database', 'blockattach_bus': 'bus',
 """The names of our checks in ``[healthcheck] backends``, and in the monitor."""
 
 _MONITOR = 'blockattach_monitor'
-# Whoever comes through a proxy has the proxy's address.
+# A request through a proxy has the proxy's address.
 _PROXIED = ('HTTP_FORWARDED', 'HTTP_X_FORWARDED_FOR', 'HTTP_X_FORWARDED_HOST',
             'HTTP_X_FORWARDED_PROTO')
 
@@ -44,7 +44,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 class _Healthcheck(healthcheck.Healthcheck):
-    """Tells its checks which monitor to ask, and some of those who ask the details."""
+    """Gives its checks the monitor, and some clients the details."""
 
     def __init__(self, refused: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
                  detailed: bool) -> None:
@@ -60,7 +60,7 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     def _make_text_response(self, results: list[pluginbase.HealthcheckResult],
                             healthy: bool) -> tuple[str, str]:
-        """In one word, if all is well: the body that load balancers look for."""
+        """The body of a healthy answer, which load balancers expect."""
         if healthy:
             return 'OK', 'text/plain'
         text, kind = super()._make_text_response(
@@ -69,8 +69,8 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     @staticmethod
     def _get_greenstacks() -> list[Any]:
-        """None: threads are native. oslo.middleware looks at every object of the process for them,
-        which takes long, and raises ReferenceError at a weak proxy whose object has gone.
+        """None: threads are native. oslo.middleware searches every object of the process for them,
+        which takes long, and raises ReferenceError at a dead weak proxy.
         """
         return []
 

@@ -1,4 +1,4 @@
-"""What comes on a connection, as requests whose end is certain. llhttp takes it apart.
+"""From the bytes of a connection to requests whose end is certain, by llhttp.
 
 Behind a proxy that guesses otherwise, the rest of one client's request would be taken for the next
 request of another one (RFC 9112, 6.3 and 11.2). What llhttp lets pass and HTTP forbids, or what
@@ -12,8 +12,8 @@ import httptools
 
 _MOST_HEADER_BYTES = 65536
 _BESIDE = 4
-"""Bytes of a header that are neither name nor value, and of which a crowd is made too."""
-# A body that is somewhat too large is refused by the application, in the words of the API.
+"""Overhead of each header in memory: many small ones count too."""
+# A body that is somewhat too large is refused by the application, with the API's error.
 _MORE_BODY_BYTES = 1048576
 _VERSIONS = ('1.1', '1.0')
 _HOST = 'HTTP_HOST'
@@ -54,7 +54,7 @@ class Request:
         self.headers = headers
         self.body = bytearray()
         self.length = 0
-        # The connection ends behind it; and more may come that is not looked at.
+        # The connection ends after it; whatever still arrives is discarded.
         self.closes = False
         self.leaves = False
         # The client sends the body when it is asked to.
@@ -213,8 +213,8 @@ class Incoming:
         return headers
 
     def _take_missing(self, data: bytes) -> None:
-        """The client offers another protocol. What it asks for is answered in this one, and what
-        it sends behind that is not looked at."""
+        """The client asks for another protocol. It is answered in this one, and what it sends
+        after that is discarded."""
         request = self._request
         if request is None:
             return
@@ -234,7 +234,7 @@ class Incoming:
     def _refuse(self, error: Exception) -> None:
         last = self.whole[-1] if self.whole else None
         if isinstance(last, Request) and last.closes:
-            # Behind the end nothing is looked at.
+            # What follows the end is discarded.
             last.leaves = True
             return
         refusal = self._refusal

@@ -1,4 +1,4 @@
-"""Who asks, by Keystone's word: keystonemiddleware's ``auth_token`` in front of the dispatcher.
+"""Authentication by Keystone: keystonemiddleware's ``auth_token`` before the dispatcher.
 
 It lets every request through (``delay_auth_decision``), so that what is public stays so, and the
 refusal is ours in form.
@@ -22,9 +22,9 @@ from blockattach.http import middleware
 GROUP = api_conf.KEYSTONE_GROUP
 
 _DEFAULTS = {
-    # A token that is no service's opens nothing that only services may do.
+    # A service token must have a service role.
     'service_token_roles_required': True,
-    # Whoever waits for Keystone holds a thread.
+    # A request that waits for Keystone holds a thread.
     'http_connect_timeout': 15,
 }
 _AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
@@ -63,14 +63,14 @@ def authentication(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Authent
     What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
     place.
 
-    :param conf: that `register` has seen
+    :param conf: with the options of `register`
     """
     return auth.Authentication(auth.KeystoneAuthentication(is_admin),
                          (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
 
 
 class _TokenMiddleware(auth_token.AuthProtocol):
-    """Tells a token that is bad from one that nobody can judge now."""
+    """Distinguishes an invalid token from one that cannot be checked now."""
 
     def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
         _check_cache(conf)
@@ -80,7 +80,7 @@ class _TokenMiddleware(auth_token.AuthProtocol):
                 raise errors.ConfigurationError(
                     reason='cannot serve with [api] auth_strategy = keystone: auth_type is not '
                            'set, so there is no account to ask Keystone with')
-        # Asked of Keystone's catalog, it could not be told while Keystone is away.
+        # From Keystone's catalog it would be unknown while Keystone is down.
         where = conf[GROUP].www_authenticate_uri or conf[section].get('auth_url')
         try:
             super().__init__(application, {

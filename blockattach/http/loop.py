@@ -67,7 +67,7 @@ class Loop:
         """Return when `end` was called and all that was whole is answered."""
         self._watch_listening(True)
         while not self.ending:
-            # Where nothing can become late, there is nothing to look at.
+            # Without deadlines there is nothing to check.
             self._turn(_TICK_SECONDS if self._connections or not self._accepts else None)
         self._poll.unregister(self._wake)
         self._accept()
@@ -224,7 +224,7 @@ class Loop:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as exc:
-                # Of files, or of memory, there is too little; others end, and then it goes on.
+                # Files or memory are exhausted; it continues when others have ended.
                 LOG.warning('Cannot accept a connection%s', fields(reason=exc))
                 break
             try:

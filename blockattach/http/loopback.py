@@ -1,7 +1,7 @@
-"""Who is on this machine: all that an API without authentication may serve.
+"""Requests from this machine: all that an API without authentication may serve.
 
-A web page that a user of this machine looks at is not: what it lets the browser ask is refused
-(cross-site request forgery), and so is a name of its own that leads here (DNS rebinding).
+Web pages in a browser on this machine are not included: their requests are refused (cross-site
+request forgery), and so are host names that resolve to this machine (DNS rebinding).
 """
 import functools
 import ipaddress
@@ -51,8 +51,8 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Whether the value of a header Host names this machine without asking for a name: who answers
-    for a name may answer anything (RFC 6761 keeps ``localhost``)."""
+    """Whether a header Host names this machine without a DNS query, whose answer may be forged
+    (RFC 6761 reserves ``localhost``)."""
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''
     except ValueError:
@@ -63,9 +63,9 @@ def is_local_name(host: str) -> bool:
 def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     """Refuse what comes from another machine, or from a web page of somebody else's.
 
-    For servers whose address is not ours to check. Before any header of a proxy is believed: a
-    client may write into ``X-Forwarded-For`` what it likes. Without an address the request came
-    over a Unix socket, which is on this machine.
+    For servers whose address we cannot check. It comes before headers of proxies are evaluated, as
+    a client may forge ``X-Forwarded-For``. Without an address the request came over a Unix socket,
+    which is on this machine.
 
     :param allowed_origins: of pages that may ask, as browsers write them, or ``*``
     """

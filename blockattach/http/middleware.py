@@ -84,7 +84,7 @@ def global_request_id(request: webob.Request) -> str | None:
 
 
 def name_operation(request: webob.Request, name: str) -> None:
-    """Tell `watch_request` what is asked for."""
+    """Give `watch_request` the operation."""
     act = request.environ.get(_ACT)
     if act is not None:
         act.note(operation=name)
@@ -111,11 +111,11 @@ def check_writing(request: webob.Request) -> None:
 
 
 def name_request(inner: Handler) -> Handler:
-    """Give the request an id and tell it in the answer, whatever that is."""
+    """Give the request an id, which each answer carries."""
     def handle(request: webob.Request) -> webob.Response:
         name = oslo_context.generate_request_id()
         request.environ[_REQUEST_ID] = name
-        # What is logged before it is known who asks must not bear the former request's name.
+        # Lines before authentication must not carry the former request's context.
         request_context.RequestContext(request_id=name,
                                        global_request_id=global_request_id(request))
         response = inner(request)
@@ -159,7 +159,7 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
 
 
 def version_header(inner: Handler) -> Handler:
-    """Tell in the answer, be it a failure, which version was spoken."""
+    """Put the negotiated version into each answer."""
     def handle(request: webob.Request) -> webob.Response:
         response = inner(request)
         spoken = request.environ.get(_VERSION)
@@ -171,7 +171,7 @@ def version_header(inner: Handler) -> Handler:
 
 
 def answer_faults(inner: Handler) -> Handler:
-    """Turn any error into its answer."""
+    """Make an answer of any error."""
     def handle(request: webob.Request) -> webob.Response:
         try:
             return inner(request)

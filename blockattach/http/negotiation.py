@@ -1,7 +1,7 @@
 """Which version a client gets: ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
 
 The header is a list of services. ``volume`` is the API that all clients know; ``blockattach`` is
-what goes beyond it, with a version history of its own, and is given only to who asks for it.
+what goes beyond it, with a version history of its own, for clients that ask for it.
 """
 import re
 from typing import NamedTuple
@@ -13,12 +13,12 @@ HEADER = 'OpenStack-API-Version'
 VOLUME = 'volume'
 EXTENSION = 'blockattach'
 OFFER_HEADER = 'Blockattach-API-Versions'
-"""Told beside the version documents, whose bodies clients hold against strict schemas."""
+"""Sent with the version documents, whose bodies clients check against strict schemas."""
 LATEST = 'latest'
 
 _VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
 _MOST_KEPT = 1000
-"""Of headers whose meaning is kept; there are about two hundred sensible ones."""
+"""Parsed headers in the cache; there are about two hundred sensible ones."""
 
 
 class Range(NamedTuple):
@@ -29,7 +29,7 @@ class Range(NamedTuple):
 
 
 class Negotiated(NamedTuple):
-    """What a request gets; ``header`` tells it so in the answer."""
+    """The negotiated versions; ``header`` is their header of the answer."""
 
     version: operation.V
     extension: operation.V | None

@@ -128,11 +128,11 @@ class Call:
         return f'{self.url.base}/v3{self.url.project}{path}'
 
     def bookmark(self, path: str) -> str:
-        """The same without the version: what the API calls a bookmark."""
+        """The URL without the version: what the API calls a bookmark."""
         return f'{self.url.base}{self.url.project}{path}'
 
     def next_link(self, marker: str) -> str:
-        """The address of the page after this one: the same question from ``marker`` on.
+        """The URL of the next page: this query from ``marker`` on.
 
         What was passed over before the first page (``offset``) is not passed over again.
         """
@@ -175,23 +175,23 @@ class Operation:
     :ivar since: the first version that has it; below it is not found
     :ivar until: the last version that has it
     :ivar policy: rule that is asked, on the project of the target or else of the caller
-    :ivar refusal: error in place of NotAuthorized, where a caller without the right must not
-        learn that the thing exists
+    :ivar refusal: error instead of NotAuthorized, where a caller that policy denies must not learn
+        that the resource exists
     :ivar target: ``(services, call)`` to the record that is acted on; raises NotFound. What it
-        returns without a ``project_id`` of its own is judged as the caller's
+        returns without a ``project_id`` of its own counts as the caller's
     :ivar body: schema by the version it begins with; None: a body does not matter
-    :ivar query: the same for the query string (last value of each name)
-    :ivar answer: the same for the answer; checked in tests only
+    :ivar query: schema of the query string by version (last value of each name)
+    :ivar answer: schema of the answer by version; checked in tests only
     :ivar extended: by version of ``blockattach``: what it makes of the answer's schema
     :ivar parameters: by version of ``blockattach``: what it adds to the query string, a described
         schema by name; for handlers and documents
     :ivar faults: what may go wrong besides what every operation of its kind has; for documents
         and tests
     :ivar action: for ``POST .../action``: the only key of the body, which selects this row
-    :ivar extension: version of ``blockattach`` that has it; absent for who did not ask for it
+    :ivar extension: version of ``blockattach`` that has it; absent unless it is asked for
     :ivar public: needs no token
     :ivar root: ``path`` is the whole path, without version and project
-    :ivar writes: a GET that changes something all the same
+    :ivar writes: a GET that changes something
     """
 
     method: str

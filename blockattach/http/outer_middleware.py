@@ -1,6 +1,6 @@
-"""What oslo.middleware does around every request: whom a proxy speaks for, and who may ask from a
-browser. Of its other parts, request ids are given by `middleware.name_request`, bodies are limited
-by ``[api] max_request_body_size``, and `blockattach.http.health` answers ``/healthcheck``.
+"""oslo.middleware around every request: headers of proxies, and CORS for browsers. Instead of its
+other parts, request ids are given by `middleware.name_request`, bodies are limited by ``[api]
+max_request_body_size``, and `blockattach.http.health` answers ``/healthcheck``.
 """
 import webob
 from oslo_config import cfg

@@ -112,7 +112,7 @@ class Pool(Generic[Work]):
         try:
             self._do(work)
         except Exception:
-            # Whatever it is, the thread goes on: there is no other in its place.
+            # The thread continues after any error: nothing replaces it.
             LOG.exception('Cannot serve a connection')
         with self._changed:
             self._idle += 1

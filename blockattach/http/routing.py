@@ -19,7 +19,7 @@ PROJECT = 'project_id'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """The operations of one method and path; several where versions or actions tell them apart."""
+    """The operations of one method and path; several that differ in versions or actions."""
 
     template: str
     variables: tuple[str, ...]
@@ -53,7 +53,7 @@ class Table:
     def __init__(self, operations: Iterable[operation.Operation]) -> None:
         """Declare the operations' paths.
 
-        :raises ValueError: two operations cannot be told apart
+        :raises ValueError: two operations cannot be distinguished
         """
         by_key: dict[str, list[operation.Operation]] = {}
         self.mapper = routes.Mapper(controller_scan=None, register=False)
@@ -113,8 +113,8 @@ def _templates(row: operation.Operation) -> tuple[str, ...]:
 
 
 def _segments(path: str) -> list[str]:
-    """The parts of a path. A slash at its end makes an empty last part, and so another path: as
-    with Routes, and a client that has lost an id gets no list in place of one thing."""
+    """The parts of a path. A slash at its end makes an empty last part, and so another path, as
+    with Routes: a client with an empty id gets no list instead of one resource."""
     return path[1:].split('/')
 
 

@@ -1,7 +1,7 @@
 """JSON schemas: small functions to write them, one class to check them.
 
-A schema is compiled once (fastjsonschema). Only when a value has failed does jsonschema look for
-the reason, since clients read its words: ``'attachment' is a required property``.
+A schema is compiled once (fastjsonschema). Only for an invalid value jsonschema finds the reason,
+since clients know its texts: ``'attachment' is a required property``.
 """
 import functools
 import json
@@ -45,7 +45,7 @@ def array(items: Schema, **more: Any) -> dict[str, Any]:
 
 
 def nullable(schema: Schema) -> dict[str, Any]:
-    """The same, or null."""
+    """A schema that allows null as well."""
     types = schema['type'] if isinstance(schema['type'], list) else [schema['type']]
     new = {**schema, 'type': [*types, 'null']}
     if 'enum' in schema:
@@ -79,7 +79,7 @@ def extend_items(schema: Schema, name: str, properties: Schema) -> dict[str, Any
 
 
 def is_uuid(value: object) -> bool:
-    """Whether it is a UUID, with or without dashes; other types are for ``type`` to judge."""
+    """Whether it is a UUID, with or without dashes; ``type`` checks other types."""
     if not isinstance(value, str):
         return True
     try:
@@ -94,7 +94,7 @@ FORMATS: dict[str, Callable[[object], bool]] = {'uuid': is_uuid}
 
 @functools.cache
 def _compiled(schema: str) -> Callable[[Any], Any]:
-    """Several versions of an operation, and several applications of a process, have the same."""
+    """Compiled schemas, shared by versions of an operation and applications of a process."""
     made: Callable[[Any], Any] = fastjsonschema.compile(
         json.loads(schema), formats=FORMATS, use_default=False)
     return made
@@ -108,7 +108,7 @@ class Validator:
     def __init__(self, schema: Schema, what: str = 'field/attribute') -> None:
         """Compile a schema.
 
-        :param what: how a failure names the place: a body has fields
+        :param what: how an error names the value: a body has fields
         :raises fastjsonschema.JsonSchemaDefinitionException: it is no schema
         """
         self._schema = schema
@@ -118,7 +118,7 @@ class Validator:
     def check(self, value: Any) -> None:
         """Return if the value is as the schema says.
 
-        :raises InvalidInput: with the reason, in the words that clients of this API know
+        :raises InvalidInput: with a reason in the form that clients of this API know
         """
         try:
             self._accepts(value)

@@ -30,7 +30,7 @@ _OTHER_FILES = 512
 """Besides connections of clients: of the database, the broker, what is loaded."""
 _FEWEST_CONNECTIONS = 64
 _QUEUE = 'http'
-"""The name of the line of those for whom there is no thread."""
+"""The name of the queue of requests that wait for a thread."""
 _ASIDE = 4
 """Threads for what waits in no line: health, and refusals."""
 _MOST_BODY_BYTES = 114688
@@ -150,7 +150,7 @@ class Server:
             self._refuse(work, errors.QueueTimeout())
 
     def _refuse(self, work: _Work, error: errors.BlockattachError) -> None:
-        """The application says it, in the words of the API."""
+        """Answered by the application, with the API's error."""
         if self._telemetry is not None:
             self._telemetry.queue_refused(_QUEUE, error.code)
         self._aside.put(work._replace(refused=error), math.inf)

@@ -28,7 +28,7 @@ class Certificate:
         else:
             LOG.info('Certificate is read anew%s', fields(path=self._files.cert))
             return
-        # Beside the exception it would be told twice.
+        # With the exception it would be logged twice.
         LOG.error('Cannot read the certificate anew, the former one stays%s',
                   fields(reason=reason))
 

@@ -1,6 +1,6 @@
 """Asking Nova in the service's own name: by the account of ``[nova]``.
 
-Who has nobody's token asks so; without an account, only a Nova without Keystone answers.
+Used where there is no user's token; without an account, only a Nova without Keystone answers.
 """
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Nova's HTTP API, asked in the name of whoever asks us."""
+"""Nova's HTTP API, called on behalf of our caller."""
 import logging
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'compute'
 MICROVERSION = '2.89'
-"""The first that tells the id of an attachment."""
+"""The first one with the id of an attachment."""
 NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
 
@@ -40,7 +40,7 @@ class NovaClient:
                           volume_id: str) -> str | None:
         """The attachment by which a server uses a volume; None if it does not.
 
-        :raises NovaUnavailable: Nova, or Keystone on the way to it, does not tell
+        :raises NovaUnavailable: Nova, or Keystone on the way to it, does not answer
         """
         what = fields(server_id=server_id, volume_id=volume_id)
         try:
@@ -48,7 +48,7 @@ class NovaClient:
                 self._settings.timeout, self._ask, caller,
                 f'/servers/{parse.quote(server_id, safe="")}/os-volume_attachments/{volume_id}')
         except exceptions.ClientException as error:
-            # Its text tells addresses of the inside, which the client need not know.
+            # Its text has internal addresses, which the client need not know.
             LOG.warning('Cannot reach Nova: %s%s', error, what)
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
                                          reason='it cannot be reached') from error
@@ -99,7 +99,7 @@ def open_session(settings: nova_conf.NovaSettings) -> session.Session:
 
 
 def attachment_of(body: dict[str, Any]) -> str | None:
-    """The id of the attachment that Nova tells of, in the form of ours; None: it tells of none."""
+    """The id of the attachment in Nova's answer, in our form; None: there is none."""
     attachment = body.get('volumeAttachment')
     found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
     try:

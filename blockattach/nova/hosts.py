@@ -1,4 +1,4 @@
-"""On which host a server runs, as Nova tells those it trusts.
+"""On which host a server runs, which Nova shows to trusted accounts.
 
 A scheduler has nobody's token: it asks by the account of ``[nova]``, or without one where none is
 needed.
@@ -32,13 +32,14 @@ class ServerHosts:
     def host_of(self, server_id: str, project_id: str) -> str:
         """The host on which a server of a project runs.
 
-        :raises ServerHostUnknown: there is no such server, it runs nowhere, or Nova does not tell
+        :raises ServerHostUnknown: there is no such server, it runs nowhere, or Nova does not
+            answer
         """
         what = fields(server_id=server_id)
         try:
             status, body = self._account.get(f'/servers/{parse.quote(server_id, safe="")}')
         except exceptions.ClientException as error:
-            # Its text tells addresses of the inside, which the user need not know.
+            # Its text has internal addresses, which the user need not know.
             LOG.warning('Cannot reach Nova: %s%s', error, what)
             raise errors.ServerHostUnknown(
                 server_id=server_id, reason='Nova cannot be reached') from error

@@ -1,4 +1,4 @@
-"""Whether a server still lives and uses a volume, as Nova tells the service's own account."""
+"""Whether a server exists and uses a volume, as Nova shows it to the service's account."""
 import logging
 from typing import Any
 from urllib import parse
@@ -32,9 +32,9 @@ class Servers:
     def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
         """What Nova says of a server and a volume.
 
-        The server first: whatever it was busy with before is then seen in its attachments.
+        The server first: the result of what it was busy with is then in its attachments.
 
-        :raises NovaUnavailable: Nova does not tell, or not to this account
+        :raises NovaUnavailable: Nova does not answer, or not to this account
         """
         try:
             return self._look(server_id, volume_id)
@@ -56,7 +56,7 @@ class Servers:
             self._check_sees_all()
             return expiry_rule.Server(exists=False)
         server = body.get('server')
-        # A server whose cell is down is told of without its task.
+        # A server whose cell is down is shown without its task.
         if status != 200 or not isinstance(server, dict) or _TASK not in server:
             raise _Unclear(status)
         busy = server[_TASK] is not None or server.get('status') == _BUILT

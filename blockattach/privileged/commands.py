@@ -65,7 +65,7 @@ def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) ->
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End it and its children. One that the kernel holds ends when the kernel lets go of it."""
+    """End it and its children. One that is blocked in the kernel ends when that call does."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):

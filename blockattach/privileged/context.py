@@ -1,8 +1,8 @@
 """The privsep contexts: one daemon per kind of work, each with only the rights that it needs.
 
 A function that is marked with a context runs in that context's daemon, which starts with the first
-call. oslo.privsep keeps its options on oslo.config's global object; nothing else of ours does, so
-`configure` tells it how its daemons are started and which files they read.
+call. oslo.privsep has its options on oslo.config's global object, which we do not use elsewhere,
+so `configure` sets how its daemons are started and which files they read.
 """
 import os
 import shlex

@@ -5,7 +5,7 @@ to it, so that whatever a crash leaves is found by the volume's name. An ACL get
 its mode first and its credential last; before that no login by it succeeds.
 
 rtslib's root object is left alone (it runs a shell and moves LIO's database), and so is its making
-of backstores (it remembers numbers that others may have taken, and looks through all).
+of backstores (it caches numbers that others may have taken, and reads all of them).
 """
 import contextlib
 import dataclasses
@@ -395,7 +395,7 @@ def _identify(acl: rtslib_target.NodeACL, granted: Grant) -> None:
     acl.chap_password = granted.password
 
 
-# ---- What is needed, and what is said -----------------------------------------------------------
+# ---- Look-ups, checks and errors -----------------------------------------------------------------
 
 
 def _target(name: str, mode: str = 'lookup') -> rtslib_target.Target:

@@ -1,7 +1,7 @@
 """One act per volume at a time: among threads, and among the processes of this host.
 
-Several volume managers of one host may share LIO, each with a helper of its own. They meet at one
-file, in which each volume has a byte; the kernel lets go of what a dead process held.
+Several volume managers of one host may share LIO, each with a helper of its own. They lock one
+file, in which each volume has a byte; the kernel releases the locks of a dead process.
 """
 import contextlib
 import fcntl
@@ -23,9 +23,9 @@ _LOCKS: 'weakref.WeakValueDictionary[str, threading.Lock]' = weakref.WeakValueDi
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold the lock of a volume; whoever waits too long is ended by the time of his act.
+    """Hold the lock of a volume; a wait counts against the timeout of the act.
 
-    :raises OSError: there is no place for the file
+    :raises OSError: the file cannot be made
     """
     with _GUARD:
         lock = _LOCKS.setdefault(name, threading.Lock())
@@ -35,7 +35,7 @@ def alone(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _held_by_this_process(name: str) -> Iterator[None]:
-    # Of an open file, not of a process: closing another one would let go of those.
+    # Of an open file, not of a process: those are released when any descriptor is closed.
     file = os.open(lio_reservations.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLKW,

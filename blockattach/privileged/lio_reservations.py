@@ -1,7 +1,7 @@
-"""Persistent reservations in LIO: who holds what, and what is kept for the next power loss.
+"""Persistent reservations in LIO: their holders, and what is stored for the next power loss.
 
 LIO writes registrations that shall survive into a file per logical unit, but neither reads it back
-nor takes out who was shut out: both are done here.
+nor removes revoked initiators: both are done here.
 """
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ from blockattach.privileged import lio_tree
 
 # The kernel's own default, where its tree does not say.
 _DATABASE = '/var/target'
-# A list is cut off without a word where the next line would not fit into a page.
+# A list is silently cut off where the next line would not fit into a page.
 _PAGE, _LONGEST_LINE = 4096, 384
 
 # linux/fs.h: what is changed below a folder with these flags is on the disk before the call ends.
@@ -42,9 +42,9 @@ def lock_file() -> str:
 
 
 def held(store: str) -> dict[str, Any]:
-    """Who holds a registration or the reservation on a backstore.
+    """Holders of registrations and of the reservation on a backstore.
 
-    ``complete`` is False where there are more than LIO tells.
+    ``complete`` is False where there are more than LIO reports.
     """
     listed = lio_tree.read(f'{store}/pr/res_pr_registered_i_pts') or ''
     registered = sorted(set(_REGISTERED.findall(listed)))
@@ -56,7 +56,7 @@ def held(store: str) -> dict[str, Any]:
 
 
 def restore(store: str, serial: str) -> None:
-    """Give a backstore that was just made what was kept of it. Before anybody is let in.
+    """Restore the stored registrations of a new backstore, before any grant.
 
     :raises BackendRefused: LIO does not take it; hosts could harm each other without it
     """
@@ -71,7 +71,7 @@ def restore(store: str, serial: str) -> None:
 
 
 def forget(serial: str, initiator: str | None = None) -> None:
-    """Take an initiator, or all, out of what is kept: nobody gets back what he has lost."""
+    """Remove an initiator, or all, from what is stored, so that it is not restored."""
     path = _kept(serial)
     while True:
         try:
@@ -100,7 +100,7 @@ def forget(serial: str, initiator: str | None = None) -> None:
 
 
 def _write_through(folder: str) -> None:
-    """As ``chattr +SD``; file systems in memory have no such thing."""
+    """Set the attributes of ``chattr +SD``, which file systems in memory lack."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):

@@ -86,8 +86,8 @@ def acl_path(name: str, initiator: str) -> str:
 
 
 def backstore(name: str) -> str:
-    """Where the backstore of a volume is made: at a number that follows from the name, so that
-    none has to be looked for. Two volumes may share a number.
+    """Where the backstore of a volume is made: at a number derived from the name, so that no
+    search is needed. Two volumes may share a number.
     """
     number = _FIRST_HBA + zlib.crc32(name.encode()) % (2 ** 32 - _FIRST_HBA)
     return f'{root()}/core/iblock_{number}/{name}'

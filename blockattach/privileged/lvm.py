@@ -1,8 +1,8 @@
 """What is done to one volume group, as root: a function for each act, and nothing else.
 
-A caller without rights may ask for these acts, so each checks what it is given: it changes only
+An unprivileged caller may ask for these acts, so each checks its arguments: it changes only
 logical volumes whose names are ours (`NAMES`), runs only ``lvm``, and reads its configuration only
-from a place that nobody else may write to.
+from a folder that no other user may write to.
 """
 import errno
 import json
@@ -67,8 +67,8 @@ def physical_volumes(site: Site) -> list[dict[str, str]]:
 
 @context.lvm.entrypoint
 def scanning(site: Site) -> dict[str, Any]:
-    """Which devices LVM looks at: its ``global_filter``, whether it scans logical volumes, and
-    whether a file names the devices.
+    """What LVM scans: its ``global_filter``, whether it scans logical volumes, and whether a file
+    lists the devices.
     """
     site = _checked(site)
     said = _lvm(site, 'lvmconfig', '--typeconfig', 'full', 'devices/global_filter',
@@ -145,7 +145,7 @@ def cut(site: Site, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def rename(site: Site, name: str, new_name: str) -> None:
-    """Call a volume otherwise; who uses it goes on."""
+    """Rename a volume; its use continues."""
     site = _checked(site, name, new_name)
     _lvm(site, 'lvrename', site.group, name, new_name)
 
@@ -235,13 +235,13 @@ def _write(file: int, piece: bytes | bytearray, offset: int) -> None:
 
 
 def _flush(file: int, offset: int, length: int) -> None:
-    """Bring it to the disk, and leave the page cache to those who need it."""
+    """Write it to the disk, and drop it from the page cache."""
     os.fdatasync(file)
     os.posix_fadvise(file, offset, length, os.POSIX_FADV_DONTNEED)
 
 
 def _paths(site: Site, *names: str) -> dict[str, str]:
-    """The devices of volumes of ours, as LVM tells them."""
+    """The devices of our volumes, as LVM reports them."""
     said = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
                      *(f'{site.group}/{name}' for name in names))
     found = {row['lv_name']: row['lv_path'] for row in said['lv']}

@@ -44,7 +44,7 @@ class Sealed(NamedTuple):
 
 
 class Sealer:
-    """Seals text for the database and opens it again. This one has the same keys for ever.
+    """Seals text for the database and opens it again. The keys of this one never change.
 
     What was read from the database before its key was taken away is still opened: a process keeps
     in mind every key that it has had.
@@ -65,7 +65,7 @@ class Sealer:
         return self._keys
 
     def reload(self) -> None:
-        """Take over what an operator has changed. What changes by itself needs no telling."""
+        """Apply an operator's changes. Other changes are noticed without it."""
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -83,11 +83,11 @@ class Sealer:
         raise errors.ConfigurationError(reason='these keys are given once and for all')
 
     def promote(self) -> str:
-        """Let the last key seal, as `add`."""
+        """Let the last key seal from now on."""
         return self.add()
 
     def keep_first(self) -> str:
-        """Forget all keys but the one that seals, as `add`."""
+        """Forget all keys but the one that seals."""
         return self.add()
 
     def seal(self, text: str) -> str:
@@ -95,7 +95,7 @@ class Sealer:
         return self.sealed(text).text
 
     def sealed(self, text: str) -> Sealed:
-        """The same, and by which key."""
+        """Seal a text; returns the key's id too."""
         key = self.ring()[0]
         return Sealed(key.fernet.encrypt(text.encode()).decode(), key.id)
 

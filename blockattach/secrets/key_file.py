@@ -1,4 +1,4 @@
-"""Sealing keys in a file, one a line. Whoever uses it notices a change by himself."""
+"""Sealing keys in a file, one a line. Processes notice a change of it."""
 import contextlib
 import fcntl
 import os
@@ -84,7 +84,7 @@ class KeyFile(secrets.Sealer):
             return file.read().split()
 
     def _write(self, keys: Iterable[bytes]) -> None:
-        """At once, or not at all; whose file it is stays."""
+        """Replace the file atomically; its owner stays."""
         try:
             before = os.stat(self.path)
             draft = _draft(self.path, keys)

@@ -1,1 +1,1 @@
-"""What a process tells of itself to those who run it: metrics, traces, and its state on demand."""
+"""Telemetry for operators: metrics, traces, and state reports on demand."""

@@ -1,4 +1,4 @@
-"""What a process is doing: each act is timed, counted by its outcome, and seen in a trace.
+"""What a process is doing: each act is timed, counted by its outcome, and part of a trace.
 
 One line where it happens says all three::
 
@@ -30,7 +30,7 @@ _OUTCOME = 'outcome'
 
 
 class Act:
-    """Something that goes on in one thread while it is entered."""
+    """Something that runs in one thread while it is entered."""
 
     __slots__ = ('_begun', '_parent', '_running', '_span', '_telemetry', 'context', 'labels',
                  'row')
@@ -71,7 +71,7 @@ class Act:
                 error is not None)
 
     def seconds(self) -> float:
-        """How long it has gone on."""
+        """For how long it has been running, in seconds."""
         return self._telemetry.clock.monotonic() - self._begun
 
     def note(self, **labels: str) -> None:
@@ -82,8 +82,8 @@ class Act:
         return span.name.format_map(self.labels)
 
     def _values(self) -> dict[str, str]:
-        """What its span says: also whose request it belongs to, by id."""
-        # Who asks may have become known meanwhile.
+        """The attributes of its span, with the id of the request."""
+        # The caller may have been authenticated meanwhile.
         context = oslo_context.get_current() or self.context
         request = {} if context is None or context.request_id is None else {
             'request_id': context.request_id}
@@ -91,7 +91,7 @@ class Act:
 
 
 class Telemetry:
-    """What one process tells of itself; without counts and tracer, what it is doing now."""
+    """The telemetry of one process; without counts and tracer, only its running acts."""
 
     def __init__(self, clock: clocks.Clock | None = None) -> None:
         self.clock = clock or clocks.Clock()
@@ -133,7 +133,7 @@ class Telemetry:
                    {'topic': topic, 'method': method}, traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
-        """What goes on after an answer."""
+        """Work after an answer."""
         return Act(self, self._running, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
@@ -150,11 +150,11 @@ class Telemetry:
                    {'backend': backend, 'part': part, 'verb': verb})
 
     def queueing(self, queue: str) -> Act:
-        """A wait for a place, which was not free."""
+        """A wait for a slot."""
         return Act(self, self._running, metrics.QUEUE_WAIT, {'queue': queue})
 
     def queue_refused(self, queue: str, code: str) -> None:
-        """Somebody was not let in, by the code of the error that he is told."""
+        """Count a request that was shed, by the code of its error."""
         self._count(metrics.QUEUE_REFUSED, queue, code)
 
     def database_retry(self, verb: str) -> None:
@@ -170,12 +170,12 @@ class Telemetry:
         self._count(metrics.SCHEDULER_REFUSALS, by)
 
     def drift(self, drift: metrics.Drift, found: int = 0, repaired: int = 0) -> None:
-        """So many differences were found, or put right."""
+        """Count differences that were found, or repaired."""
         self._count(metrics.DRIFT_FOUND, drift, amount=found)
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Let a message carry the trace that this thread is in, if any."""
+        """Inject the trace of this thread, if any, into a message."""
         if self.tracer is not None:
             self.tracer.inject(values)
 

@@ -26,7 +26,7 @@ class _Collector(registry.Collector):
 
 
 class Counts:
-    """Counters and histograms, which are told of what happens; with what the readings say."""
+    """Counters and histograms, with the readings."""
 
     def __init__(self, looked_at: readings.Readings) -> None:
         # When each series began is of no use to alerts, and would make them twice as many.
@@ -55,7 +55,7 @@ class Counts:
         """Something took so long."""
         series = self._series.get((row.name, labels))
         if series is None:
-            # A look into prometheus_client costs as much as the rest.
+            # A look-up in prometheus_client costs as much as the rest.
             series = self._histograms[row.name].labels(*labels)
             self._series[row.name, labels] = series
         series.observe(seconds)

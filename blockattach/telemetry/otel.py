@@ -31,7 +31,7 @@ class _Begun(NamedTuple):
 
 
 class Tracer:
-    """As `blockattach.telemetry.tracing.Tracer`."""
+    """A `blockattach.telemetry.tracing.Tracer` by OpenTelemetry."""
 
     def __init__(self, provider: sdk.TracerProvider) -> None:
         self._provider = provider
@@ -57,7 +57,7 @@ class Tracer:
         otel_context.detach(begun.token)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Let a message carry the trace that this thread is in, if any."""
+        """Inject the trace of this thread, if any, into a message."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         if tracing.TRACEPARENT in carrier:

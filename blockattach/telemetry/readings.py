@@ -1,4 +1,4 @@
-"""What is looked at only when somebody asks: by a scrape, or for a report of the state."""
+"""Readings: measured on demand only, for a scrape or a state report."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -25,17 +25,17 @@ class ThreadUse(NamedTuple):
 
 
 class Readings:
-    """Named readings; whoever can be measured adds one."""
+    """Named readings; each part of a process that can be measured adds one."""
 
     def __init__(self) -> None:
         self._reads: dict[str, Read] = {}
 
     def add(self, name: str, read: Read) -> None:
-        """Look at this too; a later one of the same name takes its place."""
+        """Add a reading; it replaces a former one of its name."""
         self._reads[name] = read
 
     def add_threads(self, name: str, use: Callable[[], ThreadUse]) -> None:
-        """Look at some threads too."""
+        """Add the reading of some threads."""
         def read() -> dict[metrics.Metric, Reading]:
             found = use()
             return {metrics.THREADS: {(name,): found.threads},

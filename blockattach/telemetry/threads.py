@@ -1,4 +1,4 @@
-"""How a process begins threads and waits for what others hold; an executor that knows its use."""
+"""How a process begins threads and waits for events; an executor that counts its use."""
 import contextlib
 import threading
 from collections.abc import Callable
@@ -57,9 +57,9 @@ class Threads:
 
     def executor(self, name: str, most: int,
                  into: readings.Readings | None = None) -> futures.Executor:
-        """So many threads at most; counted where they are told of.
+        """So many threads at most.
 
-        :param into: what tells how busy they are
+        :param into: where their use is read
         """
         if into is None:
             return futures.ThreadPoolExecutor(most, thread_name_prefix=name)

@@ -1,4 +1,4 @@
-"""Which acts are seen in a trace, under which names. OpenTelemetry itself is an optional extra.
+"""The acts that are part of a trace, and their names. OpenTelemetry is an optional extra.
 
 A trace begins where somebody asks for something: with a request, or with a message that carries
 none. What the service does by itself, as sending heartbeats, makes no trace.
@@ -50,7 +50,7 @@ BY_METRIC = {span.metric.name: span for span in SPANS}
 
 
 class Tracer(Protocol):
-    """What acts are told to; `blockattach.telemetry.otel` has the one there is."""
+    """Gets the acts; the implementation is in `blockattach.telemetry.otel`."""
 
     def begin(self, span: Span, name: str, parent: str | None) -> Any:
         """Begin a span in this thread. None: it would begin a trace, and may not.
@@ -62,7 +62,7 @@ class Tracer(Protocol):
         """End what `begin` returned, in the same thread."""
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Let a message carry the trace that this thread is in, if any."""
+        """Inject the trace of this thread, if any, into a message."""
 
     def close(self) -> None:
         """Send what has not been sent, within a moment."""

@@ -47,7 +47,7 @@ class StateReportTest(base.StackTestCase):
         api = base.Api(self.service.endpoint)
         volume_id = self.a_volume(api)
         told = base.wait_for(
-            lambda: 'has not been looked at yet' not in (said := self.asked()) and said, SECONDS)
+            lambda: 'has not been checked yet' not in (said := self.asked()) and said, SECONDS)
         self.assertTrue(told)
         # Where greenlet is installed.
         sections = [title for title in re.findall(r'^====\s+(.+?)\s+====$', told, re.M)
