@@ -37,7 +37,7 @@ class Command(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """What commands are about; ``alone`` is one that is named by no further word."""
+    """The noun of commands; ``alone``: its command has no verb."""
 
     text: str
     commands: dict[str, Command]

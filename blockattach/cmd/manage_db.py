@@ -23,7 +23,7 @@ WRONG_NUMBER = 127
 def sync(conf: cfg.ConfigOpts) -> None:
     """Expand, and contract unless an older release is at work; or one of both.
 
-    :raises ConfigurationError: told to contract, and it cannot be yet
+    :raises ConfigurationError: a contraction was asked for and is not possible yet
     """
     with locations.named(conf, 'database', 'connection'):
         if conf.noun.contract:
@@ -62,7 +62,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     try:
         results = online_migrations.run(open_database(conf), most)
     except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
-        # Status 1 would say that it goes on by itself.
+        # Status 1 would mean that it continues by itself.
         return _failed(exc, FAILED)
     print_table(('MIGRATION', 'FOUND', 'DONE', 'LEFT'),
                 [(one.name, one.found, one.done, one.remaining) for one in results])
@@ -72,7 +72,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     done = sum(one.done for one in results)
     if any(one.failure for one in results) and (most is None or not done):
         return FAILED
-    # Also where another one is at it at the same time: only 0 says that nothing is left.
+    # Also while another process does them: only 0 says that nothing remains.
     more = any(one.remaining for one in results) or most is not None and done
     return MAY_BE_MORE if more else 0
 

@@ -9,37 +9,37 @@ from blockattach.conf import locations
 from blockattach.volume import one_shot
 from blockattach.wiring import one_shot as wiring
 
-SOME_LEFT = 3
+SOME_REMAIN = 3
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Put right what differs, or say what would be, and print each.
+    """Repair differences, or print what would be done.
 
-    :raises ConfigurationError: a backend is not configured rightly, or a target does not answer
+    :raises ConfigurationError: a backend is misconfigured, or a target does not answer
     """
     noun = conf.noun
     found: list[one_shot.Finding] = []
-    with wiring.open_visits(conf, 'blockattach-manage', noun.backend) as opened:
-        for host, visit in opened.visits.items():
+    with wiring.open_one_shots(conf, 'blockattach-manage', noun.backend) as opened:
+        for host, backend in opened.backends.items():
             with locations.named(conf, host.partition('@')[2], 'target'):
                 try:
-                    found += visit.look() if noun.dry_run else visit.repair()
+                    found += backend.look() if noun.dry_run else backend.repair()
                 except errors.BackendError as exc:
                     raise errors.ConfigurationError(
                         reason=f'cannot ask the target of {host}: {exc}') from exc
     if noun.format == 'json':
-        print(json.dumps({'dry_run': noun.dry_run, 'backends': list(opened.visits),
+        print(json.dumps({'dry_run': noun.dry_run, 'backends': list(opened.backends),
                           'backends_not_asked': opened.unseen,
                           'findings': [dataclasses.asdict(one) for one in found]}, indent=2))
     else:
         _print(opened, found)
-    return SOME_LEFT if any(one.left for one in found) else 0
+    return SOME_REMAIN if any(one.left for one in found) else 0
 
 
-def _print(opened: wiring.Visits, found: list[one_shot.Finding]) -> None:
+def _print(opened: wiring.OneShots, found: list[one_shot.Finding]) -> None:
     for host in opened.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
-    if not opened.visits and not opened.unseen:
+    if not opened.backends and not opened.unseen:
         print('No backend is configured here.')
     for one in found:
         of = ' '.join(filter(None, (one.volume_id, one.attachment_id, one.initiator)))

@@ -33,7 +33,7 @@ def remove(conf: cfg.ConfigOpts) -> None:
 def forget(database: engine.Database, binary: str, host: str, down_after: float) -> None:
     """Forget a service, and its pools unless others keep them too.
 
-    The pools first: whoever repeats what was cut off finds the service, and the rest with it.
+    The pools first: if it is cut off, a repeat finds the service and removes the rest.
     """
     known = services.get_by_host(database, binary, host, down_after)
     keeping = services.keeping(database, binary, known.backend, down_after)

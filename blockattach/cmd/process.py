@@ -1,6 +1,6 @@
-"""What every command does: hear signals, say in a line why it cannot start, run until it is told.
+"""Every command: handle signals, print in a line why it cannot start, run until it is stopped.
 
-Signals are heard first, and only then what takes a second to import is imported: nothing of ours
+Signal handlers are set first, and only then come the imports, which take a second: nothing of ours
 may be imported above, nor above in the commands.
 """
 import contextlib
@@ -37,13 +37,13 @@ class Process(Protocol):
         """Serve from now on; a start that fails leaves nothing running."""
 
     def announce(self) -> None:
-        """Tell whoever waits for it that the process serves."""
+        """Report that the process serves, to systemd for instance."""
 
     def reload(self) -> bool:
         """Read again what may change while it runs; whether that could be read."""
 
     def report(self) -> None:
-        """Let the process tell what it is doing; called while anything goes on."""
+        """Make a state report; may be called at any time."""
 
     def abandon(self) -> None:
         """Leave to others what still runs; the process ends right afterwards."""
@@ -61,7 +61,7 @@ class Phase(enum.Enum):
 
 
 class Interrupted(BaseException):
-    """Told to stop while something was begun. Passes through whatever is going on."""
+    """A signal to stop while the process starts. Passes through everything."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -69,11 +69,11 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """What the process is told by signals, from now on.
+    """The signals of the process, from now on.
 
-    Whoever says twice that it shall stop (SIGTERM, Ctrl-C) is not kept waiting, as for a broker
-    that is away: the process ends at once. SIGHUP waits until the process serves; SIGUSR2 asks for
-    a report of its state at any time.
+    A second signal to stop (SIGTERM, Ctrl-C) ends the process at once, for instance if it waits
+    for a broker. SIGHUP waits until the process serves; SIGUSR2 requests a state report at any
+    time.
 
     :ivar phase: how far the command is
     :ivar shutdown_timeout: how many seconds the process may take to end; 0: no limit
@@ -90,7 +90,7 @@ class Signals:
         self.abandon: Callable[[], None] = _nothing
         # It may be put to while it is got from.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # The kernel may give a signal to any thread, and only this one hears it.
+        # The kernel may deliver a signal to any thread; Python handles it in this one.
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._waking, False)
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
@@ -101,9 +101,9 @@ class Signals:
         sys.unraisablehook = _say_unraisable
 
     def wait(self, reload: Callable[[], None]) -> None:
-        """Return when the process is told to stop.
+        """Return when the process shall stop.
 
-        :param reload: called when it is told to read its files again (SIGHUP)
+        :param reload: called on SIGHUP, to read files again
         """
         while True:
             os.read(self._woken, 1)
@@ -113,10 +113,10 @@ class Signals:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
-        """Return when the process has stopped, and hear signals meanwhile.
+        """Return when the process has stopped, and handle signals meanwhile.
 
-        In a thread: where this one waited for what hangs, a signal that another thread is given
-        would be heard by nobody, be it that the patience is over.
+        In a thread: while this one waits for something that hangs, no signal handler would run,
+        not even that of the shutdown timeout.
         """
         ended = threading.Event()
         failures: list[BaseException] = []
@@ -173,7 +173,7 @@ class Signals:
 def command(name: str) -> Iterator[Signals]:
     """Surround all that a command does.
 
-    What the process and its children make belongs to its user alone, wherever it is told to be.
+    Files of the process and its children are private to its user, wherever they are.
     A known error is one line and exit status 1. A command that is interrupted ends by that signal,
     as the process that started it expects.
     """
@@ -202,13 +202,13 @@ def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
 
 
 def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') -> int:
-    """Run a process until it is told to stop; returns the exit status.
+    """Run a process until it is stopped; returns the exit status.
 
     :param load: imports what the process consists of, and puts it together unconfigured
     :param text: what it does, for its help
     """
     with command(name) as signals:
-        # What is loaded from here on stays: the process looks for garbage once it serves.
+        # What is loaded from here on stays: garbage is collected once the process serves.
         gc.disable()
         from oslo_config import cfg
 
@@ -236,11 +236,11 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') 
 
 
 def _nothing() -> None:
-    """Before there is a process, there is nothing to tell."""
+    """Before there is a process, there is no report."""
 
 
 def say(text: str) -> None:
-    """Tell the terminal, if it is still there: a reader that has gone must not hold us up."""
+    """Write to the terminal, if it is still there: a closed one must not block us."""
     try:
         print(text, flush=True)
     except OSError:
@@ -249,7 +249,7 @@ def say(text: str) -> None:
 
 
 def _is_known(exc: Exception) -> bool:
-    """Whether its words say it all; anything else is a mistake of ours, and has a traceback."""
+    """Whether its text says everything; any other error is a bug, and has a traceback."""
     from oslo_config import cfg
 
     from blockattach import errors

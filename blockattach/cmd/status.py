@@ -1,7 +1,7 @@
 """``blockattach-status``: what a supervisor or an operator asks a process, or an installation.
 
 ``health`` reads the file that ``[health] file`` names. It runs every few seconds, so it imports
-hardly anything, and reads no configuration. ``upgrade check`` looks at all of it.
+hardly anything, and reads no configuration. ``upgrade check`` checks all of it.
 """
 import argparse
 import sys

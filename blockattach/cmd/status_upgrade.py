@@ -61,7 +61,7 @@ def add_upgrade(subparsers: Any) -> None:
 
 
 def _check(conf: cfg.ConfigOpts) -> int:
-    # Where oslo.upgradecheck looks for --json.
+    # Where oslo.upgradecheck expects --json.
     upgradecheck.CONF = conf
     with foundation.database_usable(conf):
         installation = upgrade_installation.Installation(conf)

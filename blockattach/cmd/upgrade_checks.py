@@ -1,4 +1,4 @@
-"""What ``blockattach-status upgrade check`` looks at; `CHECKS` lists it."""
+"""The checks of ``blockattach-status upgrade check``; `CHECKS` lists them."""
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ def pin(at: upgrade_installation.Installation) -> Result:
 
 
 def bus(at: upgrade_installation.Installation) -> Result:
-    """Whether the processes hear each other, in queues that outlive a node of the broker."""
+    """Whether the processes can communicate, by queues that survive a node of the broker."""
     settings = rpc_conf.settings(at.conf)
     url = oslo_messaging.TransportURL.parse(at.conf)
     if url.transport in _IN_PROCESS:

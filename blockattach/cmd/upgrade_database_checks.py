@@ -1,4 +1,4 @@
-"""What ``blockattach-status upgrade check`` looks at in the database."""
+"""The checks of ``blockattach-status upgrade check`` in the database."""
 import os
 
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ def ok() -> Result:
 
 
 def _later() -> Result:
-    return Result(Code.WARNING, 'This can be said once the schema is expanded.')
+    return Result(Code.WARNING, 'This can be checked once the schema is expanded.')
 
 
 def schema(at: upgrade_installation.Installation) -> Result:

@@ -1,4 +1,4 @@
-"""The installation that ``blockattach-status upgrade check`` looks at."""
+"""The installation that ``blockattach-status upgrade check`` checks."""
 from oslo_config import cfg
 
 from blockattach import clock
@@ -13,7 +13,7 @@ from blockattach.wiring import foundation
 
 
 class Installation:
-    """What is looked at: a configuration, and the database that it names."""
+    """A configuration, and the database that it names."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """
@@ -32,7 +32,7 @@ class Installation:
         return self.found.expand == self.expected.expand
 
     def behind(self) -> list[str]:
-        """Services of older releases that live."""
+        """Services of older releases that are up."""
         return contracting.services_behind(
             self.database, service_conf.settings(self.conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])

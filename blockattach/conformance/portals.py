@@ -54,7 +54,7 @@ class PathContract(PortalContract):
 
     def held(self, export: connection.Export, grant: connection.Grant,
              read_only: bool = False) -> target_base.Held:
-        """Let in and log in."""
+        """Grant access and log in."""
         made = self.target.grant(export, grant)
         session = self.real.hold(made, grant.initiator, grant.credential, read_only)
         self.addCleanup(session.close)
@@ -62,7 +62,7 @@ class PathContract(PortalContract):
 
     def on_paths(self, export: connection.Export,
                  grant: connection.Grant) -> list[target_base.Held]:
-        """Let in, and log in at every portal."""
+        """Grant access, and log in at every portal."""
         made = self.target.grant(export, grant)
         self._need_paths(made)
         sessions = []

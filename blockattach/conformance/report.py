@@ -1,4 +1,4 @@
-"""What a kit found, told where people see it: a skipped behaviour must not look like a proved one.
+"""The report of a kit, where people see it: a skipped behaviour must not look like a proved one.
 
 Printed once a class, when it has run::
 
@@ -65,7 +65,7 @@ class Report:
         return (self.declared & self.provable) - self.proved
 
     def undeclared(self) -> frozenset[str]:
-        """What was seen to work, and is not declared."""
+        """Capabilities that work, and are not declared."""
         return frozenset(self.proved) - self.declared
 
     def count(self, outcome: Outcome) -> int:
@@ -73,7 +73,7 @@ class Report:
         return sum(one.outcome is outcome for one in self.behaviours)
 
     def join(self, other: 'Report') -> None:
-        """Add what another part of the kit found of the same driver."""
+        """Add what another part of the kit found of the driver."""
         self.provable |= other.provable
         self.declared |= other.declared
         self.proved |= other.proved
@@ -107,7 +107,7 @@ class Report:
         return found
 
     def print(self, stream: TextIO | None = None) -> None:
-        """Tell it in short, to standard error unless said otherwise."""
+        """Print it in short, by default to standard error."""
         for line in self.lines():
             print(line, file=stream or sys.stderr)
 
@@ -116,7 +116,7 @@ class Reported(unittest.TestCase):
     """Base of the kits: knows what was declared, and notes what was proved or left out.
 
     :cvar provable: the capabilities that this part of a kit can prove
-    :cvar told: whether a class tells what it found once it has run
+    :cvar told: whether a class prints its report once it has run
     """
 
     told: ClassVar[bool] = True
@@ -164,12 +164,12 @@ class Reported(unittest.TestCase):
                       f'{_words(missing)}: it would not be used')
 
     def needs(self, capability: str) -> None:
-        """Skip unless declared; `proves` notes the proof when the test has seen it."""
+        """Skip unless declared; `proves` notes the proof."""
         if capability not in self.report.declared:
             raise unittest.SkipTest(f'{_UNDECLARED}{capability}')
 
     def proves(self, capability: str) -> None:
-        """Note that a capability was seen to work."""
+        """Note that a capability works."""
         self.report.proved.add(capability)
 
     def leaves_out(self, behaviour: str, reason: str) -> NoReturn:

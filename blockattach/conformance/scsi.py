@@ -23,7 +23,7 @@ _MARKER = b'written by another host!'
 
 
 class ScsiContract(target_base.TargetBase):
-    """What hosts get to hear: needs a `commander`."""
+    """What hosts read by SCSI commands: needs a `commander`."""
 
     provable = frozenset({'native_blocks', 'unmap'})
 
@@ -36,7 +36,7 @@ class ScsiContract(target_base.TargetBase):
 
     def logged_in(self, export: connection.Export,
                   grant: connection.Grant) -> target_base.Commands:
-        """Let in and log in."""
+        """Grant access and log in."""
         session = self.real.log_in(self.target.grant(export, grant), grant.initiator,
                                    grant.credential)
         self.addCleanup(session.close)

@@ -1,4 +1,4 @@
-"""The part of the kit for stores that keep snapshots, make volumes from them, and turn back."""
+"""The part of the kit for stores with snapshots, clones of them, and revert."""
 from blockattach import errors
 from blockattach import units
 from blockattach.conformance import store_base

@@ -24,7 +24,7 @@ class StoreBase(report.Reported, abc.ABC):
         """A store with room for some volumes of a few GiB, and none in it."""
 
     def remake(self) -> base.VolumeStore:
-        """The same store as a process started anew has it."""
+        """This store as a restarted process opens it."""
         self.leaves_out('a restart', 'remake is not given')
 
     def make_unusable(self) -> base.VolumeStore | None:
@@ -39,7 +39,7 @@ class StoreBase(report.Reported, abc.ABC):
 
     @property
     def pool(self) -> str:
-        """The first pool's name: the same in each fresh store."""
+        """The first pool's name, which each fresh store has."""
         known = self._pool
         if known is None:
             known = type(self)._pool = self.store.pools()[0].name

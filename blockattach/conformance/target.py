@@ -1,7 +1,7 @@
 """The kit for targets: subclass, give a fresh target from `make`, run.
 
-With a `Host` that logs in for real, the kit also proves what initiators see: who gets in, who may
-write, who is thrown out, and that nobody else notices.
+With a `Host` that logs in for real, the kit also proves what initiators see: which ones have
+access, which may write, whose sessions end, and that no other is affected.
 """
 import dataclasses
 import secrets
@@ -377,11 +377,11 @@ class ReservationContract(TargetBase):
     provable = frozenset({'host_reservations'})
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
-        """Let these hosts, which are let in, and no others hold a registration."""
+        """Register these hosts, which have access, and no others."""
         self.leaves_out('registrations', 'no host that registers is given')
 
     def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
-        """Let one of them hold the reservation alone."""
+        """Give the reservation to one of them alone."""
         self.leaves_out('reservations', 'no host that reserves is given')
 
     def setUp(self) -> None:
@@ -393,7 +393,7 @@ class ReservationContract(TargetBase):
             self.target.grant(self.export, grant)
 
     def held(self) -> list[reservation.HostReservation | None]:
-        """What each host holds, as the target tells."""
+        """What each host holds, by the target's report."""
         assert isinstance(self.target, capabilities.HostReservations)
         found = self.target.reservations(self.export.volume_id)
         assert found is not None

@@ -39,7 +39,7 @@ class Host(Protocol):
 
 
 class Answer(Protocol):
-    """What a target said to a command: 0 is good, anything else is not."""
+    """A target's status of a command: 0 is good, anything else is not."""
 
     @property
     def status(self) -> int:
@@ -81,7 +81,7 @@ class Commands(Protocol):
         """Register with a key for persistent reservations."""
 
     def reserve(self, key: int) -> Answer:
-        """Let nobody else write."""
+        """Reserve the volume: no other host may write."""
 
     def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
         """The bytes that come back for a command, whatever its status is."""
@@ -105,7 +105,7 @@ class TargetBase(report.Reported, abc.ABC):
     def make(self) -> base.ExportTarget:
         """A target that serves and offers nothing; also called to play a restart of the service.
 
-        Called again within one test, it gives a driver on the same backend.
+        Called again within one test, it gives a driver on that backend.
         """
 
     def make_device(self, volume_id: str, size_gb: int) -> str:
@@ -150,6 +150,6 @@ class TargetBase(report.Reported, abc.ABC):
             f'-{number:08x}' if number else '')
 
     def granted(self, export: connection.Export) -> dict[str, connection.AccessMode]:
-        """Whom the target lets in to a volume, and how."""
+        """The actual grants of a volume."""
         return {grant.initiator: grant.mode for found in self.target.exports()
                 if found.volume_id == export.volume_id for grant in found.grants}

@@ -69,7 +69,7 @@ class Accounts:
     def identity(self, user: str, project_id: str | None) -> auth.Identity | None:
         """The identity of a user; None: there is none.
 
-        :param project_id: of the URL; the default project of users without one
+        :param project_id: of the URL; used without a roles file, where each user has all rights
         """
         if self._roles is None:
             return auth.Identity(user, project_id or auth.DEFAULT_PROJECT_ID, auth.ALL_ROLES)
@@ -85,7 +85,7 @@ class BasicAuthentication:
 
     def __call__(self, request: webob.Request,
                  project_id: str | None) -> request_context.RequestContext | None:
-        """The context of a user with his password; None if there is none."""
+        """The context of a user with a valid password; None if there is none."""
         try:
             user, password = basic_auth.parse_token(basic_auth.parse_header(request.environ))
         except _REFUSED:
@@ -110,7 +110,7 @@ def challenge(inner: middleware.Handler) -> middleware.Handler:
 
 
 def authentication(is_admin: auth.IsAdmin, accounts: Accounts) -> auth.Authentication:
-    """The way in by name and password."""
+    """Authentication by name and password."""
     return auth.Authentication(BasicAuthentication(is_admin, accounts), (challenge,))
 
 

@@ -12,7 +12,7 @@ import httptools
 
 _MOST_HEADER_BYTES = 65536
 _BESIDE = 4
-"""Overhead of each header in memory: many small ones count too."""
+"""Bytes of a header besides name and value, so that many small headers count too."""
 # A body that is somewhat too large is refused by the application, with the API's error.
 _MORE_BODY_BYTES = 1048576
 _VERSIONS = ('1.1', '1.0')

@@ -1,4 +1,4 @@
-"""An attachment, as a consumer on the bus is told of it."""
+"""An attachment, as a consumer on the bus gets it."""
 from collections.abc import Mapping
 from typing import Any
 from typing import Self
@@ -13,7 +13,7 @@ from blockattach.objects import base
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(base.BlockattachObject):
-    """One attachment. Words and keys are those of the Block Storage API.
+    """One attachment. Values and keys are those of the Block Storage API.
 
     ``connection_info`` is how its host reaches the volume: empty before a connector came; null
     where it was not asked for. It may hold a credential, and is never printed.

@@ -1,8 +1,8 @@
-"""What is told to the world of a volume and its attachments: Cinder's fields, without a secret.
+"""Payloads of notifications about a volume and its attachments: Cinder's fields, no secret.
 
-Neither the connector nor the connection is here, so no address, no initiator and no credential can
-get out. What this service does not have (replication, snapshots, images) is null or empty, so that
-whoever reads Cinder's notifications reads ours.
+Neither the connector nor the connection is here, so no address, no initiator and no credential is
+disclosed. What this service does not have (replication, snapshots, images) is null or empty, so
+that readers of Cinder's notifications can read ours.
 """
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _NAME, _VERSION, _DATA = (f'{base.BlockattachObject.OBJ_SERIAL_NAMESPACE}.{part}
 
 @ovo_base.VersionedObjectRegistry.register
 class AttachmentPayload(base.BlockattachObject):
-    """One attachment: who, where and how. ``attach_mode`` null means: nobody has said yet."""
+    """One attachment. ``attach_mode`` null: not known yet."""
 
     VERSION = '1.0'
 
@@ -40,7 +40,7 @@ class AttachmentPayload(base.BlockattachObject):
 
     @classmethod
     def from_domain(cls, attachment: records.Attachment) -> Self:
-        """What may be told of an attachment."""
+        """The public fields of an attachment."""
         return cls(
             id=attachment.id, volume_id=attachment.volume_id,
             instance_uuid=attachment.instance_uuid, attached_host=attachment.host,
@@ -82,7 +82,7 @@ class VolumeAttachmentPayload(base.BlockattachObject):
     @classmethod
     def from_domain(cls, attachment: records.Attachment, volume: records.Volume,
                     rows: Sequence[records.Attachment]) -> Self:
-        """What may be told.
+        """The public fields of a volume and its attachments.
 
         :param rows: the volume's live attachments, as lists of the API show them
         """

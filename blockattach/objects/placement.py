@@ -1,4 +1,4 @@
-"""What the scheduler is asked, and what pools tell it."""
+"""Requests to the scheduler, and reports of pools."""
 import json
 import math
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class PoolsReport(base.BlockattachObject):
 
 
 def _expressible(value: Any) -> Any:
-    """The value as JSON can say it: endless becomes the word that drivers use, no number null."""
+    """A value for JSON: infinity becomes the drivers' word for it, NaN null."""
     if isinstance(value, Mapping):
         return {str(key): _expressible(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -395,7 +395,7 @@ def _identify(acl: rtslib_target.NodeACL, granted: Grant) -> None:
     acl.chap_password = granted.password
 
 
-# ---- Look-ups, checks and errors -----------------------------------------------------------------
+# ---- Look-ups, checks and errors ----------------------------------------------------------------
 
 
 def _target(name: str, mode: str = 'lookup') -> rtslib_target.Target:

@@ -83,7 +83,7 @@ class Sealer:
         raise errors.ConfigurationError(reason='these keys are given once and for all')
 
     def promote(self) -> str:
-        """Let the last key seal from now on."""
+        """Make the last key the one that seals."""
         return self.add()
 
     def keep_first(self) -> str:

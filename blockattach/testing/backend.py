@@ -13,7 +13,7 @@ from blockattach.volume import backends
 
 
 def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
-    """What a driver is told: everything at its default, and all that it keeps in a folder.
+    """Settings of a driver: all defaults, and its files in a folder.
 
     :param changes: fields of `BackendSettings` that a test wants otherwise
     """
@@ -28,7 +28,7 @@ def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
 class FakeBackend(backends.KeptBackend):
     """What a volume manager keeps; ``fake_store`` and ``fake_target`` take faults.
 
-    ``loaded`` is the same two as `blockattach.wiring.volume` takes them.
+    ``loaded`` has both in the form of `blockattach.wiring.volume`.
     """
 
     def __init__(self, name: str = 'fake') -> None:

@@ -36,11 +36,11 @@ class InitiatorError(Exception):
 
 
 class LoginRefused(InitiatorError):
-    """The target let it not in: no such target for this name, or a wrong credential."""
+    """The target refused the login: no such target for this name, or a wrong credential."""
 
 
 class WriteRefused(InitiatorError):
-    """The target lets it read only."""
+    """The target allows reads only."""
 
 
 class ReadFailed(InitiatorError):
@@ -62,8 +62,8 @@ class Initiator:
     def __init__(self, name: str, timeout: float = 15.0, comes_back: bool = True) -> None:
         """
         :param timeout: seconds that a login or one transfer may take
-        :param comes_back: a session that was cut is lost after so long only; False: as soon as the
-            target has not let it in again
+        :param comes_back: a session that was cut is lost after so long only; False: as soon as a
+            login has failed
         """
         self.name = name
         self._timeout = timeout
@@ -72,8 +72,8 @@ class Initiator:
     def open(self, connection_info: Mapping[str, Any], read_only: bool = False) -> 'Session':
         """Log in and keep the session open.
 
-        :raises LoginRefused: the target does not let this name with this credential in
-        :raises WriteRefused: it lets it in, but not to write
+        :raises LoginRefused: the target refuses this name with this credential
+        :raises WriteRefused: it may log in, but not write
         :raises SessionLost: there is no answer
         """
         info = connection_info.get('data', connection_info)
@@ -171,7 +171,7 @@ class Session:
         self._process.stdin.flush()
 
     def _answer(self) -> str:
-        """What it says up to its next prompt."""
+        """Its output up to the next prompt."""
         said = b''
         deadline = self._clock.monotonic() + self._timeout
         while not said.endswith(_PROMPT):
@@ -197,7 +197,7 @@ class Session:
 
 
 class KitInitiator:
-    """`Initiator` in the words of `blockattach.conformance.target.Host`."""
+    """An `Initiator` as a `blockattach.conformance.target.Host`."""
 
     def __init__(self, timeout: float = 15.0, comes_back: bool = True) -> None:
         self._timeout = timeout
@@ -218,7 +218,7 @@ class KitInitiator:
 
 
 class KitSession:
-    """`Session` in the words of `blockattach.conformance.target.Held`: yes or no."""
+    """A `Session` as a `blockattach.conformance.target.Held`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -254,7 +254,7 @@ def _why(said: str) -> InitiatorError:
         return WriteRefused(said)
     if 'Failed to log in' in said or 'Failed to connect to LUN' in said:
         return LoginRefused(said)
-    return SessionLost(said or 'the initiator has ended without a word')
+    return SessionLost(said or 'the initiator has ended without output')
 
 
 def _quoted(value: object) -> str:

@@ -1,9 +1,9 @@
 """Ports of the loopback address for what a test starts later, here or in another process.
 
-A port that the system has chosen is anybody's again as soon as it is let go: somebody beside us
-may have it before our server listens, or while it is restarted. So ports are taken from below
-those that the system gives away, and each is this process's own until it ends: others that ask
-here are given another one.
+A port that the system has chosen is free again as soon as it is closed: another process may get it
+before our server listens, or while it is restarted. So ports are taken from below those that the
+system hands out, and each is this process's own until it ends: others that ask here are given
+another one.
 """
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ import tempfile
 import threading
 
 LOOPBACK = '127.0.0.1'
-# Above the first free port from 13260 on, which services on files look for by themselves.
+# Above the first free port from 13260 on, which services on files find by themselves.
 _FIRST = 20_000
 _GIVEN_BY_THE_SYSTEM = '/proc/sys/net/ipv4/ip_local_port_range'
 _LOWEST_GIVEN = 32_768
@@ -27,7 +27,7 @@ class NoPort(Exception):
 
 
 class Ports:
-    """Each port is a byte of one file, and whoever has it holds a lock on that byte."""
+    """Each port is a byte of one file; its owner holds a lock on that byte."""
 
     def __init__(self, first: int, end: int, path: str | None = None) -> None:
         """
@@ -84,7 +84,7 @@ def free_port() -> int:
 
 
 def neighbours(count: int) -> range:
-    """The same, so many in a row.
+    """So many free ports in a row.
 
     :raises NoPort: there are none
     """

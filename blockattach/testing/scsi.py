@@ -38,7 +38,7 @@ class Lost(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What the target said: its status and, for CHECK CONDITION, the sense key."""
+    """The target's answer: its status and, for CHECK CONDITION, the sense key."""
 
     status: int
     key: int
@@ -143,7 +143,7 @@ class Session:
         return found.raw
 
     def read(self, block: int, count: int) -> bytes:
-        """READ (10) of whole blocks, of the size that `capacity` was told, or usual ones.
+        """READ (10) of whole blocks, of the size that `capacity` has read, or usual ones.
 
         :raises Lost: the session is cut, or the target does not give them
         """
@@ -158,7 +158,7 @@ class Session:
         return found.raw
 
     def write(self, block: int, data: bytes) -> Answer:
-        """WRITE (10) of whole blocks, of the size that `capacity` was told, or usual ones."""
+        """WRITE (10) of whole blocks, of the size that `capacity` has read, or usual ones."""
         count = len(data) // self._block
         return self.send(bytes((0x2a, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2) + b'\0',
                          data)
@@ -222,7 +222,7 @@ class Session:
         parameters = (key.to_bytes(8) + new_key.to_bytes(8) + bytes(4)
                       + bytes((int(survives_power_loss), 0, 0, 0)))
         cdb = bytes((0x5f, action, kind)) + bytes(2) + len(parameters).to_bytes(4) + b'\0'
-        # A unit attention (somebody joined, a reset) is told once instead of the answer.
+        # A unit attention (another initiator, a reset) is sent once instead of the answer.
         answer = self.send(cdb, parameters)
         return self.send(cdb, parameters) if answer.key == 0x06 else answer
 
@@ -248,7 +248,7 @@ class Session:
 
 
 class KitScsi:
-    """`Session` as `blockattach.conformance.scsi.Commander` wants it."""
+    """A `Session` as a `blockattach.conformance.scsi.Commander`."""
 
     def __init__(self, timeout: int = 10) -> None:
         self._timeout = timeout

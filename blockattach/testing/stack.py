@@ -98,13 +98,13 @@ class Stack:
         return tgtd.Tgtd(self.state_dir, (_ADDRESS,), self.target_port)
 
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start it and wait until it serves.
 
-        :raises StackRefused: it does not; what it said is in the exception
+        :raises StackRefused: it does not; its output is in the exception
         """
         begin = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log:
@@ -119,7 +119,7 @@ class Stack:
 
     def begin(self, arguments: list[str], log: IO[bytes]) -> 'subprocess.Popen[str]':
         """The process of `blockattach-all` with these arguments; its standard output is a pipe."""
-        # A session of its own: Ctrl-C reaches who started us, and they stop it in order.
+        # A session of its own: Ctrl-C reaches our parent only, which stops it in order.
         return subprocess.Popen(
             [sys.executable, '-m', 'blockattach.cmd.allinone', *arguments],
             env=self._full_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -176,7 +176,7 @@ class Stack:
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), **self.environment}
 
     def _first_line(self) -> re.Match[str] | None:
-        """The line that says where it serves; None if it ends, or is silent for too long."""
+        """The line that says where it serves; None if it ends, or prints none in time."""
         assert self._process is not None and self._process.stdout is not None
         lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=_pass_on, args=(self._process.stdout, lines), daemon=True).start()
@@ -205,8 +205,8 @@ class Stack:
 def free_port() -> int:
     """A port that nobody listens on, and nobody else is given.
 
-    Chosen before the service starts: a port that it is told can be taken again at once after a
-    crash, while its last connections are still dying.
+    Chosen before the service starts: a given port can be used again at once after a crash, while
+    its last connections are still closing.
     """
     return ports.free_port()
 

@@ -33,7 +33,7 @@ class AllInOne(processes.ServiceProcess):
 
     def __init__(self, conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:
         """
-        :param say: tells whoever has started the process that it serves, and that it stops
+        :param say: prints that the process serves, and that it stops
         """
         super().__init__(NAME, conf, self._services)
         self._say = say
@@ -41,12 +41,12 @@ class AllInOne(processes.ServiceProcess):
         self._announced = False
 
     def start(self) -> None:
-        """Serve; raises as its ancestor."""
+        """Serve, and return when all is started."""
         embedded.set_defaults(self._conf)
         super().start()
 
     def announce(self) -> None:
-        """Say where it serves; raises as its ancestor."""
+        """Print where it serves."""
         super().announce()
         assert self._listener is not None
         state_path = core_conf.settings(self._conf).state_path
@@ -60,7 +60,7 @@ class AllInOne(processes.ServiceProcess):
         super().stop()
 
     def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
-        """Take the address first: a port in use is told before anything is begun."""
+        """Bind the address first: a port in use is reported before anything is begun."""
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
             foundation.make_state_path(core)
@@ -79,8 +79,7 @@ class AllInOne(processes.ServiceProcess):
         yield from scheduler.build_services(base)
         yield control.build_control(base)
         assert self._listener is not None
-        # The last, so the first to stop: what was asked is answered while those who do it are
-        # still there.
+        # The last, so the first to stop: requests are answered while the services are still there.
         yield http_service.build_http(base, self._listener)
 
     def _lock(self, starting: contextlib.ExitStack, state_path: str) -> None:

@@ -35,8 +35,7 @@ Wsgi = Callable[..., Any]
 def build_serving(base: foundation.Foundation) -> Wsgi:
     """The API as it is served: with its rules read anew on SIGHUP, and its health in front.
 
-    :raises ConfigurationError: the policy files, [healthcheck], or what says who asks, cannot be
-        read
+    :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         rules = enforcer.Enforcer(base.conf, base.clock)

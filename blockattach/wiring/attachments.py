@@ -1,4 +1,4 @@
-"""The verbs of an attachment, for whoever carries requests to them: HTTP or the bus."""
+"""The verbs of an attachment, for HTTP and for the bus."""
 import functools
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def build_attachments(base: foundation.Foundation, volume_services: volume_rpc.V
                       named: repeats.Repeats) -> attachments.AttachmentControl:
     """Put the verbs together.
 
-    :raises ConfigurationError: as `build_detach_rule`
+    :raises ConfigurationError: [nova] cannot be used
     """
     moving = moves.AttachmentMoves(base.database, base.attachment_notifications)
     return attachments.AttachmentControl(parts.Parts(

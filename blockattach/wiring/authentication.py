@@ -1,4 +1,4 @@
-"""How the API learns who asks, as configured, and from where it may be asked.
+"""Authentication of the API as configured, and from where requests may come.
 
 Of the ways in, only the one that is configured is loaded: keystonemiddleware alone is a tenth of
 what the API consists of.
@@ -85,7 +85,7 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
 
 
 def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
-    """Return if the built-in server may listen where it is told to.
+    """Return if the built-in server may listen on its address.
 
     :raises ConfigurationError: strangers would reach an API that believes everybody
     """
@@ -94,8 +94,8 @@ def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
     if settings.auth_strategy is Strategy.NOAUTH:
         with locations.named(conf, api_conf.GROUP, 'host'):
             raise errors.ConfigurationError(
-                reason=f'cannot listen on {settings.host} without authentication: whoever reaches '
-                       'it could do everything. Set [api] auth_strategy to keystone or '
+                reason=f'cannot listen on {settings.host} without authentication: every client '
+                       'could do everything. Set [api] auth_strategy to keystone or '
                        'http_basic, or listen on 127.0.0.1')
     if settings.auth_strategy is Strategy.HTTP_BASIC and settings.tls is None:
         LOG.warning('Passwords travel in the clear: [api] tls_cert_file is not set%s',

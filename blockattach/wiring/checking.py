@@ -16,7 +16,7 @@ _IN_MEMORY = 'fake'
 
 
 class Checking(NamedTuple):
-    """``seen`` are backends whose targets it asks, ``unseen`` those whose targets cannot be asked
+    """``seen`` are backends whose targets it reads, ``unseen`` those whose targets cannot be read
     from another process.
     """
 

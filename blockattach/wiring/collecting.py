@@ -1,20 +1,20 @@
-"""How Python looks for garbage that refers to itself, in a process that serves."""
+"""Settings of Python's garbage collector, for a process that serves."""
 import gc
 
 ALLOCATIONS = 25_000
-"""So many new objects, less those that have gone, until it looks at the new ones. A list of a
-thousand volumes is made of about half as many, none of them garbage before it is sent; with
-Python's own 700 they would be looked at a dozen times meanwhile."""
+"""So many new objects, less those that were freed, until a collection. A list of a thousand
+volumes has about half as many, none of them garbage before it is sent; with Python's default of
+700 there would be a dozen collections meanwhile."""
 
 
 def settle(forked: bool = False) -> None:
-    """What has been made until now stays for good: Python looks at it no more.
+    """Freeze all existing objects: they are not collected any more.
 
-    While a process loads there is hardly any garbage, and looking for it takes a fifth of the
-    time, so who starts one may have turned it off.
+    While a process loads there is hardly any garbage, and collecting takes a fifth of the time, so
+    its start may have disabled the collector.
 
-    :param forked: memory may be shared with others as long as nobody writes to it; to look at an
-        object for garbage is to write to it
+    :param forked: memory is shared with other processes until it is written to, and a collection
+        writes to each object
     """
     if not forked:
         gc.collect()

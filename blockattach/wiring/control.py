@@ -18,7 +18,7 @@ def build_services(base: foundation.Foundation) -> list[service.ControlService]:
 def build_control(base: foundation.Foundation) -> service.ControlService:
     """Put a control service together; `start` begins.
 
-    :raises ConfigurationError: as `attachments.build_detach_rule`, or the policy cannot be read
+    :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         policy = enforcer.Enforcer(base.conf, base.clock)

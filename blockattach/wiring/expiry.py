@@ -1,4 +1,4 @@
-"""What ends attachments that wait in vain, where the operator has said how long they may."""
+"""Expiry of reservations, where the operator has set limits."""
 from typing import TYPE_CHECKING
 
 from oslo_log import log as oslo_log

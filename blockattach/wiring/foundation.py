@@ -61,7 +61,7 @@ _DRIVERS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Foundation:
-    """Made once a process and shared by all that is built on it."""
+    """Shared by all services of a process."""
 
     conf: cfg.ConfigOpts
     core: core_conf.CoreSettings
@@ -79,15 +79,15 @@ class Foundation:
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
-    """What lets others go on with what still runs here, right before the process is cut off."""
+    """Called right before the process is cut off, so that others can resume its work."""
 
     @property
     def telemetry(self) -> acts.Telemetry:
-        """What acts of this process are told to."""
+        """The telemetry of this process."""
         return self.observation.telemetry
 
     def close(self) -> None:
-        """Give back connections; whatever was built on it has stopped."""
+        """Close connections; the services have stopped."""
         self.notifier.close()
         self.bus.close()
         self.database.close()
@@ -158,8 +158,8 @@ def _settings(conf: cfg.ConfigOpts,
 
 @contextlib.contextmanager
 def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """Tell an operator in a line what is wrong with the database, without statements or URLs, and
-    where it is configured.
+    """Report an error of the database in a line, without statements or URLs, with the place of its
+    option.
 
     :raises ConfigurationError: it cannot be reached, or used
     """
@@ -180,9 +180,9 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
                   check_sealed: bool = True) -> engine.Database:
     """A database with our tables, and with credentials that we can open; first, a state folder.
 
-    :param upgrade: bring the schema up to date first; nobody else is at work
-    :param telemetry: what transactions are told to
-    :param check_sealed: False: whoever asks sees to credentials that cannot be opened
+    :param upgrade: bring the schema up to date first; no other process is running
+    :param telemetry: where transactions are counted and timed
+    :param check_sealed: False: the caller handles credentials that cannot be opened
     :raises ConfigurationError: it cannot be reached or used, or has tables of another release
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):
@@ -225,14 +225,14 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
 
 
 def _older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
-    """How long a silent service counts as alive, and the releases before this one."""
+    """How long a service counts as up without a heartbeat, and the releases before this one."""
     return (service_conf.settings(conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
 
 
 def _open_bus(conf: cfg.ConfigOpts,
               need_broker: bool) -> tuple[oslo_messaging.Transport, probe.BrokerProbe]:
-    """A transport, whose broker takes messages now if it must."""
+    """A transport, and a probe of its broker, which must answer if it is needed."""
     with locations.named(conf, 'DEFAULT', 'transport_url'):
         bus_transport = transport.build_transport(conf)
         broker = probe.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
@@ -243,7 +243,7 @@ def _open_bus(conf: cfg.ConfigOpts,
 
 
 def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Transport | None:
-    """Where servers listen too, while the service moves."""
+    """The second transport that servers listen on, during a move between brokers."""
     settings = rpc_conf.settings(conf)
     url = settings.second_transport_url
     if not url:
@@ -262,7 +262,7 @@ def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
 
     :param process: what the process is called
     :param upgrade: bring the schema up to date first (the embedded database does that itself)
-    :param need_broker: a message broker that is away now is a reason to refuse
+    :param need_broker: refuse if the message broker is down now
     :raises ConfigurationError: something must be configured differently, or is not there
     """
     core = core_conf.settings(conf)
@@ -286,10 +286,9 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
              admission: controller.AdmissionController, threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
              notifier: notifications.Notifications | None = None) -> Foundation:
-    """A foundation on parts that are open already: the seams at which tests put in their own.
+    """Dependencies from parts that are open already: the seams for tests.
 
-    :param threads: how the process begins threads and waits for what others hold; None: the
-        standard library's
+    :param threads: how the process begins threads and waits; None: the standard library's
     :param service: None: as configured
     :param notifier: None: as configured
     """

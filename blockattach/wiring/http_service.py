@@ -78,7 +78,7 @@ class Listener:
         return self._server.use()
 
     def report_to(self, telemetry: acts.Telemetry) -> None:
-        """Tell of those who were refused."""
+        """Count requests that were refused."""
         self._server.report_to(telemetry)
 
     def serve(self, application: Callable[..., Any]) -> None:

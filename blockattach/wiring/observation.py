@@ -1,4 +1,4 @@
-"""What a process tells of itself: metrics, traces and reports of its state, as configured."""
+"""Telemetry of a process as configured: metrics, traces and state reports."""
 import contextlib
 from concurrent import futures
 
@@ -20,11 +20,11 @@ from blockattach.telemetry import state_report
 from blockattach.telemetry import tracing
 
 _OVERVIEW_SECONDS = 2.0
-"""Who asks for metrics gets the others if the database takes longer."""
+"""A scrape gets the other metrics if the database takes longer."""
 
 
 class Observation:
-    """Everything by which one process is seen from outside; it is told of acts from the start on.
+    """The telemetry of one process, from its start on.
     """
 
     def __init__(self, process: str, conf: cfg.ConfigOpts, time: clock.Clock) -> None:
@@ -36,7 +36,7 @@ class Observation:
 
     def watch(self, database: engine.Database, broker: probe.BrokerProbe,
               watching: monitor.Monitor) -> None:
-        """Look at what every process has."""
+        """Add the readings that every process has."""
         readings = self.telemetry.readings
         readings.add('build', lambda: {
             metrics.BUILD: {(self._process, version.version_string()): 1}})
@@ -52,7 +52,7 @@ class Observation:
         readings.add('overview', self._overview.read)
 
     def start(self) -> None:
-        """Count and trace what is wanted, and let it be asked for.
+        """Begin to count and trace as configured, and serve the results.
 
         :raises ConfigurationError: no port is free, an optional extra is missing, or the file
             that asks for reports is not there
@@ -73,7 +73,7 @@ class Observation:
         settings = telemetry_conf.metrics_settings(self._conf, self._process)
         if not settings.ports:
             return
-        # Only who counts needs what counts.
+        # Imported only where metrics are on.
         from blockattach.telemetry import counting
         from blockattach.telemetry import exposition
 

@@ -1,4 +1,4 @@
-"""What puts backends right from outside, for a command that runs beside their services."""
+"""One-shot reconciliation of backends, for a command that runs beside their services."""
 import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,18 +14,19 @@ from blockattach.wiring import foundation
 from blockattach.wiring import volume
 
 
-class Visits(NamedTuple):
-    """``unseen`` are backends whose targets cannot be asked from another process."""
+class OneShots(NamedTuple):
+    """``unseen`` are backends whose targets cannot be read from another process."""
 
-    visits: dict[str, one_shot.OneShot]
+    backends: dict[str, one_shot.OneShot]
     unseen: list[str]
 
 
 @contextlib.contextmanager
-def open_visits(conf: cfg.ConfigOpts, command: str, only: str | None = None) -> Iterator[Visits]:
-    """A visit to each backend that is configured here, or to one of them, by its name.
+def open_one_shots(conf: cfg.ConfigOpts, command: str,
+                   only: str | None = None) -> Iterator[OneShots]:
+    """A one-shot reconciler of each backend that is configured here, or of one, by its name.
 
-    :raises ConfigurationError: a backend is not configured rightly, or is not there
+    :raises ConfigurationError: a backend is misconfigured, or does not exist
     """
     base = foundation.build_foundation(conf, command, need_broker=False)
     with contextlib.ExitStack() as ending:
@@ -34,19 +35,19 @@ def open_visits(conf: cfg.ConfigOpts, command: str, only: str | None = None) -> 
         if only is not None and only not in names:
             raise errors.ConfigurationError(
                 reason=f'cannot reconcile {only}: [volume] enabled_backends does not name it')
-        visits, unseen = {}, []
+        backends, unseen = {}, []
         for name in names if only is None else (only,):
             host = base.service.address(name)
             loaded = volume.load_backend(conf, base.core, base.service, name)
             if checking.is_in_memory(loaded):
                 unseen.append(host)
                 continue
-            # A service that nobody else is, so that no lease is taken for one of an earlier life.
-            life = base.database.new_id()
-            backend = volume.build_backend(
-                base, loaded, host, leases.owner_of(f'{command}.{life[:8]}@{name}', life),
+            # A unique service name, so that no lease counts as one of an earlier instance.
+            instance = base.database.new_id()
+            built = volume.build_backend(
+                base, loaded, host, leases.owner_of(f'{command}.{instance[:8]}@{name}', instance),
                 shared=True)
-            ending.callback(backend.repairer.stop)
-            visits[host] = one_shot.OneShot(host, backend.reconciler, backend.truth,
-                                          backend.repairer)
-        yield Visits(visits, unseen)
+            ending.callback(built.repairer.stop)
+            backends[host] = one_shot.OneShot(host, built.reconciler, built.truth,
+                                              built.repairer)
+        yield OneShots(backends, unseen)

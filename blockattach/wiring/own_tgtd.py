@@ -17,7 +17,7 @@ _TARGET = 'tgt'
 
 
 def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
-    """Its users want it to listen at the same places: each closes what it does not want.
+    """Its backends must have the same portals: each closes other ones.
 
     :raises ConfigurationError: two of them differ
     """
@@ -76,7 +76,7 @@ def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
     sessions = found.sessions()
     if sessions is None:
         raise errors.ConfigurationError(
-            reason=f'cannot ask tgtd (process {pid}) who is logged in: it does not answer; '
+            reason=f'cannot ask tgtd (process {pid}) for its sessions: it does not answer; '
                    f'--force ends it all the same')
     if sessions:
         raise errors.ConfigurationError(

@@ -1,4 +1,4 @@
-"""A process: services on one foundation, watched by one monitor."""
+"""A process: services with shared dependencies, checked by one monitor."""
 import contextlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -53,14 +53,14 @@ class ServiceProcess:
                 for service in services:
                     starting.callback(service.stop)
                     service.start()
-            # The first thing that happens at the end: whoever asks is told.
+            # The first step of the end: health checks report it.
             starting.callback(base.monitor.stopping)
             self._base = base
             self._running = starting.pop_all()
         collecting.settle()
 
     def announce(self) -> None:
-        """Let whoever watches the process see that it serves.
+        """Report that the process serves.
 
         :raises ConfigurationError: its health cannot be written
         """
@@ -83,7 +83,7 @@ class ServiceProcess:
         return self._base is not None and self._base.reloads()
 
     def report(self) -> None:
-        """Tell what the process is doing."""
+        """Make a state report."""
         if self._base is not None:
             self._base.observation.report.ask()
 
@@ -97,7 +97,7 @@ class ServiceProcess:
                 raise errors.ConfigurationError(reason=f'cannot listen on the bus: {exc}') from exc
 
     def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
-        """What the services stand on; whatever is to be closed with it is told to ``starting``."""
+        """The dependencies of the services; ``starting`` closes them at the end."""
         base = foundation.build_foundation(self._conf, self._name)
         starting.callback(base.close)
         return base

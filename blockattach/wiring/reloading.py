@@ -20,7 +20,7 @@ class Reloads:
         self._acts: list[Callable[[], None]] = []
 
     def add(self, act: Callable[[], None]) -> None:
-        """Do this each time, with the new values in place."""
+        """Call this at each reload, after the new values are set."""
         self._acts.append(act)
 
     def __call__(self) -> bool:

@@ -43,7 +43,7 @@ def build_own(base: foundation.Foundation) -> serving.Server:
 def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
     """Put a scheduler together; `start` begins.
 
-    :raises ConfigurationError: as `build_placing`
+    :raises ConfigurationError: see `build_placing`
     """
     settings = scheduler_conf.settings(base.conf)
     placing = build_placing(base)
@@ -59,7 +59,7 @@ def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
 
 
 class Placing(NamedTuple):
-    """What places volumes: when it is asked to, and what waits in vain."""
+    """What places volumes: on request, and those that wait for too long."""
 
     endpoint: endpoint.SchedulerEndpoint
     waiting: waiting.WaitingVolumes
@@ -89,7 +89,7 @@ def build_placing(base: foundation.Foundation) -> Placing:
 
 def _servers(base: foundation.Foundation,
              settings: scheduler_conf.SchedulerSettings) -> 'hosts.ServerHosts | None':
-    """Who knows where servers run, if a filter wants to know it."""
+    """The hosts of servers, if a filter needs them."""
     if facts.LOCALITY not in settings.filters:
         return None
     nova = nova_conf.settings(base.conf)

@@ -55,7 +55,7 @@ def check(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: engine.D
 
 
 def make_key(core: core_conf.CoreSettings) -> None:
-    """A fresh key in place of one that is given up; nothing where there is one.
+    """A fresh key instead of one that is lost; nothing where there is one.
 
     :raises ConfigurationError: it cannot be made
     """

@@ -103,7 +103,7 @@ def build_volume(base: foundation.Foundation, backend_name: str,
 
 def build_manager(base: foundation.Foundation, backend_name: str,
                   loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
-    """The same, with its parts.
+    """A manager with its parts.
 
     In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
     """
@@ -151,10 +151,10 @@ class Backend(NamedTuple):
 
 def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: str, owner: str,
                   shared: bool, repairer: repairs.Repairer | None = None) -> Backend:
-    """What acts on ``host``, for whoever serves it or comes by.
+    """What acts on ``host``, for its service and for one-shot reconciliation.
 
-    :param owner: by which the others know this life
-    :param shared: others may be at work there
+    :param owner: the name of this process instance
+    :param shared: other processes may act there
     """
     repairer = repairer or _repairer(base)
     scheduler = scheduler_rpc.SchedulerClient(base.bus)
@@ -175,8 +175,7 @@ def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: st
 
 
 def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
-    """The comparison of target and rows; it also tells whether a target answers that nobody
-    watches.
+    """The comparison of target and rows; it also checks targets without a supervisor.
     """
     manager = kept.manager
     if isinstance(manager.backend.target, capabilities.Daemon):
@@ -193,7 +192,7 @@ def _repairer(base: foundation.Foundation) -> repairs.Repairer:
 
 def _show(base: foundation.Foundation, loaded: loading.Backend, reporter: stats.PoolReporter,
           manager: volumes.VolumeManager) -> None:
-    """Let the backend be seen in metrics and in reports of the state."""
+    """Add the backend to metrics and to state reports."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
         'host': manager.host, 'life': manager.turns.owner,
@@ -251,5 +250,5 @@ def _others_live(base: foundation.Foundation, name: str, host: str) -> bool:
 
 
 def _settle_seconds(base: foundation.Foundation) -> float:
-    """How long callers who live may need to send again what went with an earlier process."""
+    """How long callers may need to resend what was lost with an earlier process."""
     return 2 * rpc_conf.settings(base.conf).repeat_interval if base.probe.needed else 0
