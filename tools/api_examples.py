@@ -100,8 +100,8 @@ class Player:
     def _send(self, method: str, path: str, body: Any, version: str | None,
               member: bool) -> http.Reply:
         self._time.advance(_BETWEEN_SECONDS)
-        who = self.api.as_member if member else self.api.as_admin
-        request = webob.Request.blank(path, method=method, headers={'X-Auth-Token': who.token})
+        client = self.api.as_member if member else self.api.as_admin
+        request = webob.Request.blank(path, method=method, headers={'X-Auth-Token': client.token})
         request.host = 'localhost:8776'
         if version is not None:
             request.headers[negotiation.HEADER] = version

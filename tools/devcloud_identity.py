@@ -22,7 +22,7 @@ _PEOPLE = (
     (MEMBER, PROJECT, ('member',)),
     (_SERVICE_USER, _SERVICE_PROJECT, ('service',)),
 )
-"""Who is there: a name, a project, and roles in it."""
+"""An account: a name, a project, and roles in it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

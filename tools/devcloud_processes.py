@@ -1,4 +1,4 @@
-"""Processes that outlive who started them, and are found and ended with certainty.
+"""Processes that outlive the command that started them, and are found and ended with certainty.
 
 A number alone does not say which process it is: it is given again. So a process is known by its
 number and when it began, and all that belongs to a cloud carries the cloud's mark in its
@@ -107,7 +107,7 @@ def _handle(pid: int, is_meant: Callable[[], bool], stack: contextlib.ExitStack)
     except ProcessLookupError:
         return None
     stack.callback(os.close, handle)
-    # Looked at while the handle is held: a number that was given again does not pass.
+    # Read while the handle is open: a number that was given again does not pass.
     return handle if is_meant() else None
 
 

@@ -33,7 +33,7 @@ class Process:
     :ivar born: which of all processes that ever had this pid (`devcloud_processes.born`)
     :ivar since: when it was started, in UTC
     :ivar port: where it listens, if it does
-    :ivar health: the file that it reports to; None: who listens is well
+    :ivar health: the file that it reports to; None: a process that listens is well
     """
 
     name: str
@@ -116,7 +116,7 @@ class StateDirectory:
                           '--state-dir') from exc
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have removed it.
+            # The process that had the lock may have removed the file.
             if os.path.samestat(os.fstat(lock), os.stat(self.path / _LOCK)):
                 return lock
         except (BlockingIOError, FileNotFoundError):

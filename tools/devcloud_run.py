@@ -285,7 +285,7 @@ def _line(text: str, last: bool = False) -> str:
 
 
 def _hear_no_more() -> None:
-    """Whoever presses Ctrl-C twice must not leave half of it behind."""
+    """A second Ctrl-C must not interrupt the removal."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
@@ -312,19 +312,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main() -> int:
     """Run; 0 if all is well, 1 with the reason if not, 130 if it was interrupted."""
-    told = parse(sys.argv[1:])
+    arguments = parse(sys.argv[1:])
     os.umask(0o077)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     # Everything is on loopback: no proxy of the caller's knows the way.
     os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'),
                                                     servers.LOOPBACK)))
-    devcloud = Devcloud(records.StateDirectory(told.state_dir))
+    devcloud = Devcloud(records.StateDirectory(arguments.state_dir))
     try:
-        if told.command == 'status':
+        if arguments.command == 'status':
             return show(devcloud)
-        if told.command == 'up':
-            devcloud.up(told.cloud)
+        if arguments.command == 'up':
+            devcloud.up(arguments.cloud)
         else:
             devcloud.down()
     except records.Refused as exc:

@@ -34,7 +34,7 @@ MEMCACHED = 'memcached'
 _USUAL_PORTS = {'http': 80, 'https': 443, 'mysql': 3306, 'rabbit': 5672}
 _ANSWER_SECONDS = 5
 READY = 'ready'
-# Whoever can serve answers to this, if only to refuse.
+# A server that is ready answers this, if only to refuse.
 _GREETINGS = {servers.MYSQL: b'', servers.RABBITMQ: b'AMQP\x00\x00\x09\x01',
               KEYSTONE: b'GET /v3 HTTP/1.0\r\n\r\n', MEMCACHED: b'version\r\n'}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the life of an attachment, from the table in the code: a picture (SVG) and a page."""
+"""Draw the lifecycle of an attachment, from the table in the code: a picture (SVG) and a page."""
 import argparse
 import html
 import sys
@@ -57,7 +57,7 @@ def picture() -> str:
     below = RISE * -min(0, *spans) + 3 * LINE + BOX_HEIGHT
     width = 2 * MARGIN + STEP * (len(states) - 1)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {above + below}" '
-             f'role="img" aria-label="The life of an attachment">',
+             f'role="img" aria-label="The lifecycle of an attachment">',
              f'<style>\n{STYLE}</style>', _markers()]
     parts += [_arrow(move, places, above) for move in arrows]
     parts += [_box(state, places[state], above) for state in states]
@@ -125,7 +125,7 @@ def document() -> str:
         '\n.. container:: picture\n\n   .. image:: lifecycle.svg\n'
         '      :alt: states in a line, moves as arrows between them\n',
         rst.heading('States', '-'),
-        rst.table(('state', 'attach_status', 'rank', 'at work', 'let in'), states,
+        rst.table(('state', 'attach_status', 'rank', 'at work', 'granted'), states,
                   (20, 20, 8, 10, 10)),
         rst.heading('Moves', '-'),
         rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12)),
@@ -145,8 +145,9 @@ _INTRODUCTION = """
 what is true while in it. ``blockattach/db/attachments.py`` is the only mover.
 
 In a state *at work* the service itself is acting: the row has an owner and a deadline. In a state
-*let in* the target shall admit the row's initiator. The lowest *rank* among the rows of a volume
-gives the volume its status. A refusal leads back to where the row came from, and is not drawn.
+*granted* the target shall give the row's initiator access. The lowest *rank* among the rows of a
+volume gives the volume its status. A refusal leads back to where the row came from, and is not
+drawn.
 """
 
 

@@ -50,7 +50,8 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """Who calls whom (or, in both directions, what is read and written), and the words beside."""
+    """Which calls which (or, in both directions, what is read and written), and the words
+    beside."""
 
     path: str
     label: str = ''
@@ -102,7 +103,7 @@ ARROWS = (
 
 
 def picture() -> str:
-    """The whole service as blockattach-all runs it, and who is outside of it."""
+    """The whole service as blockattach-all runs it, and what is outside of it."""
     whole = (f'<rect class="whole" x="262" y="6" width="{WIDTH - 272}" height="{HEIGHT - 16}" '
              'rx="10"/>'
              '<text class="note" x="400" y="290">blockattach-all: these in one process,</text>'

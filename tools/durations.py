@@ -93,7 +93,7 @@ def refreshed(known: Mapping[str, float], timings: Iterable[Timing],
 def shared(listed: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
     """Seconds of every test: those of its module, in equal parts.
 
-    None is left without: stestr deals those out in turn, whatever else a worker has to do.
+    None is left without: stestr deals those out one by one, whatever else a worker has to do.
     """
     modules = {name: module_of(name) for name in listed}
     tests = Counter(modules.values())

@@ -79,7 +79,7 @@ def gate_layers() -> list[str]:
 
 
 def random_modules() -> list[str]:
-    """The gate's tests that play by chance: tools/run-tests gives them the same seed each time."""
+    """The gate's random tests: tools/run-tests gives them the same seed each time."""
     return [name for name in test_modules(*gate_layers())
             if not name.startswith(f'{TESTS}.rules.')
             and _RANDOM.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]

@@ -29,7 +29,7 @@ FOLDER = 'doc/source/user/api'
 _ACTIONS = 'volume_actions'
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
-# Told once, on the first page.
+# Said once, on the first page.
 _EVERYWHERE = tuple(f'#/components/parameters/{name}' for name in ('project_id', 'version'))
 _BOUNDS = (('minimum', 'at least {}'), ('maximum', 'at most {}'),
            ('minLength', 'length from {}'), ('maxLength', 'length up to {}'))

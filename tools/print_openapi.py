@@ -115,8 +115,8 @@ def _place(row: operation.Operation) -> tuple[str, str]:
 
 
 def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
-    """One method of one path: where actions tell several operations apart, all of them."""
-    told: dict[str, Any] = {
+    """One method of one path; where actions distinguish several operations, all of them."""
+    documented: dict[str, Any] = {
         'operationId': f'{rows[0].method} {rows[0].path}',
         'tags': [print_api.noun(rows[0])],
         'summary': ' '.join(row.summary for row in rows),
@@ -126,11 +126,11 @@ def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
     bodies = [schema for row in rows
               if (schema := operation.at_version(row.body, versions.MAXIMUM)) is not None]
     if bodies:
-        told['requestBody'] = {'required': True, 'content': {_JSON: {
+        documented['requestBody'] = {'required': True, 'content': {_JSON: {
             'schema': _any_of(bodies)}}}
     if all(row.public for row in rows):
-        told['security'] = []
-    return told
+        documented['security'] = []
+    return documented
 
 
 def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, Any]]:
@@ -159,16 +159,16 @@ def _responses(rows: list[operation.Operation]) -> dict[str, Any]:
     for row in rows:
         for schema in _answers(row):
             answers.setdefault(row.status, []).append(schema)
-    told: dict[str, Any] = {}
+    documented: dict[str, Any] = {}
     for status, schemas in sorted(answers.items()):
         bodies = [schema for schema in schemas if schema.get('type') != 'null']
-        told[str(status)] = {'description': 'Done.'}
+        documented[str(status)] = {'description': 'Done.'}
         if bodies:
-            told[str(status)]['content'] = {_JSON: {'schema': _any_of(bodies)}}
+            documented[str(status)]['content'] = {_JSON: {'schema': _any_of(bodies)}}
     for status in sorted({code for row in rows for code in print_api.codes(row)}):
-        told[str(status)] = {'description': REASONS[status],
+        documented[str(status)] = {'description': REASONS[status],
                              'content': {_JSON: {'schema': _FAULT}}}
-    return told
+    return documented
 
 
 def _answers(row: operation.Operation) -> list[Any]:

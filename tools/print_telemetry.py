@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Print what a process tells of itself: metrics with their labels, spans of traces, log fields."""
-import sys
-from collections.abc import Mapping
-from typing import Any
+"""Print what operators see of a process: metrics with their labels, spans of traces, log
+fields.""" import sys from collections.abc import Mapping from typing import Any
 
 import rst
 from blockattach import log
@@ -28,7 +26,7 @@ def metrics_tables() -> str:
 
 
 def spans() -> str:
-    """The acts that are seen in a trace."""
+    """The acts that appear in a trace."""
     return rst.NOTICE + rst.table(
         ('span', 'kind', 'is', 'may begin a trace'),
         [[rst.literal(span.name), span.side.value, span.metric.text,

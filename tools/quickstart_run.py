@@ -124,7 +124,7 @@ def refusal(words: str, log_path: str) -> str:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Play, and unless told otherwise serve until somebody says stop; the exit status."""
+    """Play, and unless ``--exit`` says otherwise serve until a signal; the exit status."""
     service = make_stack(options)
     try:
         start(service, options)
@@ -138,7 +138,7 @@ def serve(options: argparse.Namespace) -> int:
             return 0
         return wait(service)
     finally:
-        # Whoever presses Ctrl-C twice must not leave half of it behind.
+        # A second Ctrl-C must not interrupt the removal.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         service.stop()

@@ -59,7 +59,7 @@ class Host:
         self._session: initiator.Session | None = None
 
     def connector(self) -> dict[str, Any]:
-        """What a host tells of itself when it wants to attach."""
+        """The connector that a host sends to attach."""
         return {'initiator': self.initiator.name, 'host': self.name, 'ip': '127.0.0.1',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
@@ -182,8 +182,8 @@ class Story:
             self._volume.id, connector=host.connector(), attach_mode=mode,
             instance=str(uuid.uuid4()))
         self._storage.complete_attachment(host.attachment)
-        seen = self._storage.get_attachment(host.attachment.id)
-        _expect(seen.status == 'attached', f'the attachment of {host.name} is {seen.status}')
+        shown = self._storage.get_attachment(host.attachment.id)
+        _expect(shown.status == 'attached', f'the attachment of {host.name} is {shown.status}')
         access = str(seen.connection_info['access_mode'])
         _expect(access == mode, f'the access mode of {host.name} is {access}')
         return access

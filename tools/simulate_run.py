@@ -25,15 +25,15 @@ def main() -> int:
     parser.add_argument('--processes', type=int, default=os.cpu_count() or 1)
     parser.add_argument('--verbose', action='store_true',
                         help='also print how often each fault happened and each answer came')
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     time = clock.Clock()
     begun = time.monotonic()
     reports = []
-    for report in many.run(told.seed, told.steps, told.processes):
+    for report in many.run(arguments.seed, arguments.steps, arguments.processes):
         reports.append(report)
         for violation in report.violations:
             print(violation, flush=True)
-    _print_sums(reports, time.monotonic() - begun, told.verbose)
+    _print_sums(reports, time.monotonic() - begun, arguments.verbose)
     return 1 if any(report.violations for report in reports) else 0
 
 
@@ -42,7 +42,7 @@ def _print_sums(reports: list[play.Report], seconds: float, verbose: bool) -> No
     happened: Counter[str] = sum((report.faults for report in reports), Counter())
     trace = hashlib.sha256(''.join(report.trace for report in reports).encode()).hexdigest()
     print(f'{steps} operations in {len(reports)} simulations, {sum(happened.values())} faults, '
-          f'{sum(report.lives for report in reports)} lives of processes, '
+          f'{sum(report.lives for report in reports)} process instances, '
           f'{sum(len(report.violations) for report in reports)} violations; '
           f'{steps / seconds:.0f} operations/s; trace {trace[:16]}')
     if verbose:

@@ -20,7 +20,7 @@ run_stestr() {
     skipped=$(counted Skipped)
     rm -f "$log"
     if [ $failed -gt 0 ]; then
-        # The names once more, where who reads only the end finds them.
+        # The names once more, at the end of the output.
         stestr failing --list 2>/dev/null | sed 's/^/Failed: /'
     elif [ $status -ne 0 ]; then
         # A suite that could not be loaded or found has no summary, and has not passed.

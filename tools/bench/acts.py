@@ -26,7 +26,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """What a load process is told. ``items`` has one for each thread.
+    """What a load process gets to do. ``items`` has one for each thread.
 
     :param path: what a list scenario asks for
     :param poll: seconds between the first two looks at a volume that is being made
@@ -96,7 +96,7 @@ Act = Callable[[Timed, Item, Job], None]
 
 
 def connector(host: str) -> dict[str, Any]:
-    """What a host tells of itself."""
+    """The connector of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '192.0.2.20',
             'platform': 'x86_64', 'os_type': 'linux', 'multipath': False,
             'mountpoint': '/dev/vdb', 'mode': 'rw'}
@@ -198,8 +198,8 @@ def wait_gone(timed: Timed, volume_id: str, poll: float) -> None:
 
 
 def _pauses(first: float) -> Iterator[float]:
-    """Between looks: who has waited long looks seldom, so that neither a quick service nor a slow
-    one is held up by being looked at."""
+    """Seconds between polls: after a long wait they are rare, so that polling delays neither a
+    quick service nor a slow one."""
     while True:
         yield first
         first = min(3 * first, max(first, _LONGEST_PAUSE))

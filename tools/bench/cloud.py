@@ -119,15 +119,15 @@ class Cloud:
     @property
     def endpoint(self) -> client.Endpoint:
         """What clients call."""
-        who = self._shape.identity
+        account = self._shape.identity
         base = f'http://127.0.0.1:{self._port}/v3'
-        if who is None:
+        if account is None:
             return client.Endpoint(f'{base}/{PROJECT}')
-        return client.Endpoint(f'{base}/{who.project}', who.token)
+        return client.Endpoint(f'{base}/{account.project}', account.token)
 
     @property
     def engine(self) -> sa.Engine:
-        """The database, for whoever fills it or looks behind."""
+        """The database, to be filled or inspected."""
         return self._rows.database.engine
 
     def versions(self) -> dict[str, str]:
@@ -193,8 +193,8 @@ class Cloud:
             'health': {'file': str(self.folder / '{process}.health')}}
         for (group, option), value in self._broker.options().items():
             groups.setdefault(group, {})[option] = value
-        who = self._shape.identity
-        for given in (who.options if who else {}, self._shape.options):
+        account = self._shape.identity
+        for given in (account.options if account else {}, self._shape.options):
             for group, more in given.items():
                 groups[group] = {**groups.get(group, {}), **{
                     name: value.replace(PREFIX, self._broker.prefix)
@@ -243,13 +243,13 @@ class Cloud:
 
     @contextlib.contextmanager
     def slowed(self, backend: str, seconds: float) -> Iterator[None]:
-        """While the context is open, a backend takes so long to let in and to shut out."""
-        held = self.folder / 'state' / f'hold-{backend}'
-        held.write_text(str(seconds), 'utf-8')
+        """While the context is open, a grant or revoke of a backend takes so long."""
+        delay = self.folder / 'state' / f'hold-{backend}'
+        delay.write_text(str(seconds), 'utf-8')
         try:
             yield
         finally:
-            held.unlink()
+            delay.unlink()
 
     def also_serves(self, topic: str, host: str) -> None:
         """Somebody else uses names of this cloud on the broker: they are removed with it."""

@@ -58,7 +58,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument('--profile', type=pathlib.Path, metavar='FOLDER',
                       help='a flame graph for each process and measurement; needs py-spy')
     made.add_argument('--json', type=pathlib.Path, metavar='FILE',
-                      help='write all that was seen there as well')
+                      help='write all that was measured there as well')
     made.add_argument('--merge', type=pathlib.Path, nargs='+', metavar='FILE', default=[],
                       help='add what was written there before; without a run nothing is measured')
     made.add_argument('--docs', type=pathlib.Path, nargs='?', const=documents.FOLDER,
@@ -69,7 +69,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 def _add_peer(made: argparse.ArgumentParser) -> None:
     made.add_argument('--peer', metavar='URL', help='put the same load on this Block Storage v3 '
-                                                    'endpoint (with project), in turn')
+                                                    'endpoint (with project), alternating')
     made.add_argument('--peer-pids', default='', metavar='NAME=PID,...|FOLDER',
                       help='its processes, for CPU and memory; a folder has NAME.pid files')
     made.add_argument('--peer-backing-pids', default='', metavar='NAME=PID,...|FOLDER',
@@ -122,7 +122,7 @@ def main(description: str) -> int:
             client.Unexpected, OSError) as exc:
         print(f'Cannot measure: {exc}', file=sys.stderr)
         failed = True
-    # What was seen until then is told, too.
+    # What was measured until then is reported, too.
     write(session, options)
     return 1 if failed or session.results.errors() else 0
 
@@ -140,7 +140,7 @@ def write(session: sessions.Session, options: argparse.Namespace) -> None:
 
 
 def stored(measured: results.Results) -> dict[str, object]:
-    """All that was seen, as JSON has it."""
+    """All that was measured, as JSON has it."""
     return {'version': version.version_string(), 'python': platform.python_version(),
             'cpus': os.cpu_count(), 'facts': measured.facts, 'rows': measured.rows,
             'goals': [verdict._asdict() for verdict in goals.verdicts(measured)]}
@@ -160,6 +160,6 @@ def report(measured: results.Results) -> None:
         print(results.table(goals.HEADINGS, found))
     for text in measured.errors():
         print(f'error: {text}', file=sys.stderr)
-    # What a peer cannot do is told, and is no failure of ours.
+    # What a peer cannot do is reported, and is no failure of ours.
     for text in measured.errors(of_peer=True)[:_PEER_ERRORS]:
         print(text, file=sys.stderr)

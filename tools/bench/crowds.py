@@ -29,7 +29,7 @@ def measure_crowd(session: sessions.Session) -> None:
             refused += row['failed']
             joined = count
             _look(session, target, volume_id, count)
-        # Both once more in turn: what has changed on the machine meanwhile is no growth.
+        # Both once more, one by one: what has changed on the machine meanwhile is no growth.
         small = target.crowd()
         refused += _join(session, target, small, 0, counts[0])['failed']
         for _ in range(session.plan.rounds):
@@ -79,7 +79,7 @@ def _alone(session: sessions.Session, target: targets.Target, scenario: str,
 
 
 def measure_size(session: sessions.Session) -> None:
-    """Databases of different sizes, in turn: lists, shows and attach cycles."""
+    """Databases of different sizes, alternating: lists, shows and attach cycles."""
     sizes = session.plan.sizes
     with contextlib.ExitStack() as running:
         found = []

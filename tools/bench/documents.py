@@ -168,7 +168,7 @@ TABLES: dict[str, Callable[[results.Results], str]] = {
     'servers': lambda measured: measured_rows(
         measured, lambda row: row['target'].startswith(cloud.SERVERS), 'server'),
     'authentication': lambda measured: measured_rows(
-        measured, lambda row: row['target'] in ('believed', 'keystone'), 'who asks'),
+        measured, lambda row: row['target'] in ('believed', 'keystone'), 'caller'),
     'features': _features,
     'crowd': _crowd,
     'size': lambda measured: measured_rows(

@@ -14,7 +14,7 @@ from blockattach.tests.fixtures import servers
 AS_IT_IS = 'as it is'
 PLAYED = ('attach-cycle', 'show-volume')
 CLIENTS = 8
-_TOLD = 'told'
+_NOTIFIED = 'notified'
 _CLUSTER = 'shelf'
 
 
@@ -25,7 +25,7 @@ def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
         'classic queues': {'oslo_messaging_rabbit': {'rabbit_quorum_queue': 'false',
                                                      'rabbit_transient_quorum_queue': 'false'}},
         'notifications': {'oslo_messaging_notifications': {
-            'driver': 'messagingv2', 'topics': f'{clouds.PREFIX}-{_TOLD}'}},
+            'driver': 'messagingv2', 'topics': f'{clouds.PREFIX}-{_NOTIFIED}'}},
         'metrics': {'metrics': {'port': str(servers.free_port())}},
         'traces of each tenth request': {'tracing': {'endpoint': collector,
                                                      'sample_ratio': '0.1'}},
@@ -42,7 +42,7 @@ def compare_features(session: sessions.Session) -> None:
             with contextlib.ExitStack() as running:
                 cloud = clouds.Cloud(session.shape(options=options), session.clock)
                 running.callback(cloud.close)
-                cloud.also_serves(_TOLD, 'info')
+                cloud.also_serves(_NOTIFIED, 'info')
                 cloud.also_serves('volume', f'{_CLUSTER}@{clouds.BACKEND}')
                 try:
                     cloud.start()
@@ -58,7 +58,7 @@ def compare_features(session: sessions.Session) -> None:
 
 @contextlib.contextmanager
 def _collector() -> Iterator[str]:
-    """Somebody who takes every trace, and throws it away; where."""
+    """A collector that takes every trace, and throws it away; its address."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers['Content-Length']))

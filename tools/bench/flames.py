@@ -1,4 +1,4 @@
-"""A flame graph: what was called within what, as wide as it was seen often."""
+"""A flame graph: what was called within what, as wide as it was sampled often."""
 import dataclasses
 import html
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class _Node:
 
 
 def drawn(title: str, stacks: Iterable[tuple[list[str], int]]) -> str:
-    """An SVG of stacks (outermost function first) and how often each was seen."""
+    """An SVG of stacks (outermost function first) and how often each was sampled."""
     root = _Node()
     for frames, samples in stacks:
         root.samples += samples

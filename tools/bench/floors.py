@@ -46,7 +46,7 @@ class Floor:
             row = measure.counted(running, load.seconds, own, backing, self._clock,
                                   contextlib.nullcontext())
         # Others need the connections that a database has.
-        measure.tell(self._manager, '')
+        measure.send(self._manager, '')
         # Its clients are the service here.
         return {'target': NAME, 'scenario': scenario, 'clients': load.clients, **row,
                 'load_cpu_ms': None}

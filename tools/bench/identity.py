@@ -13,7 +13,8 @@ _SERVICE = 'blockattach'
 
 
 class Identity(NamedTuple):
-    """Who asks, and how the service finds out. ``options`` are of its configuration, by group."""
+    """An account, and how the service authenticates it. ``options`` are of its configuration, by
+    group."""
 
     project: str
     token: str

@@ -1,4 +1,4 @@
-"""The load on a service: a process of its own, told by JSON on standard input.
+"""The load on a service: a process of its own, controlled by JSON on standard input.
 
 Reads a job (one line), warms up and says ``ready``; begins with the next line, and ends by
 printing how long each operation took and what went wrong.
@@ -87,7 +87,7 @@ LOADS: dict[str, Callable[[acts.Job, clocks.Clock], Any]] = {
 
 
 def serve(load: Any) -> None:
-    """Warm up, wait for the word, run, tell."""
+    """Warm up, wait for the word, run, report."""
     load.prepare()
     print('ready', flush=True)
     sys.stdin.readline()

@@ -45,7 +45,7 @@ def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processe
     busy = processes.machine_busy_ms()
     begin = clock.monotonic()
     with beside, processes.PeakMemory(own, clock) as peak:
-        tell(load, '')
+        send(load, '')
         answer = _answer(load, seconds)
         after, backing_after = own.cpu_ms(), backing.cpu_ms()
     passed = (clock.monotonic() - begin) * 1000 * (os.cpu_count() or 1)
@@ -101,7 +101,7 @@ def loading(module: str, lines: list[str], *arguments: str) -> Iterator[subproce
     with process:
         try:
             for line in lines:
-                tell(process, line)
+                send(process, line)
             assert process.stdout is not None
             if (not select.select([process.stdout], [], [], _SLACK_SECONDS)[0]
                     or process.stdout.readline() != 'ready\n'):
@@ -111,7 +111,7 @@ def loading(module: str, lines: list[str], *arguments: str) -> Iterator[subproce
             process.kill()
 
 
-def tell(process: subprocess.Popen[str], line: str) -> None:
+def send(process: subprocess.Popen[str], line: str) -> None:
     """One line to a process of ours."""
     assert process.stdin is not None
     process.stdin.write(f'{line}\n')

@@ -55,19 +55,19 @@ def _play_others(session: sessions.Session, others: targets.Target, when: str) -
 @contextlib.contextmanager
 def _waiting(session: sessions.Session, cloud: clouds.Cloud,
              slow: targets.Target) -> Iterator[None]:
-    """Hosts that wait for the slow backend all the time: who is through comes again."""
+    """Hosts that wait for the slow backend all the time: each begins again when it is served."""
     items = tuple(acts.Item(volume_id, host=f'slow-{number}')
                   for number, volume_id in enumerate(slow.plain(_WAITING)))
     job = acts.Job('attach-cycle', slow.endpoint, items, _FOR_EVER)
     with (cloud.slowed(_SLOW, _SLOW_SECONDS),
           measure.loading('bench.load', [json.dumps(job.plain())]) as load):
-        measure.tell(load, '')
+        measure.send(load, '')
         _until_held(session, slow)
         yield
 
 
 def _until_held(session: sessions.Session, slow: targets.Target) -> None:
-    """Wait until calls are held up by the backend.
+    """Wait until calls wait for the backend.
 
     :raises CannotMeasure: none is
     """

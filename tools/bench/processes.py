@@ -61,7 +61,7 @@ def _listening(ports: Iterable[int]) -> set[str]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it has started and that lives."""
+    """A process and its running descendants."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -132,7 +132,7 @@ class Processes:
 
 
 class PeakMemory:
-    """Looks at memory in a thread while the context is open; ``mib`` is the most that was seen."""
+    """Looks at memory in a thread while the context is open; ``mib`` is the maximum."""
 
     def __init__(self, processes: Processes, clock: clocks.Clock) -> None:
         self._processes = processes

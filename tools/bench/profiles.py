@@ -76,7 +76,7 @@ def largest(found: list[tuple[list[str], int]], count: int = 5) -> list[str]:
 
 
 def stacks(path: pathlib.Path) -> Iterator[tuple[list[str], int]]:
-    """Each stack, outermost first, and how often it was seen."""
+    """Each stack, outermost first, and how often it was sampled."""
     for line in path.read_text('utf-8', 'replace').splitlines():
         frames, _, number = line.rpartition(' ')
         if number.isdigit() and frames:

@@ -24,7 +24,7 @@ _SHORT = ('attach-cycle', 'show-volume')
 
 
 def play_scenarios(session: sessions.Session) -> None:
-    """Every scenario, in turn on each target, round by round; and the floor."""
+    """Every scenario on each target, alternating round by round; and the floor."""
     with contextlib.ExitStack() as running:
         peers = running.enter_context(session.peers())
         cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
@@ -39,11 +39,11 @@ def play_scenarios(session: sessions.Session) -> None:
         session.supply(target)
         floor = running.enter_context(floors.running(cloud, session.clock))
         for number in range(session.plan.rounds):
-            # Whoever disturbs the machine meanwhile hits all of them alike.
-            turn = [target, *peers] if number % 2 == 0 else [*peers, target]
+            # What disturbs the machine meanwhile disturbs all of them alike.
+            order = [target, *peers] if number % 2 == 0 else [*peers, target]
             for name in session.wanted:
                 for load in session.plan.loads(name):
-                    for one in turn:
+                    for one in order:
                         session.play(one, name, load)
                     if name in floors.SCENARIOS:
                         session.keep(floor.measure(name, load))
@@ -103,9 +103,9 @@ def compare_servers(session: sessions.Session) -> None:
 
 
 def compare_authentication(session: sessions.Session) -> None:
-    """What it costs to find out who asks: Keystone's tokens, against believing the client."""
-    with identity.running() as who:
-        for name, known in (('believed', None), ('keystone', who)):
+    """What authentication costs: Keystone's tokens, against believing the client."""
+    with identity.running() as account:
+        for name, known in (('believed', None), ('keystone', account)):
             with clouds.Cloud(session.shape(identity=known), session.clock) as cloud:
                 _play_short(session, session.target(cloud, name))
 

@@ -73,7 +73,7 @@ def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None
                     ('attachments', *_attachments(templates, groups)),
                     ('grants', *_grants(templates, groups))):
                 _insert(connection, name, columns, source)
-                # Who asks meanwhile would take the table for an empty one.
+                # A query meanwhile would take the table for an empty one.
                 connection.exec_driver_sql(f'ANALYZE TABLE {name}')
         finally:
             # The connection goes back to a pool.
@@ -192,7 +192,7 @@ def _attachments(templates: _Templates, groups: list[Group]) -> tuple[dict[str, 
         'detached_at': "IF(gone, '2026-02-01', NULL)"}
     # A word of MySQL's since 8.0.
     columns['`rank`'] = columns.pop('rank')
-    twice = '(SELECT 0 AS gone UNION ALL SELECT 1) AS lives'
+    twice = '(SELECT 0 AS gone UNION ALL SELECT 1) AS copies'
     return columns, f'{_attachment_source(groups)}, {twice}'
 
 

@@ -1,4 +1,4 @@
-"""One run of the command: what was asked for, what is measured, and what was seen so far."""
+"""One run of the command: what was asked for, what is measured, and the results so far."""
 import contextlib
 import dataclasses
 import pathlib

@@ -11,7 +11,7 @@ from blockattach import clock as clocks
 TYPE, SHARED_TYPE = 'bench', 'bench-multi'
 _THREADS = 8
 # Volumes that are made beforehand are asked for few at a time, as every service can bear it, and
-# looked at seldom: who looks often takes the processors from their making.
+# polled seldom: polling takes the processors from their making.
 _AT_ONCE = 8
 _POLL = 0.1
 _MAKING_SECONDS = 30.0
@@ -95,7 +95,7 @@ class Target:
                     return found
 
     def count(self, project: str, enough: int) -> int:
-        """How many volumes a project has, as far as a page tells."""
+        """How many volumes a project has, as far as a page shows."""
         with self._asking(project) as one:
             return len(one.json('list', 'GET', f'/volumes?limit={min(enough, 1000)}')['volumes'])
 
@@ -133,7 +133,7 @@ class Target:
                     self._remove(one, volumes.pop())
 
     def _enough(self, have: list[str], count: int, volume_type: str) -> list[str]:
-        """Make what is missing; it is kept for whoever asks later.
+        """Make what is missing; it is kept for later scenarios.
 
         :raises Unexpected: too many could not be made
         """

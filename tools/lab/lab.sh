@@ -14,7 +14,7 @@ prepare_machine() {
     fi
 }
 
-# A virtual environment in front of PATH, and this checkout in front of Python's. An environment that
+# A virtual environment first in PATH, and this checkout first in Python's. An environment that
 # is active already (tox's, a developer's) is used as it is.
 prepare_python() {
     if [ -z "${VIRTUAL_ENV:-}" ]; then

@@ -23,8 +23,8 @@ def main() -> None:
             print(text)
     tables: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.glob('*.json')):
-        told = json.loads(path.read_text(encoding='utf-8'))
-        tables.setdefault(told['heading'], []).append(told)
+        report = json.loads(path.read_text(encoding='utf-8'))
+        tables.setdefault(report['heading'], []).append(report)
     for heading, kits in sorted(tables.items()):
         for line in table(heading, kits):
             print(line)
