@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Print what operators see of a process: metrics with their labels, spans of traces, log
-fields.""" import sys from collections.abc import Mapping from typing import Any
+"""Print what operators see of a process: metrics, spans of traces, log fields."""
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 import rst
 from blockattach import log

@@ -184,7 +184,7 @@ class Story:
         self._storage.complete_attachment(host.attachment)
         shown = self._storage.get_attachment(host.attachment.id)
         _expect(shown.status == 'attached', f'the attachment of {host.name} is {shown.status}')
-        access = str(seen.connection_info['access_mode'])
+        access = str(shown.connection_info['access_mode'])
         _expect(access == mode, f'the access mode of {host.name} is {access}')
         return access
 

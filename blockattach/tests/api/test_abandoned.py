@@ -17,7 +17,7 @@ from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
 from blockattach.tests.fixtures import nova
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.volume import expiry
 
 S = lifecycle.State
@@ -111,21 +111,21 @@ class WithoutNovaTest(Case):
         [message] = self.messages()
         self.assertEqual(CONNECTED_EVENT, message['event_id'])
 
-    def held(self, volume_id):
+    def reservation(self, volume_id):
         """An attachment of no server."""
         return self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id}}).body['attachment']['id']
 
     def test_where_a_nova_cannot_be_asked_what_names_a_server_stays(self):
         rows = [self.reserve(self.volume()), self.connected(self.volume())]
-        ended = self.held(self.volume())
+        ended = self.reservation(self.volume())
         self.pass_by(LONG)
         self.assertEqual(1, self.look(nova=expiry_rule.Nova.UNKNOWN))
         self.assertEqual([True, True, False], [self.there(one) for one in (*rows, ended)])
 
     def test_one_of_no_server_stays_while_its_host_is_logged_in(self):
         volume_id, connector = self.volume(), make.connector()
-        attachment_id = self.held(volume_id)
+        attachment_id = self.reservation(volume_id)
         info = self.connect(attachment_id, connector)['connection_info']
         credential = connection.Credential(info['auth_username'], info['auth_password'])
         target = self.http.manager.backend.fake_target
@@ -221,7 +221,7 @@ class WithNovaTest(Case):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.ask = servers.Servers(nova_conf.NovaSettings(
-            endpoint_override=self.nova.url, timeout=patience.LIMIT)).look
+            endpoint_override=self.nova.url, timeout=polling.LIMIT)).look
         self.volume_id = self.volume()
         self.attachment_id = self.reserve(self.volume_id)
 
@@ -240,7 +240,7 @@ class WithNovaTest(Case):
     def test_its_server_is_gone(self):
         self.assert_ends()
 
-    def test_its_server_lives_and_knows_it(self):
+    def test_its_server_exists_and_knows_it(self):
         """A shelved server holds its volumes so, for months."""
         self.nova.run(base.SERVER, 'web', status='SHELVED_OFFLOADED')
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
@@ -264,12 +264,12 @@ class WithNovaTest(Case):
     def test_one_of_no_server_is_nothing_to_ask_for(self):
         self.nova.run(base.SERVER, 'web')
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
-        held = self.volume()
-        self.done(held, 'os-reserve')
+        reservation = self.volume()
+        self.done(reservation, 'os-reserve')
         self.pass_by(LONG)
         self.nova.requests.clear()
         self.assertEqual(1, self.look())
-        self.assertEqual('available', self.status(held))
+        self.assertEqual('available', self.status(reservation))
         self.assertEqual({base.SERVER}, {
             request.path.split('/')[3] for request in self.nova.requests})
 

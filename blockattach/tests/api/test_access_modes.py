@@ -48,7 +48,7 @@ class ReadonlyTest(ModesTestCase):
             with self.subTest(value=value):
                 self.assert_status(400, self.act(volume_id, 'os-update_readonly_flag', value))
 
-    def test_a_volume_that_is_held(self):
+    def test_a_volume_that_is_reserved(self):
         volume_id = self.volume()
         self.reserve(volume_id)
         self.assert_fault(400, 'status must be available to update readonly flag',
@@ -78,10 +78,10 @@ class ReadonlyTest(ModesTestCase):
         connector = make.connector()
         self.assertEqual('ro', self.initialize(volume_id, connector)['data']['access_mode'])
         self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
-        told = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'}
+        details = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'}
         for mode in ({}, {'mode': 'rw'}):
             self.assert_fault(400, 'Invalid attaching mode',
-                              self.act(volume_id, 'os-attach', {**told, **mode}))
+                              self.act(volume_id, 'os-attach', {**details, **mode}))
         self.assertEqual('attaching', self.status(volume_id))
         self.attach(volume_id, mode='ro')
         self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
@@ -108,7 +108,7 @@ class ReadonlyTest(ModesTestCase):
 class AttachModeTest(ModesTestCase):
     """os-attach comes last, and says a mode: the target does what is told from then on."""
 
-    def test_who_says_that_it_reads_cannot_write(self):
+    def test_a_reader_cannot_write(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
@@ -147,7 +147,7 @@ class OneWriterTest(ModesTestCase):
         for mode, one, connector in zip(('rw', 'ro'), ids, connectors, strict=True):
             self.assert_mode(mode, self.volume_id, one, connector)
 
-    def test_who_asks_to_write_beside_the_writer(self):
+    def test_a_second_writer(self):
         self.join(base.new_id())
         before = self.rows(self.volume_id)
         for connector in (None, make.connector()):
@@ -155,7 +155,7 @@ class OneWriterTest(ModesTestCase):
                 self.volume_id, base.new_id(), 'rw', connector))
         self.assertEqual(before, self.rows(self.volume_id))
 
-    def test_who_asks_to_read_is_no_writer(self):
+    def test_a_reader_is_no_writer(self):
         reader, _ = self.join(base.new_id(), mode='ro')
         writer, _ = self.join(base.new_id(), mode='rw')
         self.assertEqual(['ro', 'rw'], [self.mode_of(reader), self.mode_of(writer)])
@@ -185,14 +185,14 @@ class OneWriterTest(ModesTestCase):
         self.assertEqual('ro', info['data']['access_mode'])
         wanted = {writing['initiator']: 'rw', old['initiator']: 'ro'}
         self.assertEqual(wanted, self.grants(self.volume_id))
-        told = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'}
-        self.assert_status(400, self.act(self.volume_id, 'os-attach', told))
+        details = {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'}
+        self.assert_status(400, self.act(self.volume_id, 'os-attach', details))
         self.attach(self.volume_id, mode='ro')
         self.assertEqual(wanted, self.grants(self.volume_id))
         self.assert_status(400, self.act(
-            self.volume_id, 'os-attach', {**told, 'instance_uuid': base.OTHER_SERVER}))
+            self.volume_id, 'os-attach', {**details, 'instance_uuid': base.OTHER_SERVER}))
 
-    def test_a_type_that_lets_all_write(self):
+    def test_a_type_with_several_writers(self):
         make.volume_type(self.http.database, 'all-write', multiattach=True,
                          extra_specs={'mode': 'RW'})
         self.volume_id = self.volume(volume_type='all-write')

@@ -112,7 +112,7 @@ class ScopeTest(ListTestCase):
             self.http.database, on_pool=http.POOL, project_id=http.OTHER_PROJECT),
             _State.RESERVED).id
 
-    def test_who_sees_what(self):
+    def test_what_each_persona_sees(self):
         both = {self.mine, self.other}
         rows = (
             (self.http.as_member, '', {self.mine}),
@@ -175,7 +175,7 @@ class FilterTest(ListTestCase):
                     with self.subTest(query=query, version=version):
                         self.assertEqual(expected, set(self.ids(query, persona, version)))
 
-    def test_unknown_ones_are_judged_by_version_and_by_who_asks(self):
+    def test_unknown_ones_follow_from_version_and_caller(self):
         member, admin = self.http.as_member, self.http.as_admin
         self.assertEqual(self.all, set(self.ids('?zz=1&yy=2', member, '3.30')))
         self.assert_refused('?zz=1&yy=2', 'Invalid filters zz,yy are found in query options.',

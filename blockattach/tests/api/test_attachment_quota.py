@@ -113,7 +113,7 @@ class QuotaTest(base.ApiTestCase):
             self.assertFalse([name for name in self.http.as_member.get(
                 '/limits', **headers).body['limits']['absolute'] if 'Attachment' in name])
 
-    def test_who_may(self):
+    def test_permissions(self):
         change = {'quota_set': {'attachments': 5}}
         for client, show, write in (
                 (self.http.as_reader, 200, 403), (self.http.as_member, 200, 403),

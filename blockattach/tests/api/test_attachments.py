@@ -19,7 +19,7 @@ TARGET_KEYS = {
 AUTH_KEYS = {'auth_method', 'auth_username', 'auth_password'}
 
 
-class LifeTest(base.ApiTestCase):
+class LifecycleTest(base.ApiTestCase):
     """From reserve to delete, as Nova drives it."""
 
     def test_a_plain_attach_and_detach(self):
@@ -36,12 +36,12 @@ class LifeTest(base.ApiTestCase):
         note()
         self.complete(attachment_id)
         note()
-        left = self.http.as_member.delete(f'/attachments/{attachment_id}')
+        remaining = self.http.as_member.delete(f'/attachments/{attachment_id}')
         note()
         self.assertEqual([('reserved', 0), ('attaching', 0), ('in-use', 1), ('available', 0)],
                          steps)
-        self.assert_status(200, left)
-        self.assertEqual({'attachments': []}, left.body)
+        self.assert_status(200, remaining)
+        self.assertEqual({'attachments': []}, remaining.body)
         self.assert_status(404, self.http.as_member.get(f'/attachments/{attachment_id}'))
 
     def test_what_reserve_answers(self):
@@ -104,9 +104,9 @@ class LifeTest(base.ApiTestCase):
         self.assert_status(200, reply)
         new = reply.body['attachment']['id']
         self.complete(new)
-        left = self.http.as_member.delete(f'/attachments/{old}')
+        remaining = self.http.as_member.delete(f'/attachments/{old}')
         self.assertEqual([{'id': new, 'status': 'attached', 'instance': base.SERVER,
-                           'volume_id': volume_id}], left.body['attachments'])
+                           'volume_id': volume_id}], remaining.body['attachments'])
 
     def test_many_hosts_join_a_multiattach_volume_before_any_has_completed(self):
         volume_id = self.volume(multiattach=True)
@@ -132,14 +132,14 @@ class ModeTest(base.ApiTestCase):
             (None, 'ro', 'ro'),
             ('ro', 'rw', 'ro'),
         )
-        for asked, of_connector, told in rows:
+        for asked, of_connector, answered in rows:
             with self.subTest(asked=asked, of_connector=of_connector):
                 more = {} if asked is None else {'mode': asked}
                 connector = make.connector(**({'mode': of_connector} if of_connector else {}))
                 attachment_id = self.reserve(self.volume(), **more)
                 made = self.connect(attachment_id, connector)
-                self.assertEqual(told, made['attach_mode'])
-                self.assertEqual(told, made['connection_info']['access_mode'])
+                self.assertEqual(answered, made['attach_mode'])
+                self.assertEqual(answered, made['connection_info']['access_mode'])
 
     def test_mode_is_there_from_3_54(self):
         body = {'attachment': {'volume_uuid': self.volume(), 'mode': 'ro'}}
@@ -188,7 +188,7 @@ class ConnectionInfoTest(base.ApiTestCase):
         self.assertEqual([info['target_iqn']], info['target_iqns'])
         self.assertEqual([info['target_lun']], info['target_luns'])
 
-    def test_who_sees_the_secret(self):
+    def test_which_persona_sees_the_secret(self):
         attachment_id = self.attached(self.volume())
         reading_service = http.Persona(self.http, 'reader', service_token=True)
         rows = (
@@ -209,7 +209,7 @@ class ConnectionInfoTest(base.ApiTestCase):
                  for _ in range(2)]
         self.assertNotEqual(infos[0]['auth_password'], infos[1]['auth_password'])
 
-    def test_while_another_host_is_granted_the_former_connection_is_told(self):
+    def test_while_another_host_is_granted_the_former_connection_is_shown(self):
         """The secret beside a target is always that target's."""
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
@@ -230,7 +230,7 @@ class CreateRefusedTest(base.ApiTestCase):
         return (persona or self.http.as_member).post(
             '/attachments', {'attachment': {'volume_uuid': volume_id, **more}})
 
-    def test_a_volume_that_is_not_there_or_not_his(self):
+    def test_a_volume_that_is_not_there_or_of_another_project(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, volume_id)):
@@ -267,11 +267,12 @@ class CreateRefusedTest(base.ApiTestCase):
                 self.assert_fault(400, sentence, self.http.as_member.post('/attachments', body))
         self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_a_volume_that_is_held(self):
+    def test_a_volume_that_is_reserved(self):
         volume_id = self.volume()
-        held = self.reserve(volume_id)
-        for status, step in (('reserved', lambda: None), ('attaching', lambda: self.connect(held)),
-                             ('in-use', lambda: self.complete(held))):
+        reserved = self.reserve(volume_id)
+        for status, step in (('reserved', lambda: None),
+                             ('attaching', lambda: self.connect(reserved)),
+                             ('in-use', lambda: self.complete(reserved))):
             step()
             with self.subTest(status=status):
                 self.assert_fault(
@@ -279,7 +280,7 @@ class CreateRefusedTest(base.ApiTestCase):
                          f'status is {status}.',
                     self.create(volume_id, instance_uuid=base.OTHER_SERVER))
 
-    def test_a_volume_whose_own_life_is_in_the_way(self):
+    def test_a_volume_whose_own_status_is_in_the_way(self):
         for own_status, sentence in (
                 (_Own.CREATING, 'the current status is creating'),
                 (_Own.DELETING, 'the current status is deleting'),
@@ -319,7 +320,7 @@ class UpdateRefusedTest(base.ApiTestCase):
         return (persona or self.http.as_member).put(
             f'/attachments/{attachment_id}', {'attachment': {'connector': connector}})
 
-    def test_an_attachment_that_is_not_there_or_not_his(self):
+    def test_an_attachment_that_is_not_there_or_of_another_project(self):
         attachment_id = self.reserve(self.volume())
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, attachment_id)):
@@ -379,7 +380,7 @@ class UpdateRefusedTest(base.ApiTestCase):
 
 class CompleteAndDeleteRefusedTest(base.ApiTestCase):
 
-    def test_an_attachment_that_is_not_there_or_not_his(self):
+    def test_an_attachment_that_is_not_there_or_of_another_project(self):
         attachment_id = self.reserve(self.volume())
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, attachment_id)):
@@ -414,8 +415,8 @@ class CompleteAndDeleteRefusedTest(base.ApiTestCase):
     def test_deleting_one_leaves_the_others(self):
         volume_id = self.volume(multiattach=True)
         stays, goes = (self.attached(volume_id, base.new_id()) for _ in range(2))
-        left = self.http.as_member.delete(f'/attachments/{goes}').body['attachments']
-        self.assertEqual([stays], [one['id'] for one in left])
+        remaining = self.http.as_member.delete(f'/attachments/{goes}').body['attachments']
+        self.assertEqual([stays], [one['id'] for one in remaining])
         self.assertEqual('in-use', self.shown(volume_id)['status'])
 
 

@@ -3,7 +3,7 @@ from blockattach import failpoints
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 POINT = 'control.attachments.after_check'
@@ -16,7 +16,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
         self.SETTINGS = {'options': {'nova': {'endpoint_override': self.nova.url,
-                                              'timeout': patience.LIMIT}}}
+                                              'timeout': polling.LIMIT}}}
         super().setUp()
         self.volume_id = self.volume()
         connector = make.connector()

@@ -14,8 +14,8 @@ FIELDS = {'project_id', 'host', 'mountpoint', 'connector', 'mode', 'mode_enforce
 
 class ExtensionTestCase(base.ApiTestCase):
 
-    def send(self, method, path, body=None, who=None, headers=ASKED):
-        return (who or self.http.as_member).send(method, path, body, None, headers)
+    def send(self, method, path, body=None, client=None, headers=ASKED):
+        return (client or self.http.as_member).send(method, path, body, None, headers)
 
     def show(self, attachment_id):
         reply = self.send('GET', f'/attachments/{attachment_id}')
@@ -41,7 +41,7 @@ class ExtensionTestCase(base.ApiTestCase):
 
 class AttachmentTest(ExtensionTestCase):
 
-    def test_absent_for_who_did_not_ask(self):
+    def test_absent_unless_asked_for(self):
         attachment_id = self.attached(self.volume())
         plain = self.http.as_member.get(f'/attachments/{attachment_id}')
         self.assertEqual(set(), FIELDS & plain.body['attachment'].keys())
@@ -111,7 +111,7 @@ class SharedConnectionTest(ExtensionTestCase):
             self.show(one)['shared_connections']
             for one in (self.first, self.second, self.alone)])
 
-    def test_what_no_client_sees_is_not_told_either(self):
+    def test_what_no_client_sees_is_not_returned_either(self):
         """os-reserve holds it, for a server of the same host that has not come yet."""
         for action, value in (('os-reserve', None),
                               ('os-initialize_connection', {'connector': self.host})):
@@ -119,14 +119,14 @@ class SharedConnectionTest(ExtensionTestCase):
                 action: value}).status, 300)
         self.assertEqual([self.second], self.show(self.first)['shared_connections'])
 
-    def test_who_keeps_a_read_only_one_from_writing(self):
+    def test_what_keeps_a_read_only_one_from_writing(self):
         self.assertEqual(['target', 'consumer', 'target'], [
             self.show(one)['mode_enforced_by']
             for one in (self.first, self.second, self.alone)])
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{self.first}'))
         self.assertEqual('target', self.show(self.second)['mode_enforced_by'])
 
-    def test_deleting_one_tells_who_shares_a_connection_of_what_is_left(self):
+    def test_a_delete_returns_who_shares_a_connection_of_what_remains(self):
         third = self.attached(self.volume_id, base.new_id(), self.host)
         reply = self.send('DELETE', f'/attachments/{third}')
         self.assert_status(200, reply)
@@ -154,16 +154,16 @@ class HostFilterTest(ExtensionTestCase):
 
     def test_by_host(self):
         for path in ('/attachments', '/attachments/detail'):
-            for who in (self.http.as_member, self.http.as_admin):
+            for client in (self.http.as_member, self.http.as_admin):
                 with self.subTest(path=path):
-                    reply = self.send('GET', f'{path}?host=compute-1', who=who)
+                    reply = self.send('GET', f'{path}?host=compute-1', client=client)
                     self.assertEqual([self.wanted],
                                      [one['id'] for one in reply.body['attachments']])
         self.assertEqual([], self.send('GET', '/attachments?host=x').body['attachments'])
-        self.assertEqual([], self.send(
-            'GET', '/attachments?host=compute-1', who=self.http.as_stranger).body['attachments'])
+        reply = self.send('GET', '/attachments?host=compute-1', client=self.http.as_stranger)
+        self.assertEqual([], reply.body['attachments'])
 
-    def test_unknown_for_who_did_not_ask_for_the_extension(self):
+    def test_not_found_without_the_extension(self):
         self.assert_fault(400, 'Invalid filters host',
                           self.http.as_member.get('/attachments?host=compute-1'))
 
@@ -176,13 +176,13 @@ class ForceTest(ExtensionTestCase):
                           self.send('DELETE', f'/attachments/{attachment_id}?force=true'))
         self.assertEqual('attached', self.show(attachment_id)['status'])
         self.assert_status(200, self.send('DELETE', f'/attachments/{attachment_id}?force=true',
-                                          who=self.http.as_admin))
+                                          client=self.http.as_admin))
         self.assert_status(404, self.send('GET', f'/attachments/{attachment_id}'))
 
     def test_what_is_no_boolean(self):
         attachment_id = self.attached(self.volume())
         self.assert_fault(400, 'force', self.send(
-            'DELETE', f'/attachments/{attachment_id}?force=maybe', who=self.http.as_admin))
+            'DELETE', f'/attachments/{attachment_id}?force=maybe', client=self.http.as_admin))
 
     def test_means_nothing_without_the_extension(self):
         for query in ('force=true', 'force=maybe'):
@@ -225,7 +225,7 @@ class VolumeTest(ExtensionTestCase):
 
 class NegotiationTest(ExtensionTestCase):
 
-    def test_what_is_spoken_is_told(self):
+    def test_the_version_in_use_is_answered(self):
         self.assertEqual('volume 3.71, blockattach 1.0',
                          self.send('GET', '/volumes').headers['OpenStack-API-Version'])
         self.assertEqual('volume 3.71',

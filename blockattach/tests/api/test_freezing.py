@@ -23,8 +23,8 @@ class FreezingTest(base.ApiTestCase):
         made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
         self.assertEqual('error', self.http.as_member.get(
             f'/volumes/{made["id"]}').body['volume']['status'])
-        told = self.http.as_member.get(f'/messages?resource_uuid={made["id"]}').body['messages']
-        self.assertIn('frozen', told[0]['user_message'])
+        reply = self.http.as_member.get(f'/messages?resource_uuid={made["id"]}')
+        self.assertIn('frozen', reply.body['messages'][0]['user_message'])
 
     def test_its_volumes_are_not_deleted(self):
         volume = self.volume()
@@ -94,7 +94,7 @@ class FreezingTest(base.ApiTestCase):
                     self.assertIn('not replicated', reply.fault[1])
         self.assert_status(404, self.put('failover', '3.25', host=http.HOST))
 
-    def test_who_may(self):
+    def test_permissions(self):
         for action in ('freeze', 'thaw', 'failover_host', 'failover'):
             with self.subTest(action):
                 self.assert_status(403, self.http.as_member.put(

@@ -10,9 +10,9 @@ from blockattach.tests.api import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 """Seconds that only a failure ever takes."""
 
 
@@ -87,8 +87,8 @@ class IdempotencyTest(NamedTestCase):
         self.assert_status(200, self.http.as_member.post('/attachments', {
             'attachment': {'volume_uuid': volume_id, 'instance_uuid': base.OTHER_SERVER}}))
         self.assert_status(400, self.attach(volume_id, 'k'))
-        held, = self.ids(volume_id)
-        self.assert_status(200, self.http.as_member.delete(f'/attachments/{held}'))
+        reserved, = self.ids(volume_id)
+        self.assert_status(200, self.http.as_member.delete(f'/attachments/{reserved}'))
         self.assert_status(200, self.attach(volume_id, 'k'))
 
     def test_the_same_request_at_once_makes_one(self):
@@ -172,7 +172,7 @@ class UnderWayTest(NamedTestCase):
 
     def hold_the_first(self):
         self.at_work.set()
-        self.goes_on.wait(PATIENCE)
+        self.goes_on.wait(LIMIT)
 
     def begin(self):
         """Send the request from elsewhere; what it is answered is the future's result."""
@@ -188,14 +188,14 @@ class UnderWayTest(NamedTestCase):
         if fault is not None:
             self.http.manager.backend.fake_target.faults.plan('grant', fault)
         first = self.begin()
-        self.assertTrue(self.at_work.wait(PATIENCE))
+        self.assertTrue(self.at_work.wait(LIMIT))
         second = self.begin()
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.assertFalse(second.done())
         self.goes_on.set()
-        first = first.result(PATIENCE)
+        first = first.result(LIMIT)
         self.clock.advance(1)
-        return first, second.result(PATIENCE)
+        return first, second.result(LIMIT)
 
     def test_a_second_one_waits_and_shows_what_the_first_made(self):
         first, second = self.both()
@@ -230,16 +230,16 @@ class UnderWayTest(NamedTestCase):
         with self.assertRaises(Died):
             self.attach(self.volume_id, 'k', connector=self.connector)
         failpoints.disarm('control.attachments.after_reserve')
-        left, = self.ids(self.volume_id)
+        remaining, = self.ids(self.volume_id)
         second = self.begin()
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
-        attachments.move(self.http.database, self.volume_id, left,
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
+        attachments.move(self.http.database, self.volume_id, remaining,
                          attachment_lifecycle.Event.REFUSED, attachments.Facts(error='no'))
         self.goes_on.set()
         self.clock.advance(1)
-        reply = second.result(PATIENCE)
+        reply = second.result(LIMIT)
         self.assert_status(200, reply)
-        self.assertNotEqual(left, reply.body['attachment']['id'])
+        self.assertNotEqual(remaining, reply.body['attachment']['id'])
         self.assertEqual([reply.body['attachment']['id']], self.ids(self.volume_id))
 
     def test_a_repeat_on_a_plain_volume_waits_for_the_end_of_what_is_withdrawn(self):
@@ -249,33 +249,33 @@ class UnderWayTest(NamedTestCase):
         first = self.attach(volume_id, 'k', **wish)
         self.assert_status(504, first)
         self.assertEqual('1', first.headers['Retry-After'])
-        [left] = self.ids(volume_id)
+        [remaining] = self.ids(volume_id)
         # The one more that a server may have, for a move.
         self.assert_status(200, self.attach(volume_id, 'other'))
         repeat = self.attach(volume_id, 'k', **wish)
         self.assert_fault(409, 'is under way', repeat)
         self.assertEqual('1', repeat.headers['Retry-After'])
-        attachments.move(self.http.database, volume_id, left,
+        attachments.move(self.http.database, volume_id, remaining,
                          attachment_lifecycle.Event.DISCONNECTED)
         made = self.attach(volume_id, 'k', **wish)
         self.assert_status(200, made)
         self.assertIn(made.body['attachment']['id'], self.ids(volume_id))
-        self.assertNotIn(left, self.ids(volume_id))
+        self.assertNotIn(remaining, self.ids(volume_id))
 
     def test_a_second_one_does_not_wait_for_ever(self):
         first = self.begin()
-        self.assertTrue(self.at_work.wait(PATIENCE))
+        self.assertTrue(self.at_work.wait(LIMIT))
         second = self.begin()
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.clock.advance(31)
-        self.assert_fault(409, 'is under way', second.result(PATIENCE))
+        self.assert_fault(409, 'is under way', second.result(LIMIT))
         self.goes_on.set()
-        self.assert_status(200, first.result(PATIENCE))
+        self.assert_status(200, first.result(LIMIT))
         self.assertEqual([first.result().body['attachment']['id']], self.ids(self.volume_id))
 
     def test_another_body_does_not_wait(self):
         first = self.begin()
-        self.assertTrue(self.at_work.wait(PATIENCE))
+        self.assertTrue(self.at_work.wait(LIMIT))
         self.assert_fault(409, 'another body', self.attach(self.volume_id, 'k'))
         self.goes_on.set()
-        self.assert_status(200, first.result(PATIENCE))
+        self.assert_status(200, first.result(LIMIT))

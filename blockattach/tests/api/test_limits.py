@@ -32,7 +32,7 @@ class LimitsTest(base.ApiTestCase):
         for persona in (self.http.as_member, self.http.as_reader, self.http.as_admin):
             self.assertEqual({**LIMITS, **used}, self.absolute(persona))
 
-    def test_who_may_not_see_what_is_used(self):
+    def test_without_permission_what_is_used_is_not_shown(self):
         self.volume()
         self.assertEqual(LIMITS, self.absolute(self.http.as_nobody))
 

@@ -79,7 +79,7 @@ class LogLevelsTest(base.ApiTestCase):
                 self.assert_status(400, self.put(action, **{'prefix': LOGGER, **body}))
         self.assertEqual(logging.WARNING, self.logger.level)
 
-    def test_who_may(self):
+    def test_permissions(self):
         for action in ('get-log', 'set-log'):
             with self.subTest(action):
                 self.assert_status(403, self.http.as_member.put(

@@ -70,7 +70,7 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual(3, len(self.list('?zz=1', version='3.30')))
         self.assertEqual([], self.list('?zz=1', self.http.as_admin))
 
-    def test_whose(self):
+    def test_of_which_project(self):
         self.assertEqual([base.ABSENT], self.of(persona=self.http.as_stranger))
         self.assertEqual('', self.list(persona=self.http.as_stranger)[0]['request_id'])
         self.assertEqual(4, len(self.list('?all_tenants=1', self.http.as_admin)))

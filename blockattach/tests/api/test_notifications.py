@@ -26,7 +26,7 @@ class Case(actions.ActionsTestCase):
     def delete(self, attachment_id):
         return self.http.as_member.delete(f'/attachments/{attachment_id}')
 
-    def assert_told(self, expected, attachment_id=None):
+    def assert_notified(self, expected, attachment_id=None):
         """Of one attachment; of the only one that anything was told of, where none is named."""
         if attachment_id is None:
             attachment_id, = {payload['attachment']['id'] for _, payload in self.heard.events}
@@ -35,21 +35,21 @@ class Case(actions.ActionsTestCase):
 
 class AttachmentsTest(Case):
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         attachment_id = self.attached(self.volume())
-        self.assert_told(ATTACHED, attachment_id)
+        self.assert_notified(ATTACHED, attachment_id)
         self.assert_status(200, self.delete(attachment_id))
-        self.assert_told(ATTACHED + DETACHED, attachment_id)
+        self.assert_notified(ATTACHED + DETACHED, attachment_id)
         self.assertEqual(
             ['attaching', 'attached', 'detaching', 'detached'],
             [payload['attachment']['attach_status'] for _, payload in self.heard.events])
         self.assertEqual(['attaching', 'in-use', 'detaching', 'available'],
                          [payload['status'] for _, payload in self.heard.events])
 
-    def test_a_life_that_begins_with_a_connector(self):
+    def test_a_lifecycle_that_begins_with_a_connector(self):
         reply = self.create(self.volume(), connector=make.connector())
         self.complete(reply.body['attachment']['id'])
-        self.assert_told(ATTACHED)
+        self.assert_notified(ATTACHED)
 
     def test_of_a_reservation_nothing(self):
         self.reserve(self.volume())
@@ -59,9 +59,9 @@ class AttachmentsTest(Case):
         attachment_id = self.reserve(self.volume())
         for _ in range(2):
             self.complete(attachment_id)
-        self.assert_told(ATTACHED, attachment_id)
+        self.assert_notified(ATTACHED, attachment_id)
         self.delete(attachment_id)
-        self.assert_told(ATTACHED + DETACHED, attachment_id)
+        self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
     def test_requests_that_come_again(self):
         attachment_id = self.reserve(self.volume())
@@ -71,62 +71,62 @@ class AttachmentsTest(Case):
             self.complete(attachment_id)
         for _ in range(2):
             self.delete(attachment_id)
-        self.assert_told(ATTACHED + DETACHED, attachment_id)
+        self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
     def test_another_connector_for_what_is_attached(self):
         attachment_id = self.attached(self.volume())
         self.connect(attachment_id)
-        self.assert_told([*ATTACHED, 'attach.start'], attachment_id)
+        self.assert_notified([*ATTACHED, 'attach.start'], attachment_id)
         self.complete(attachment_id)
-        self.assert_told(ATTACHED * 2, attachment_id)
+        self.assert_notified(ATTACHED * 2, attachment_id)
 
     def test_a_connector_that_is_refused(self):
         self.target.faults.plan('grant', REFUSED, 3)
         self.assert_status(500, self.create(self.volume(), connector=make.connector()))
-        self.assert_told(['attach.start', 'attach.error'])
+        self.assert_notified(['attach.start', 'attach.error'])
         attachment_id = self.reserve(self.volume())
         for _ in range(2):
             self.assert_status(500, self.http.as_member.put(f'/attachments/{attachment_id}', {
                 'attachment': {'connector': make.connector()}}))
-        self.assert_told(['attach.start', 'attach.error'] * 2, attachment_id)
+        self.assert_notified(['attach.start', 'attach.error'] * 2, attachment_id)
 
     def test_it_is_given_up_before_it_was_complete(self):
         attachment_id = self.reserve(self.volume())
         self.connect(attachment_id)
         self.delete(attachment_id)
-        self.assert_told(['attach.start', 'attach.error', *DETACHED], attachment_id)
+        self.assert_notified(['attach.start', 'attach.error', *DETACHED], attachment_id)
 
     def test_a_delete_that_is_refused(self):
         attachment_id = self.attached(self.volume())
         self.target.faults.plan('revoke', REFUSED)
         self.assert_status(500, self.delete(attachment_id))
-        self.assert_told([*ATTACHED, 'detach.start', 'detach.error'], attachment_id)
+        self.assert_notified([*ATTACHED, 'detach.start', 'detach.error'], attachment_id)
         self.assert_status(200, self.delete(attachment_id))
-        self.assert_told([*ATTACHED, 'detach.start', 'detach.error', *DETACHED], attachment_id)
+        self.assert_notified([*ATTACHED, 'detach.start', 'detach.error', *DETACHED], attachment_id)
 
     def test_a_delete_of_which_nobody_knows_how_it_ended(self):
         attachment_id = self.attached(self.volume())
         self.target.faults.plan('revoke', UNCERTAIN)
         self.assert_status(504, self.delete(attachment_id))
-        self.assert_told([*ATTACHED, 'detach.start'], attachment_id)
+        self.assert_notified([*ATTACHED, 'detach.start'], attachment_id)
         self.assert_status(200, self.delete(attachment_id))
-        self.assert_told(ATTACHED + DETACHED, attachment_id)
+        self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
     def test_nobody_is_asked_and_nothing_has_happened(self):
         attachment_id = self.reserve(self.volume())
         self.http.managers.remove('storage-1@fake')
         self.assert_status(504, self.http.as_member.put(f'/attachments/{attachment_id}', {
             'attachment': {'connector': make.connector()}}))
-        self.assert_told(['attach.start'], attachment_id)
+        self.assert_notified(['attach.start'], attachment_id)
 
     def test_by_force(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.target.faults.plan('revoke', REFUSED)
         self.done(volume_id, 'os-force_detach', {}, self.http.as_admin)
-        told = self.heard.of(attachment_id)
-        self.assertEqual('detach.force', told[-1])
-        self.assertEqual(['detach.start', 'detach.error', *DETACHED], told[2:-1])
+        sent = self.heard.of(attachment_id)
+        self.assertEqual('detach.force', sent[-1])
+        self.assertEqual(['detach.start', 'detach.error', *DETACHED], sent[2:-1])
 
 
 class ActionsTest(Case):
@@ -140,24 +140,24 @@ class ActionsTest(Case):
                     self.done(volume_id, 'os-reserve')
                 for _ in range(2):
                     self.attach(volume_id)
-                self.assert_told(ATTACHED)
+                self.assert_notified(ATTACHED)
                 self.done(volume_id, 'os-detach')
-                self.assert_told(ATTACHED + DETACHED)
+                self.assert_notified(ATTACHED + DETACHED)
 
-    def test_the_whole_life_of_old(self):
+    def test_the_whole_lifecycle_by_legacy_actions(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id, connector)
         self.assertEqual([], self.heard.events)
         self.attach(volume_id)
-        self.assert_told(ATTACHED)
+        self.assert_notified(ATTACHED)
         self.done(volume_id, 'os-begin_detaching')
         self.done(volume_id, 'os-terminate_connection', {'connector': connector})
         self.done(volume_id, 'os-detach')
-        self.assert_told(ATTACHED + DETACHED)
+        self.assert_notified(ATTACHED + DETACHED)
 
-    def test_what_is_held_and_given_up(self):
+    def test_a_legacy_reservation_that_is_given_up(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id)
@@ -175,4 +175,4 @@ class ActionsTest(Case):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.done(volume_id, 'os-reset_status', {'attach_status': 'detached'}, self.http.as_admin)
-        self.assert_told([*ATTACHED, *DETACHED, 'detach.force'], attachment_id)
+        self.assert_notified([*ATTACHED, *DETACHED, 'detach.force'], attachment_id)

@@ -10,10 +10,10 @@ FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 class MetadataTest(actions.ActionsTestCase):
     """The mode that os-attach tells is among the metadata until the attachment has ended."""
 
-    def told(self, volume_id):
+    def metadata(self, volume_id):
         return self.shown(volume_id)['metadata']
 
-    def each(self, end, **told):
+    def each(self, end, **details):
         """Attach, as a server without a connector and as one with; then let ``end`` end it."""
         for connected in (False, True):
             with self.subTest(connected=connected):
@@ -22,13 +22,13 @@ class MetadataTest(actions.ActionsTestCase):
                 if connected:
                     self.done(volume_id, 'os-reserve')
                     self.initialize(volume_id, connector)
-                self.attach(volume_id, **told)
+                self.attach(volume_id, **details)
                 self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'},
-                                 self.told(volume_id))
+                                 self.metadata(volume_id))
                 attachment, = self.listed()
                 end(volume_id, attachment['id'], connector)
                 self.assertEqual([], self.listed())
-                self.assertEqual({'readonly': 'False'}, self.told(volume_id))
+                self.assertEqual({'readonly': 'False'}, self.metadata(volume_id))
 
     def test_delete(self):
         self.each(lambda volume_id, attachment_id, connector: self.assert_status(
@@ -63,7 +63,7 @@ class MetadataTest(actions.ActionsTestCase):
         self.initialize(volume_id, connector)
         self.attach(volume_id)
         self.done(volume_id, 'os-terminate_connection', {'connector': connector})
-        self.assertEqual(({'readonly': 'False'}, []), (self.told(volume_id), self.listed()))
+        self.assertEqual(({'readonly': 'False'}, []), (self.metadata(volume_id), self.listed()))
 
     def test_os_reset_status(self):
         self.each(lambda volume_id, attachment_id, connector: self.done(
@@ -76,14 +76,14 @@ class MetadataTest(actions.ActionsTestCase):
         self.attach(volume_id)
         self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
         self.assert_status(500, self.act(volume_id, 'os-detach'))
-        self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'}, self.told(volume_id))
+        self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'}, self.metadata(volume_id))
 
-    def test_what_is_held_meanwhile_takes_nothing_along(self):
+    def test_a_reservation_made_meanwhile_takes_nothing_along(self):
         volume_id = self.volume(multiattach=True)
         self.attach(volume_id)
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-unreserve')
-        self.assertEqual('rw', self.told(volume_id)['attached_mode'])
+        self.assertEqual('rw', self.metadata(volume_id)['attached_mode'])
 
     def test_a_read_only_volume_is_used_read_only(self):
         volume_id = self.volume()
@@ -93,11 +93,11 @@ class MetadataTest(actions.ActionsTestCase):
             self.assert_fault(400, "Invalid attaching mode 'rw'", self.act(
                 volume_id, 'os-attach',
                 {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'rw'}))
-            self.assertEqual({'readonly': 'True'}, self.told(volume_id))
+            self.assertEqual({'readonly': 'True'}, self.metadata(volume_id))
         self.attach(volume_id, mode='ro')
-        self.assertEqual({'readonly': 'True', 'attached_mode': 'ro'}, self.told(volume_id))
+        self.assertEqual({'readonly': 'True', 'attached_mode': 'ro'}, self.metadata(volume_id))
         self.done(volume_id, 'os-detach')
-        self.assertEqual({'readonly': 'True'}, self.told(volume_id))
+        self.assertEqual({'readonly': 'True'}, self.metadata(volume_id))
 
 
 class ConnectionInfoTest(actions.ActionsTestCase):
@@ -113,12 +113,12 @@ class ConnectionInfoTest(actions.ActionsTestCase):
 
     def test_os_attach_alone(self):
         for reserved in (False, True):
-            for told in ({'instance_uuid': base.SERVER}, {'host_name': 'h'}):
-                with self.subTest(reserved=reserved, told=told):
+            for details in ({'instance_uuid': base.SERVER}, {'host_name': 'h'}):
+                with self.subTest(reserved=reserved, details=details):
                     volume_id = self.volume()
                     if reserved:
                         self.done(volume_id, 'os-reserve')
-                    self.done(volume_id, 'os-attach', {**told, 'mountpoint': '/dev/vdb'})
+                    self.done(volume_id, 'os-attach', {**details, 'mountpoint': '/dev/vdb'})
                     row, = self.rows(volume_id)
                     for version in ('3.27', '3.44', '3.71'):
                         self.assertEqual((None, None), self.infos(row.id, version))
@@ -150,7 +150,7 @@ class ConnectionInfoTest(actions.ActionsTestCase):
         self.assertEqual((before['status'], before['attachments']),
                          (after['status'], after['attachments']))
 
-    def test_the_place_that_was_told_outlives_a_connection_of_old(self):
+    def test_the_mountpoint_outlives_a_legacy_connection(self):
         volume_id = self.volume()
         self.attach(volume_id)
         connector = make.connector()

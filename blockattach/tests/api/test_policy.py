@@ -114,9 +114,9 @@ class PolicyTest(base.ApiTestCase):
 
     def check(self, name):
         for row in tables()[name]:
-            for who, status in row['status'].items():
-                with self.subTest(operation=row['operation'], who=who):
-                    reply = self.send(row, self.personas[who])
+            for role, status in row['status'].items():
+                with self.subTest(operation=row['operation'], role=role):
+                    reply = self.send(row, self.personas[role])
                     self.assert_status(status, reply)
                     if status == 403:
                         self.assertRegex(reply.fault[1],

@@ -35,21 +35,21 @@ class CheckTestCase(base.ApiTestCase):
 class MessageTest(CheckTestCase):
     """The default: answered as ever, but the reason is there before the scheduler has looked."""
 
-    def test_the_reason_is_told_at_once_and_once(self):
+    def test_the_reason_is_reported_at_once_and_once(self):
         self.http.hold = True
         reply = self.ask(volume_type='gold')
         self.assert_status(202, reply)
         volume_id = reply.body['volume']['id']
-        told, = self.messages(volume_id)
-        self.assertEqual(EVENT, told['event_id'])
+        message, = self.messages(volume_id)
+        self.assertEqual(EVENT, message['event_id'])
         self.assertIn(f'{http.POOL}: it does not report tier (wanted: gold)',
-                      told['user_message'])
+                      message['user_message'])
         self.assertEqual('creating', self.shown(volume_id)['status'])
         self.http.hold = False
         self.http.as_member.get('/volumes')
         self.assertEqual('error', self.shown(volume_id)['status'])
         again, = self.messages(volume_id)
-        self.assertEqual((told['id'], told['request_id'], told['created_at']),
+        self.assertEqual((message['id'], message['request_id'], message['created_at']),
                          (again['id'], again['request_id'], again['created_at']))
 
     def test_the_schedulers_word_stands(self):
@@ -58,8 +58,8 @@ class MessageTest(CheckTestCase):
         self.report(tier='tin')
         self.http.hold = False
         self.http.as_member.get('/volumes')
-        told, = self.messages(volume_id)
-        self.assertIn('its tier is tin (wanted: gold)', told['user_message'])
+        message, = self.messages(volume_id)
+        self.assertIn('its tier is tin (wanted: gold)', message['user_message'])
 
     def test_what_was_said_too_early_is_taken_back(self):
         self.http.hold = True
@@ -80,8 +80,8 @@ class MessageTest(CheckTestCase):
         self.report(multiattach=False)
         reply = self.ask(volume_type=self.multiattach_type().name)
         self.assert_status(202, reply)
-        told, = self.messages(reply.body['volume']['id'])
-        self.assertIn('it cannot attach one volume to several hosts', told['user_message'])
+        message, = self.messages(reply.body['volume']['id'])
+        self.assertIn('it cannot attach one volume to several hosts', message['user_message'])
 
     def test_nothing_is_said_of_a_volume_that_has_a_place(self):
         self.assert_status(202, self.ask())

@@ -49,9 +49,9 @@ class QosTestCase(base.ApiTestCase):
         return self.admin.get(f'/types/{kind.id}').body['volume_type']['qos_specs_id']
 
 
-class LifeTest(QosTestCase):
+class LifecycleTest(QosTestCase):
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         reply = self.create(consumer='front-end', **SPECS)
         self.assert_status(200, reply)
         made = reply.body['qos_specs']
@@ -79,7 +79,7 @@ class LifeTest(QosTestCase):
         self.assertEqual({'qos_specs': []}, self.admin.get('/qos-specs').body)
         self.assertNotEqual(made['id'], self.made())
 
-    def test_what_need_not_be_told(self):
+    def test_what_may_be_omitted(self):
         self.assertEqual({'consumer': 'back-end', 'specs': {}, 'name': 'gold'}, {
             key: value for key, value in self.shown(self.made(' gold ')).items()
             if key != 'id'})
@@ -222,14 +222,14 @@ class TypesTest(QosTestCase):
         self.given(self.made(consumer='both', **SPECS), kind)
 
 
-class ToldTest(QosTestCase):
+class ConsumerTest(QosTestCase):
     """What the consumer of a volume is told."""
 
     def setUp(self):
         super().setUp()
         self.limited = self.kind('limited')
 
-    def told(self, consumer='front-end', size=1, **specs):
+    def consumer_specs(self, consumer='front-end', size=1, **specs):
         self.gold = self.made(consumer=consumer, **specs)
         self.given(self.gold, self.limited)
         self.volume_id = self.volume(volume_type='limited', size=size)
@@ -241,15 +241,15 @@ class ToldTest(QosTestCase):
             'attachment']['connection_info']['qos_specs']
 
     def test_whom_they_concern(self):
-        for consumer, told in (('front-end', SPECS), ('both', SPECS), ('back-end', None)):
+        for consumer, expected in (('front-end', SPECS), ('both', SPECS), ('back-end', None)):
             with self.subTest(consumer=consumer):
-                self.assertEqual(told, self.told(consumer, **SPECS))
-                self.assertEqual(told, self.again())
+                self.assertEqual(expected, self.consumer_specs(consumer, **SPECS))
+                self.assertEqual(expected, self.again())
                 self.admin.delete(f'/qos-specs/{self.gold}?force=true')
 
     def test_limits_by_size(self):
-        told = {'total_iops_sec': 90, 'read_iops_sec': 50, 'write_iops_sec': 20}
-        self.assertEqual(told, self.told(
+        consumer_specs = {'total_iops_sec': 90, 'read_iops_sec': 50, 'write_iops_sec': 20}
+        self.assertEqual(consumer_specs, self.consumer_specs(
             size=3, total_iops_sec_per_gb=30, read_iops_sec_per_gb=1,
             read_iops_sec_per_gb_min=50, write_iops_sec_per_gb='100', write_iops_sec_max='20'))
 
@@ -257,9 +257,9 @@ class ToldTest(QosTestCase):
         attachment_id = self.reserve(self.volume())
         self.assertIsNone(self.connect(attachment_id)['connection_info']['qos_specs'])
 
-    def test_what_is_attached_keeps_what_it_was_told_until_it_connects_again(self):
+    def test_what_is_attached_keeps_its_specs_until_it_connects_again(self):
         connector = make.connector()
-        self.assertEqual(SPECS, self.told(**SPECS))
+        self.assertEqual(SPECS, self.consumer_specs(**SPECS))
         self.put(self.gold, total_iops_sec='9')
         self.assertEqual(SPECS, self.again())
         again = self.connect(self.attachment_id, connector)
@@ -268,7 +268,7 @@ class ToldTest(QosTestCase):
         again = self.connect(self.attachment_id, connector)
         self.assertIsNone(again['connection_info']['qos_specs'])
 
-    def test_legacy_actions_tell_them_too(self):
+    def test_legacy_actions_return_them_too(self):
         gold = self.made(consumer='both', **SPECS)
         self.given(gold, self.limited)
         path = f'/volumes/{self.volume(volume_type="limited")}/action'

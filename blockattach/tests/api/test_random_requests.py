@@ -57,10 +57,10 @@ class RandomRequestsTest(base.ApiTestCase):
             method, path, body, version, headers = sent
             reply = self.chance.choice(self.personae).send(method, path, body, version, headers)
             statuses[reply.status] = statuses.get(reply.status, 0) + 1
-            told = f'request {count}: {sent}: {reply.status} {reply.text}'
-            self.assertLess(reply.status, 500, told)
+            description = f'request {count}: {sent}: {reply.status} {reply.text}'
+            self.assertLess(reply.status, 500, description)
             if reply.status >= 400:
-                self.assertEqual(before, self.all_rows(), told)
+                self.assertEqual(before, self.all_rows(), description)
             elif method not in ('GET', 'HEAD'):
                 before = self.refill()
         print(f'{self.id()}: answers by status: {statuses}')

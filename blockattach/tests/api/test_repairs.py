@@ -44,7 +44,7 @@ class RepairsTest(actions.ActionsTestCase):
         elif one.repair == invariants.END.format(attachment_id=one.attachment_id):
             self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one.attachment_id}'))
 
-    def test_each_way_to_break_the_rows_is_repaired_as_it_is_told(self):
+    def test_each_way_to_break_the_rows_is_repaired_as_reported(self):
         for name, statement in BROKEN:
             with self.subTest(name=name, statement=statement):
                 self.fixture()

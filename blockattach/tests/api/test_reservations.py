@@ -18,7 +18,7 @@ class ReservationTest(base.ApiTestCase):
                             for host in self.hosts]
         self.target = self.http.manager.backend.fake_target
 
-    def told(self, attachment_id):
+    def reservation(self, attachment_id):
         reply = self.http.as_member.send('GET', f'/attachments/{attachment_id}', None, None, ASKED)
         self.assert_status(200, reply)
         return reply.body['attachment']['reservation']
@@ -28,22 +28,22 @@ class ReservationTest(base.ApiTestCase):
         self.target.hold_reservations(self.volume_id, names[:2], holder=names[0])
 
     def test_what_each_host_holds(self):
-        self.assertEqual(['none'] * 3, [self.told(one) for one in self.attachments])
+        self.assertEqual(['none'] * 3, [self.reservation(one) for one in self.attachments])
         self.agree()
         self.assertEqual(['holder', 'registered', 'none'],
-                         [self.told(one) for one in self.attachments])
+                         [self.reservation(one) for one in self.attachments])
 
-    def test_a_host_that_cannot_be_told_of_is_null(self):
-        self.assertIsNone(self.told(self.reserve(self.volume_id, base.new_id())))
+    def test_an_unknown_host_is_null(self):
+        self.assertIsNone(self.reservation(self.reserve(self.volume_id, base.new_id())))
         self.target.lose_everything()
-        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertIsNone(self.reservation(self.attachments[0]))
 
     def test_a_backend_that_fails_is_null(self):
         self.agree()
         for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE):
             self.target.faults.plan('reservations', fault)
-            self.assertIsNone(self.told(self.attachments[0]))
-        self.assertEqual('holder', self.told(self.attachments[0]))
+            self.assertIsNone(self.reservation(self.attachments[0]))
+        self.assertEqual('holder', self.reservation(self.attachments[0]))
 
     def test_a_service_that_does_not_answer_or_is_too_old_is_null(self):
         class Old:
@@ -52,20 +52,20 @@ class ReservationTest(base.ApiTestCase):
 
         self.agree()
         self.http.managers.remove(http.HOST)
-        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertIsNone(self.reservation(self.attachments[0]))
         self.http.managers.add(http.HOST, Old())
-        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertIsNone(self.reservation(self.attachments[0]))
 
-    def test_a_backend_that_cannot_tell_is_not_even_asked(self):
+    def test_a_backend_that_cannot_report_is_not_even_asked(self):
         self.agree()
         self.sql("UPDATE pools SET capabilities = "
                  "replace(capabilities, 'host_reservations', 'something_else')")
         before = self.target.faults.calls.get('reservations', 0)
-        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertIsNone(self.reservation(self.attachments[0]))
         self.sql("UPDATE pools SET capabilities = "
                  "replace(capabilities, 'something_else', 'host_reservations'), "
                  "reported_at = '2020-01-01'")
-        self.assertIsNone(self.told(self.attachments[0]))
+        self.assertIsNone(self.reservation(self.attachments[0]))
         self.assertEqual(before, self.target.faults.calls.get('reservations', 0))
 
     def test_absent_elsewhere(self):

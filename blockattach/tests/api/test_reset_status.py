@@ -9,12 +9,12 @@ from blockattach.tests.fixtures import make
 
 class ResetTest(actions.ActionsTestCase):
 
-    def reset(self, volume_id, persona=None, **told):
-        return self.act(volume_id, 'os-reset_status', told, persona or self.http.as_admin)
+    def reset(self, volume_id, persona=None, **body):
+        return self.act(volume_id, 'os-reset_status', body, persona or self.http.as_admin)
 
-    def refused(self, volume_id, sentence='', **told):
+    def refused(self, volume_id, sentence='', **body):
         before = self.status(volume_id), self.rows(volume_id), self.grants(volume_id)
-        self.assert_fault(400, sentence, self.reset(volume_id, **told))
+        self.assert_fault(400, sentence, self.reset(volume_id, **body))
         self.assertEqual(before, (self.status(volume_id), self.rows(volume_id),
                                   self.grants(volume_id)))
 
@@ -38,14 +38,14 @@ class ResetTest(actions.ActionsTestCase):
                      'managing', 'sleeping', '', ' available'):
             with self.subTest(word=word):
                 self.refused(volume_id, status=word)
-        for told in ({}, {'status': None}, {'status': None, 'attach_status': None}):
-            with self.subTest(told=told):
+        for body in ({}, {'status': None}, {'status': None, 'attach_status': None}):
+            with self.subTest(body=body):
                 self.refused(volume_id, "Must specify 'status', 'attach_status' or "
-                                        "'migration_status' for update.", **told)
-        for told in ({'status': 5}, {'a': 'b'}, {'attach_status': ''},
+                                        "'migration_status' for update.", **body)
+        for body in ({'status': 5}, {'a': 'b'}, {'attach_status': ''},
                      {'attach_status': 'attaching'}, {'migration_status': 'migrating'}):
-            with self.subTest(told=told):
-                self.refused(volume_id, **told)
+            with self.subTest(body=body):
+                self.refused(volume_id, **body)
         for value in (None, [], 'error'):
             with self.subTest(value=value):
                 self.assert_status(400, self.act(volume_id, 'os-reset_status', value,
@@ -80,7 +80,7 @@ class ResetTest(actions.ActionsTestCase):
         self.attached(volume_id)
         self.refused(volume_id, 'live attachments', status='available')
 
-    def test_a_volume_in_error_is_let_out_of_it(self):
+    def test_a_volume_in_error_may_leave_it(self):
         volume_id = self.volume()
         self.assert_status(202, self.reset(volume_id, status='error'))
         self.assert_status(400, self.http.as_member.post('/attachments', {'attachment': {
@@ -88,9 +88,9 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(202, self.reset(volume_id, status='available'))
         self.attached(volume_id)
 
-    def at_work(self, volume_id, **told):
+    def at_work(self, volume_id, **body):
         before = self.shown(volume_id)
-        self.assert_fault(409, 'is at work on it', self.reset(volume_id, **told))
+        self.assert_fault(409, 'is at work on it', self.reset(volume_id, **body))
         self.assertEqual(before, self.shown(volume_id))
 
     def sizes(self):

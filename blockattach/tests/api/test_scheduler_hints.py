@@ -40,10 +40,10 @@ class HintsTestCase(base.ApiTestCase):
     def made_on(self, hints, **fields):
         return self.place(self.ask(hints, **fields))
 
-    def told(self, volume_id):
-        told, = (one for one in self.http.as_member.get('/messages').body['messages']
-                 if one['resource_uuid'] == volume_id)
-        return told['user_message']
+    def message(self, volume_id):
+        message, = (one for one in self.http.as_member.get('/messages').body['messages']
+                    if one['resource_uuid'] == volume_id)
+        return message['user_message']
 
 
 class HeededTest(HintsTestCase):
@@ -73,7 +73,7 @@ class HeededTest(HintsTestCase):
         self.assertIsNone(self.place(lost))
         for host, volume_id in ((self.home, self.first), (self.other, second)):
             self.assertIn(f'{host}#pool: it has volume {volume_id}, which the hint '
-                          f'different_host names', self.told(lost))
+                          f'different_host names', self.message(lost))
 
     def test_a_volume_that_is_not_theirs_says_nothing(self):
         reply = self.http.as_stranger.post('/volumes', {
@@ -83,19 +83,20 @@ class HeededTest(HintsTestCase):
     def test_what_names_no_volume(self):
         lost = self.ask({'same_host': ['web']})
         self.assertIsNone(self.place(lost))
-        self.assertIn('the hint same_host names something that is no volume', self.told(lost))
+        self.assertIn('the hint same_host names something that is no volume', self.message(lost))
 
     def test_a_query(self):
         for host in (http.HOST, SECOND):
             self.assertEqual(host, self.made_on({'query': f'["=", "$host", "{host}#pool"]'}))
         lost = self.ask({'query': ['like', 1]})
-        self.assertIn("the hint query cannot be answered: 'like' is no operator", self.told(lost))
+        self.assertIn("the hint query cannot be answered: 'like' is no operator",
+                      self.message(lost))
 
-    def test_near_a_server_where_nobody_can_tell(self):
+    def test_near_a_server_whose_host_is_unknown(self):
         lost = self.ask({'local_to_instance': base.SERVER})
         self.assertIsNone(self.place(lost))
         self.assertIn(f'cannot find the host of server {base.SERVER}: Nova cannot be reached',
-                      self.told(lost))
+                      self.message(lost))
 
     def test_a_backend_that_takes_small_ones_only(self):
         def made(**fields):
@@ -110,7 +111,7 @@ class HeededTest(HintsTestCase):
         self.assertEqual(http.HOST, self.place(made(name='web')))
         self.assertEqual(SECOND, self.place(made(size=2, name='web')))
         lost = made(name='db')
-        self.assertIn('its filter_function does not allow the volume', self.told(lost))
+        self.assertIn('its filter_function does not allow the volume', self.message(lost))
 
 
 class WaitingTest(HintsTestCase):
@@ -127,7 +128,7 @@ class WaitingTest(HintsTestCase):
         self.http.as_member.get('/volumes')
         self.assertIsNone(self.place(waiting))
         self.assertIn('it has none of the volumes that the hint same_host names',
-                      self.told(waiting))
+                      self.message(waiting))
 
 
 class DefaultTest(HintsTestCase):

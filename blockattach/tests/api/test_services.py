@@ -30,7 +30,7 @@ class ServicesTest(base.ApiTestCase):
                 self.assertEqual(KEYS | added, scheduler.keys())
                 self.assertEqual(KEYS | added | VOLUME_KEYS | of_volume, volume.keys())
 
-    def test_one_that_lives(self):
+    def test_one_that_is_up(self):
         volume, scheduler = self.list()
         self.assertRegex(volume.pop('updated_at'), r'^2\d{3}-')
         self.assertEqual(
@@ -85,20 +85,20 @@ class ReconciledTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return {one['binary']: one for one in reply.body['services']}
 
-    def test_what_was_told(self):
+    def test_what_was_reported(self):
         at = datetime.datetime(2026, 11, 22, 5, 0, 0, 250)
         services.register(
             self.http.database, binaries.VOLUME, http.HOST, 'nova', 'x',
             reconciled=records.Reconciled({'grant': 2, 'attachment': 1}, 'grant', at))
-        told = self.list()
+        listed = self.list()
         self.assertEqual(
             {'repaired': {'volume': 0, 'attachment': 1, 'grant': 2, 'stray_export': 0,
                         'unused_export': 0, 'abandoned': 0},
              'last': 'grant', 'last_at': '2026-11-22T05:00:00.000250'},
-            told[binaries.VOLUME]['reconciled'])
-        self.assertNotIn('reconciled', told[binaries.SCHEDULER])
+            listed[binaries.VOLUME]['reconciled'])
+        self.assertNotIn('reconciled', listed[binaries.SCHEDULER])
 
-    def test_who_has_not_told_and_who_did_not_ask(self):
+    def test_one_that_has_not_reported_and_one_not_asked_for(self):
         self.sql('UPDATE services SET reconciled = NULL')
         self.assertIsNone(self.list()[binaries.VOLUME]['reconciled'])
         self.assertNotIn('reconciled', self.list('1.1')[binaries.VOLUME])

@@ -33,10 +33,10 @@ class ScopeTest(base.ApiTestCase):
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id, connector=make.connector())
 
-    def ask(self, scope, who, method, path, body=None):
+    def ask(self, scope, role, method, path, body=None):
         request = webob.Request.blank(f'/v3{path}', method=method, environ={
             'HTTP_X_IDENTITY_STATUS': 'Confirmed', 'HTTP_X_USER_ID': 'somebody',
-            'HTTP_X_ROLES': ROLES[who], 'HTTP_OPENSTACK_API_VERSION': 'volume 3.71',
+            'HTTP_X_ROLES': ROLES[role], 'HTTP_OPENSTACK_API_VERSION': 'volume 3.71',
             **SCOPES[scope]})
         if body is not None:
             request.body = json.dumps(body).encode()
@@ -61,13 +61,13 @@ class ScopeTest(base.ApiTestCase):
                 with self.subTest(scope=scope, path=path):
                     self.assertEqual(200, self.ask(scope, 'admin', 'GET', path).status_int)
 
-    def test_who_is_no_administrator_sees_nothing(self):
+    def test_without_administrator_rights_nothing_is_shown(self):
         paths = [path for _, path in LISTS]
         paths += ['/volumes?all_tenants=1', '/attachments?all_tenants=1', '/volumes/summary',
                   f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}']
-        for scope, who, path in itertools.product(SCOPES, ('reader', 'member'), paths):
-            with self.subTest(scope=scope, who=who, path=path):
-                self.assert_forbidden(self.ask(scope, who, 'GET', path))
+        for scope, role, path in itertools.product(SCOPES, ('reader', 'member'), paths):
+            with self.subTest(scope=scope, role=role, path=path):
+                self.assert_forbidden(self.ask(scope, role, 'GET', path))
 
     def test_a_volume_needs_a_project(self):
         for scope in SCOPES:
@@ -84,8 +84,8 @@ class ScopeTest(base.ApiTestCase):
                          (answer.status_int, answer.json['forbidden']['message']))
 
     def test_a_project_in_the_url_is_not_theirs(self):
-        for scope, who in CALLERS:
-            with self.subTest(scope=scope, who=who):
-                answer = self.ask(scope, who, 'GET', f'/{make.PROJECT}/attachments')
+        for scope, role in CALLERS:
+            with self.subTest(scope=scope, role=role):
+                answer = self.ask(scope, role, 'GET', f'/{make.PROJECT}/attachments')
                 self.assertEqual((400, 'Malformed request url'),
                                  (answer.status_int, answer.json['badRequest']['message']))

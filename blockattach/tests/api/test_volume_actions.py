@@ -6,7 +6,7 @@ from blockattach.domain import volume_lifecycle
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 _Own = volume_lifecycle.OwnStatus
 
@@ -59,20 +59,21 @@ class BodyTest(actions.ActionsTestCase):
 
 class ReserveTest(actions.ActionsTestCase):
 
-    def test_the_volume_is_attaching_and_no_attachment_is_seen(self):
+    def test_the_volume_is_attaching_and_no_attachment_is_shown(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.assertEqual('attaching', self.status(volume_id))
         self.assertEqual([], self.listed())
         self.assertEqual([], self.http.as_member.get('/attachments').body['attachments'])
         self.assertEqual([], self.shown(volume_id)['attachments'])
-        held, = self.rows(volume_id)
+        reservation, = self.rows(volume_id)
         for persona in (self.http.as_member, self.http.as_admin):
-            self.assert_status(404, persona.get(f'/attachments/{held.id}'))
-            self.assert_status(404, persona.delete(f'/attachments/{held.id}'))
-        self.assert_fault(404, held.id, self.http.as_member.get(f'/attachments?marker={held.id}'))
+            self.assert_status(404, persona.get(f'/attachments/{reservation.id}'))
+            self.assert_status(404, persona.delete(f'/attachments/{reservation.id}'))
+        self.assert_fault(404, reservation.id, self.http.as_member.get(
+            f'/attachments?marker={reservation.id}'))
 
-    def test_a_plain_volume_is_held_once(self):
+    def test_a_plain_volume_is_reserved_once(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.assert_fault(
@@ -88,7 +89,7 @@ class ReserveTest(actions.ActionsTestCase):
         self.attached(volume_id)
         self.assert_fault(400, 'the current status is in-use.', self.act(volume_id, 'os-reserve'))
 
-    def test_a_multiattach_volume_is_held_by_as_many_as_come(self):
+    def test_a_multiattach_volume_is_reserved_any_number_of_times(self):
         volume_id = self.volume(multiattach=True)
         self.attached(volume_id)
         for _ in range(3):
@@ -100,14 +101,14 @@ class ReserveTest(actions.ActionsTestCase):
         volume_id = make.volume(self.http.database, own_status=_Own.ERROR).id
         self.assert_fault(400, 'error', self.act(volume_id, 'os-reserve'))
 
-    def test_unreserve_lets_go(self):
+    def test_unreserve_releases(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-unreserve')
         self.assertEqual('available', self.status(volume_id))
         self.assertEqual([], self.rows(volume_id))
 
-    def test_unreserve_without_anything_held(self):
+    def test_unreserve_without_a_reservation(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-unreserve')
         self.assertEqual('available', self.status(volume_id))
@@ -116,7 +117,7 @@ class ReserveTest(actions.ActionsTestCase):
         self.assertEqual('reserved', self.status(volume_id))
         self.assertEqual([attachment_id], [one['id'] for one in self.listed()])
 
-    def test_unreserve_leaves_those_who_are_attached(self):
+    def test_unreserve_leaves_attachments_alone(self):
         volume_id = self.volume(multiattach=True)
         attachment_id = self.attached(volume_id)
         self.done(volume_id, 'os-reserve')
@@ -155,33 +156,33 @@ class BootableTest(actions.ActionsTestCase):
 
     def test_by_the_other_actions(self):
         self.attached(self.volume_id)
-        told = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
+        details = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
         for action, value in (('os-initialize_connection', {'connector': make.connector()}),
-                              ('os-attach', told)):
+                              ('os-attach', details)):
             with self.subTest(action=action):
                 self.assert_status(403, self.act(self.volume_id, action, value))
         self.assertEqual(1, len(self.rows(self.volume_id)))
 
-    def test_the_life_of_a_first_needs_no_such_right(self):
+    def test_the_first_attachment_needs_no_such_right(self):
         self.done(self.volume_id, 'os-reserve')
         self.initialize(self.volume_id)
         self.attach(self.volume_id)
         self.attach(self.volume_id)
         self.assertEqual([base.SERVER], self.servers(self.volume_id))
 
-    def test_of_those_who_come_together_one_comes(self):
-        told = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
+    def test_of_concurrent_reservations_one_succeeds(self):
+        details = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
         asks = (self.reserve_again, lambda: self.act(self.volume_id, 'os-reserve'),
-                lambda: self.act(self.volume_id, 'os-attach', told),
+                lambda: self.act(self.volume_id, 'os-attach', details),
                 lambda: self.act(self.volume_id, 'os-initialize_connection',
                                  {'connector': make.connector()})) * 4
         start = threading.Barrier(len(asks))
 
         def ask(one):
-            start.wait(patience.LIMIT)
+            start.wait(polling.LIMIT)
             return one().status
         with futures.ThreadPoolExecutor(len(asks)) as threads:
-            codes = list(threads.map(ask, asks, timeout=patience.LIMIT))
+            codes = list(threads.map(ask, asks, timeout=polling.LIMIT))
         # Of those of today one at most; an action may take over what another one has reserved, and
         # is told to repeat itself (409) where several do.
         self.assertLessEqual(codes[::4].count(200), 1)
@@ -196,32 +197,32 @@ class BootableTest(actions.ActionsTestCase):
                         for _ in range(2))
         self.assertEqual((200, first.body), (again.status, again.body))
 
-    def test_who_may(self):
+    def test_permissions(self):
         self.reserve(self.volume_id)
         self.done(self.volume_id, 'os-reserve', persona=self.http.as_admin)
 
 
 class AttachTest(actions.ActionsTestCase):
 
-    def refused(self, status, sentence, volume_id, **told):
+    def refused(self, status, sentence, volume_id, **details):
         before = [row.id for row in self.rows(volume_id)]
-        self.assert_fault(status, sentence, self.act(volume_id, 'os-attach', told))
+        self.assert_fault(status, sentence, self.act(volume_id, 'os-attach', details))
         self.assertEqual(before, [row.id for row in self.rows(volume_id)])
 
     def test_bodies_that_are_not_understood(self):
         volume_id = self.volume()
-        for told in (None, {}, {'mountpoint': '/dev/vdb'}, {'instance_uuid': base.SERVER},
-                     {'instance_uuid': base.SERVER, 'mountpoint': ''},
-                     {'instance_uuid': base.SERVER, 'mountpoint': 'x' * 256},
-                     {'instance_uuid': base.SERVER, 'mountpoint': 5},
-                     {'instance_uuid': 'server', 'mountpoint': '/dev/vdb'},
-                     {'instance_uuid': None, 'mountpoint': '/dev/vdb'},
-                     {'host_name': 'h' * 256, 'mountpoint': '/dev/vdb'},
-                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'wr'},
-                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': None},
-                     {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'a': 'b'}):
-            with self.subTest(told=told):
-                reply = self.act(volume_id, 'os-attach', told)
+        for details in (None, {}, {'mountpoint': '/dev/vdb'}, {'instance_uuid': base.SERVER},
+                        {'instance_uuid': base.SERVER, 'mountpoint': ''},
+                        {'instance_uuid': base.SERVER, 'mountpoint': 'x' * 256},
+                        {'instance_uuid': base.SERVER, 'mountpoint': 5},
+                        {'instance_uuid': 'server', 'mountpoint': '/dev/vdb'},
+                        {'instance_uuid': None, 'mountpoint': '/dev/vdb'},
+                        {'host_name': 'h' * 256, 'mountpoint': '/dev/vdb'},
+                        {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': 'wr'},
+                        {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'mode': None},
+                        {'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb', 'a': 'b'}):
+            with self.subTest(details=details):
+                reply = self.act(volume_id, 'os-attach', details)
                 self.assert_status(400, reply)
                 self.assertEqual('badRequest', reply.fault[0])
         self.assertEqual('available', self.status(volume_id))
@@ -250,16 +251,16 @@ class AttachTest(actions.ActionsTestCase):
     def test_what_was_reserved_is_taken_over(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
-        held, = self.rows(volume_id)
+        reservation, = self.rows(volume_id)
         self.attach(volume_id)
         attachment, = self.listed()
-        self.assertEqual(held.id, attachment['id'])
+        self.assertEqual(reservation.id, attachment['id'])
         self.assertEqual([base.SERVER], self.servers(volume_id))
 
     def test_again(self):
         volume_id = self.volume()
-        for told in ({'instance_uuid': base.SERVER}, {'instance_uuid': base.SERVER}):
-            self.done(volume_id, 'os-attach', {**told, 'mountpoint': '/dev/vdb'})
+        for details in ({'instance_uuid': base.SERVER}, {'instance_uuid': base.SERVER}):
+            self.done(volume_id, 'os-attach', {**details, 'mountpoint': '/dev/vdb'})
         self.assertEqual(1, len(self.rows(volume_id)))
         self.done(volume_id, 'os-detach')
         for _ in range(2):
@@ -291,14 +292,14 @@ class AttachTest(actions.ActionsTestCase):
         self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
                      mountpoint='/dev/vdb')
 
-    def test_a_volume_in_maintenance_that_is_held(self):
+    def test_a_volume_in_maintenance_that_is_reserved(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
         self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
                      mountpoint='/dev/vdb')
 
-    def test_what_the_metadata_tell(self):
+    def test_what_the_metadata_say(self):
         volume_id = self.volume(metadata={'a': 'b'})
         self.assertEqual({'a': 'b'}, self.shown(volume_id)['metadata'])
         self.attach(volume_id, mode='ro')

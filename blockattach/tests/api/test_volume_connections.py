@@ -43,7 +43,7 @@ class InitializeTest(ConnectionTestCase):
         for key in ('target_portal', 'target_iqn', 'target_lun'):
             self.assertEqual([info['data'][key]], info['data'][f'{key}s'])
 
-    def test_a_secret_is_for_who_may_see_it(self):
+    def test_a_secret_is_for_permitted_callers(self):
         self.fixture(rules={'blockattach:attachment_secrets': '!'})
         info = self.initialize(self.volume())
         self.assertEqual(DATA_KEYS, info['data'].keys())
@@ -68,12 +68,12 @@ class InitializeTest(ConnectionTestCase):
     def test_what_was_reserved_is_connected(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
-        held, = self.rows(volume_id)
+        reservation, = self.rows(volume_id)
         self.initialize(volume_id)
         row, = self.rows(volume_id)
-        self.assertEqual(held.id, row.id)
+        self.assertEqual(reservation.id, row.id)
 
-    def test_of_an_attachment_it_is_told_again(self):
+    def test_of_an_attachment_it_is_answered_again(self):
         volume_id = self.volume()
         connector = make.connector()
         attachment_id = self.attached(volume_id, connector=connector)
@@ -98,11 +98,11 @@ class InitializeTest(ConnectionTestCase):
     def test_each_host_of_a_multiattach_volume_gets_its_own(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(3)]
-        told = []
+        answers = []
         for connector in connectors:
             self.done(volume_id, 'os-reserve')
-            told.append(self.initialize(volume_id, connector))
-        self.assertEqual(3, len({info['data']['auth_password'] for info in told}))
+            answers.append(self.initialize(volume_id, connector))
+        self.assertEqual(3, len({info['data']['auth_password'] for info in answers}))
         self.assertEqual(dict.fromkeys((one['initiator'] for one in connectors), 'rw'),
                          self.grants(volume_id))
         self.assertEqual(3, len(self.rows(volume_id)))
@@ -138,7 +138,7 @@ class InitializeTest(ConnectionTestCase):
                 self.assert_status(400, self.act(volume_id, 'os-initialize_connection', value))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_connectors_of_which_no_host_can_be_told(self):
+    def test_connectors_that_name_no_host(self):
         volume_id = self.volume()
         for connector in ('x', '', {}, {'host': 'h'}, {'initiator': ''}, {'initiator': 'a b'}):
             with self.subTest(connector=connector):
@@ -158,16 +158,16 @@ class InitializeTest(ConnectionTestCase):
 
     def test_a_backend_that_refuses(self):
         volume_id = self.volume()
-        for prepare, left in ((lambda: None, 'available'),
-                              (lambda: self.done(volume_id, 'os-reserve'), 'attaching')):
-            with self.subTest(left=left):
+        for prepare, expected in ((lambda: None, 'available'),
+                                  (lambda: self.done(volume_id, 'os-reserve'), 'attaching')):
+            with self.subTest(expected=expected):
                 prepare()
                 self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
                 reply = self.act(volume_id, 'os-initialize_connection',
                                  {'connector': make.connector()})
                 self.assert_fault(500, 'Unable to fetch connection information from backend',
                                   reply)
-                self.assertEqual(left, self.status(volume_id))
+                self.assertEqual(expected, self.status(volume_id))
                 self.assertEqual({}, self.grants(volume_id))
 
 
@@ -233,7 +233,7 @@ class SharedHostTest(ConnectionTestCase):
         self.connector = make.connector()
         self.attached(self.volume_id, base.OTHER_SERVER, make.connector())
 
-    def held(self):
+    def reservation(self):
         """What a server of the host has reserved and connected; it has not come yet."""
         before = {row.id for row in self.rows(self.volume_id)}
         self.done(self.volume_id, 'os-reserve')
@@ -242,11 +242,11 @@ class SharedHostTest(ConnectionTestCase):
         return made
 
     def joined(self, server=base.SERVER):
-        row = self.held()
+        row = self.reservation()
         self.attach(self.volume_id, server, host_name=self.connector['host'])
         return row
 
-    def left(self, connector=None):
+    def expected(self, connector=None):
         """The host's rows after its connection was told to end; whether it is still let in."""
         self.assert_status(202, self.terminate(self.volume_id, connector or self.connector))
         rows = [row.id for row in self.rows(self.volume_id) if row.host == self.connector['host']]
@@ -259,33 +259,33 @@ class SharedHostTest(ConnectionTestCase):
         for announced in (False, True):
             if announced:
                 self.done(self.volume_id, 'os-begin_detaching')
-            self.assertEqual([first, second], self.left())
+            self.assertEqual([first, second], self.expected())
         self.done(self.volume_id, 'os-detach', {'attachment_id': first})
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.expected())
 
-    def test_what_is_held_is_given_up_beside_a_server(self):
+    def test_a_legacy_reservation_is_given_up_beside_a_server(self):
         server = self.joined()
-        self.held()
-        self.assertEqual([server], self.left())
+        self.reservation()
+        self.assertEqual([server], self.expected())
         self.done(self.volume_id, 'os-unreserve')
         self.assertEqual([base.OTHER_SERVER, base.SERVER], self.servers(self.volume_id))
 
-    def test_what_is_held_stays_where_a_server_is_about_to_leave(self):
+    def test_a_legacy_reservation_stays_where_a_server_is_detaching(self):
         server = self.joined()
-        held = self.held()
+        reservation = self.reservation()
         self.done(self.volume_id, 'os-begin_detaching')
-        self.assertEqual([server, held], self.left())
+        self.assertEqual([server, reservation], self.expected())
         self.done(self.volume_id, 'os-detach', {'attachment_id': server})
         self.attach(self.volume_id, base.new_id(), host_name=self.connector['host'])
         self.assertIn(self.connector['initiator'], self.grants(self.volume_id))
 
-    def test_a_host_that_tells_its_name_only(self):
+    def test_a_host_that_gives_its_name_only(self):
         server = self.joined()
-        self.assertEqual([server], self.left({'host': 'another'}))
-        self.assertEqual([], self.left({'host': self.connector['host']}))
+        self.assertEqual([server], self.expected({'host': 'another'}))
+        self.assertEqual([], self.expected({'host': self.connector['host']}))
 
 
-class LifeTest(ConnectionTestCase):
+class LifecycleTest(ConnectionTestCase):
     """All of it, in the order of clients of old."""
 
     def go(self, volume_id, connector, server):
@@ -318,14 +318,14 @@ class LifeTest(ConnectionTestCase):
         self.done(volume_id, 'os-unreserve')
         self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_without_a_connector_to_tell_it_is_given_up_as_well(self):
+    def test_without_a_connector_it_is_given_up_as_well(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id)
         self.done(volume_id, 'os-unreserve')
         self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_who_gives_up_takes_nothing_from_another(self):
+    def test_giving_up_takes_nothing_from_another(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(2)]
         for connector in connectors:

@@ -19,7 +19,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{attachment_id}'))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_nothing_of_one_attachment_is_left_for_the_next(self):
+    def test_nothing_of_one_attachment_remains_for_the_next(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.announce(volume_id)
@@ -60,7 +60,7 @@ class AnnouncedTest(actions.ActionsTestCase):
             steps.append(self.status(volume_id))
         self.assertEqual(['detaching', 'detaching', 'available'], steps)
 
-    def test_servers_leave_in_turn(self):
+    def test_servers_leave_one_by_one(self):
         """Clients wait for the change of the word, after each."""
         volume_id = self.volume(multiattach=True)
         words = []
@@ -149,7 +149,7 @@ class DetachTest(actions.ActionsTestCase):
         self.done(volume_id, 'os-detach')
         self.assertEqual('available', self.status(volume_id))
 
-    def test_what_is_held_is_not_attached(self):
+    def test_a_legacy_reservation_is_not_attached(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-detach')
@@ -198,8 +198,8 @@ class ForceDetachTest(actions.ActionsTestCase):
         ids = [self.attached(volume_id, base.new_id(), connector) for connector in connectors]
         before = {row.id: row for row in self.rows(volume_id)}
         self.assert_status(202, self.force(volume_id, {'attachment_id': ids[1]}))
-        left = {row.id: row for row in self.rows(volume_id)}
-        self.assertEqual({one: before[one] for one in (ids[0], ids[2])}, left)
+        remaining = {row.id: row for row in self.rows(volume_id)}
+        self.assertEqual({one: before[one] for one in (ids[0], ids[2])}, remaining)
         self.assertEqual({connectors[0]['initiator']: 'rw', connectors[2]['initiator']: 'rw'},
                          self.grants(volume_id))
 

@@ -144,7 +144,7 @@ class PublicEndpointTest(ListTestCase):
 
 class ScopeTest(ListTestCase):
 
-    def test_who_sees_what(self):
+    def test_what_each_persona_sees(self):
         mine, other = self.make().id, self.make(project_id=http.OTHER_PROJECT).id
         both = {mine, other}
         rows = (
@@ -204,7 +204,7 @@ class FilterTest(ListTestCase):
             with self.subTest(value=value):
                 self.assertEqual(expected, set(self.ids(f'?bootable={value}', version='3.1')))
 
-    def test_unknown_ones_are_judged_by_version_and_by_who_asks(self):
+    def test_unknown_ones_follow_from_version_and_caller(self):
         for query, names in (('?zz=1&yy=2', 'zz,yy'), ('?multiattach=true', 'multiattach'),
                              ('?host=h', 'host'), ('?project_id=p', 'project_id'),
                              ('?name~=pla', 'name~')):

@@ -47,7 +47,7 @@ class EncryptionTestCase(base.ApiTestCase):
 
 class TypeEncryptionTest(EncryptionTestCase):
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         self.assertEqual({}, self.shown())
         made = self.made()
         self.assertEqual({**FACTS, 'volume_type_id': self.kind.id,
@@ -77,7 +77,7 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assert_status(202, self.admin.delete(f'{self.path}/{named}'))
         self.assertEqual({}, self.shown())
 
-    def test_what_need_not_be_told(self):
+    def test_what_may_be_omitted(self):
         made = self.made(**dict.fromkeys(('cipher', 'key_size')))
         self.assertEqual((None, None), (made['cipher'], made['key_size']))
         self.admin.delete(f'{self.path}/{STOCK}')
@@ -250,7 +250,7 @@ class ExclusionTest(EncryptionTestCase):
 class WithoutRightTest(EncryptionTestCase):
     SETTINGS = {'rules': {'volume:multiattach': '!'}}
 
-    def test_the_exclusion_is_told_before_the_right_is_asked_for(self):
+    def test_the_exclusion_is_answered_before_the_right_is_checked(self):
         self.made()
         self.sql("INSERT INTO volume_type_extra_specs (volume_type_id, key, value) "
                  f"VALUES ('{self.kind.id}', 'multiattach', '<is> True')")

@@ -84,7 +84,7 @@ class ShowTest(TypesTestCase):
         self.assert_status(200, shown)
         self.assertEqual('__DEFAULT__', shown.body['volume_type']['name'])
 
-    def test_one_that_is_not_there_or_hidden(self):
+    def test_one_that_is_not_there_or_private(self):
         hidden = self.kind(is_public=False)
         for persona, type_id in ((self.http.as_admin, base.ABSENT), (self.http.as_admin, 'zz'),
                                  (self.http.as_member, hidden.id)):
@@ -104,7 +104,7 @@ class ListTest(TypesTestCase):
         self.kind('b', is_public=False)
         self.kind('c', extra_specs={'secret': 'y'})
 
-    def test_who_sees_which(self):
+    def test_which_persona_sees_which(self):
         everything = ['c', 'b', 'a', '__DEFAULT__']
         public = ['c', 'a', '__DEFAULT__']
         rows = (
@@ -225,7 +225,7 @@ class ExtraSpecsTest(TypesTestCase):
     def specs(self, persona=None):
         return (persona or self.admin).get(self.path).body['extra_specs']
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         reply = self.admin.post(self.path, {'extra_specs': {'multiattach': '<is> True', 'b': ''}})
         self.assert_status(200, reply)
         self.assertEqual({'extra_specs': {'multiattach': '<is> True', 'b': ''}}, reply.body)

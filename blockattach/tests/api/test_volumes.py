@@ -282,7 +282,7 @@ class ShowTest(base.ApiTestCase):
                     {'id': volume_id, 'attachment_id': attachment_id, 'volume_id': volume_id,
                      'server_id': server, 'host_name': host, 'device': '/dev/vdb'}, found)
 
-    def test_one_that_is_not_there_not_his_or_not_to_be_seen(self):
+    def test_one_that_is_not_there_of_another_project_or_not_visible(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT), (self.http.as_member, 'zz'),
                                (self.http.as_stranger, volume_id),
@@ -294,7 +294,7 @@ class ShowTest(base.ApiTestCase):
 
 class DeleteTest(base.ApiTestCase):
 
-    def test_it_is_told_to_go_and_goes(self):
+    def test_it_is_deleted_and_goes(self):
         volume_id = self.volume()
         self.http.hold = True
         reply = self.http.as_member.delete(f'/volumes/{volume_id}?cascade=true')
@@ -308,10 +308,10 @@ class DeleteTest(base.ApiTestCase):
     def test_what_stands_in_the_way(self):
         for state in (_State.RESERVED, _State.CONNECTED, _State.ATTACHED, _State.ERROR_ATTACHING):
             with self.subTest(state=state):
-                held = make.attachment(self.http.database, make.volume(
+                reserved = make.attachment(self.http.database, make.volume(
                     self.http.database, on_pool=http.POOL), state)
                 self.assert_fault(400, 'Invalid volume: Volume status must be available or',
-                                  self.http.as_member.delete(f'/volumes/{held.volume_id}'))
+                                  self.http.as_member.delete(f'/volumes/{reserved.volume_id}'))
         for own_status in (_Own.CREATING, _Own.DELETING, _Own.DOWNLOADING):
             with self.subTest(own_status=own_status):
                 volume = make.volume(self.http.database, on_pool=http.POOL)
@@ -320,7 +320,7 @@ class DeleteTest(base.ApiTestCase):
                 self.assert_fault(400, 'Invalid volume: Volume status must be available or',
                                   self.http.as_member.delete(f'/volumes/{volume.id}'))
 
-    def test_one_that_is_not_there_or_not_his(self):
+    def test_one_that_is_not_there_or_of_another_project(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, volume_id)):
@@ -342,10 +342,10 @@ class DeleteTest(base.ApiTestCase):
                             own_status=_Own.CREATING)
         self.assert_status(202, self.http.as_admin.delete(f'/volumes/{stuck.id}?force=true'))
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{stuck.id}'))
-        held = make.attachment(self.http.database, make.volume(
+        reserved = make.attachment(self.http.database, make.volume(
             self.http.database, on_pool=http.POOL), _State.ATTACHED)
         self.assert_fault(400, 'Invalid volume: Volume status must be available or',
-                          self.http.as_admin.delete(f'/volumes/{held.volume_id}?force=true'))
+                          self.http.as_admin.delete(f'/volumes/{reserved.volume_id}?force=true'))
 
     def test_a_backend_that_refuses(self):
         volume_id = self.volume()

@@ -68,14 +68,14 @@ class Machine:
 
     def settings(self, lvm_type: str, reserved_percentage: int = 0, **changes: object):
         """The settings of a backend on this machine, with what a test changes of LVM's."""
-        told = lvm.LvmSettings(
+        lvm_settings = lvm.LvmSettings(
             volume_group=GROUP, lvm_type=lvm_type, thin_pool=POOL, conf_file='',
             command_seconds=60, warn_percent=80, full_percent=95,
             clear_bandwidth=512 * units.MIB)
         return dataclasses.replace(
             settings.settings(str(self.folder)), store='lvm', max_over_subscription_ratio=4.0,
             reserved_percentage=reserved_percentage,
-            lvm=dataclasses.replace(told, **changes))
+            lvm=dataclasses.replace(lvm_settings, **changes))
 
     def store(self, lvm_type: str, **changes: object):
         """An lvm store on this machine."""

@@ -79,14 +79,14 @@ class Lvm:
     def fullreport(self, options):
         name = options.names[0]
         group = self._group(name)
-        told = dict(zip(options.configreport, options.o, strict=True))
+        given = dict(zip(options.configreport, options.o, strict=True))
         self._say({
-            'vg': fields(told['vg'], {
+            'vg': fields(given['vg'], {
                 'vg_name': name, 'vg_size': str(group['size']), 'vg_free': str(self._free(group)),
                 'vg_tags': ','.join(group['tags']),
                 'vg_missing_pv_count': str(group['missing'])}),
-            'lv': fields(told['lv'], *(self._row(name, found, facts)
-                                       for found, facts in group['lvs'].items()))})
+            'lv': fields(given['lv'], *(self._row(name, found, facts)
+                                        for found, facts in group['lvs'].items()))})
 
     def lvs(self, options):
         group = options.names[0].partition('/')[0]

@@ -10,7 +10,7 @@ import tomllib
 import unittest
 
 from blockattach.tests.conformance import settings
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 
 EXAMPLE = pathlib.Path('doc/source/contributor/example_driver')
@@ -53,7 +53,7 @@ class ExampleTest(unittest.TestCase):
         paths = [str(self.place), os.environ.get('PYTHONPATH') or str(sources.ROOT)]
         return subprocess.run(
             [sys.executable, *words], cwd=self.place, capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=patience.LIMIT, check=False,
+            stdin=subprocess.DEVNULL, timeout=polling.LIMIT, check=False,
             # The cache of entry points would outlive the test.
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                  'XDG_CACHE_HOME': str(self.place / 'cache')})

@@ -40,7 +40,7 @@ class FakeStoreTest(store.StoreContract):
         self.fake.create(volume)
         self.assertEqual(5, self.fake.faults.calls['create'])
 
-    def test_it_is_as_slow_as_told(self) -> None:
+    def test_it_is_as_slow_as_set(self) -> None:
         volume = self.volume()
         go_on = self.fake.faults.hold('create')
         creator = threading.Thread(target=self.fake.create, args=(volume,))
@@ -83,5 +83,5 @@ class FakeReservationTest(target.ReservationContract):
         self.fake.hold_reservations(export.volume_id, [one.initiator for one in grants])
 
     def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
-        held = self.fake.reservations(export.volume_id)
-        self.fake.hold_reservations(export.volume_id, held.registered, holder.initiator)
+        found = self.fake.reservations(export.volume_id)
+        self.fake.hold_reservations(export.volume_id, found.registered, holder.initiator)

@@ -40,8 +40,8 @@ class FileStoreTest(store.StoreContract):
 
     def test_what_a_killed_process_left_goes_with_the_volume(self) -> None:
         volume = self.volume()
-        left = os.path.join(self.settings.volumes_dir, f'.{volume.name}.0123.new')
-        with open(left, 'wb'):
+        leftover = os.path.join(self.settings.volumes_dir, f'.{volume.name}.0123.new')
+        with open(leftover, 'wb'):
             pass
         self.store.create(volume)
         self.store.delete(volume)

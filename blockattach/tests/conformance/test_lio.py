@@ -27,8 +27,8 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.kernel.set_reservations(self.name(export), [one.initiator for one in grants])
 
     def reserves(self, export, holder):
-        held = self.target.reservations(export.volume_id)
-        self.kernel.set_reservations(self.name(export), sorted(held.registered),
+        stored = self.target.reservations(export.volume_id)
+        self.kernel.set_reservations(self.name(export), sorted(stored.registered),
                                      holder.initiator)
 
     def test_all_registrants_hold_a_reservation_of_that_kind(self):
@@ -43,7 +43,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertEqual([reservation.HostReservation.HOLDER] * 2,
                          [found.of(one.initiator) for one in grants])
 
-    def test_who_is_not_in_a_list_that_was_cut_off_is_not_known(self):
+    def test_a_host_beyond_a_list_that_was_cut_off_is_unknown(self):
         export = self.an_export()
         self.target.grant(export, self.a_grant(export))
         many = [f'iqn.2026-01.org.example:host-{number:04}' for number in range(100)]
@@ -76,7 +76,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.target.grant(export, grant)
         self.assertEqual([grant.initiator], list(self.granted(export)))
 
-    def test_who_was_revoked_gets_nothing_back(self):
+    def test_a_revoked_host_gets_nothing_back(self):
         export = self.an_export()
         kept, gone = self.a_grant(export), self.a_grant(export, 1)
         for grant in (kept, gone):
@@ -85,9 +85,9 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.target.revoke(export.volume_id, gone.initiator)
         path = f'{self.kernel.database}/pr/aptpl_{export.volume_id}'
         with open(path, encoding='ascii') as file:
-            left = file.read()
-        self.assertIn(kept.initiator, left)
-        self.assertNotIn(gone.initiator, left)
+            remaining = file.read()
+        self.assertIn(kept.initiator, remaining)
+        self.assertNotIn(gone.initiator, remaining)
         self.target.unexport(export.volume_id)
         self.assertFalse(os.path.exists(path))
 
@@ -154,7 +154,7 @@ class HalfMadeTest(lio_backend.Lio):
         finally:
             failpoints.disarm(f'privileged.lio.{step}')
 
-    def test_a_grant_cut_short_lets_nobody_in_and_a_repeat_completes_it(self):
+    def test_a_grant_cut_short_gives_no_access_and_a_repeat_completes_it(self):
         for step in self.GRANT:
             with self.subTest(step=step):
                 export = self.an_export()
@@ -166,7 +166,7 @@ class HalfMadeTest(lio_backend.Lio):
                 self.assertTrue(self.truth(export)[grant.initiator].intact)
                 self.assertTrue(self.logs_in(export, grant))
 
-    def test_what_a_grant_cut_short_left_is_told_and_can_be_taken_away(self):
+    def test_what_a_grant_cut_short_left_is_listed_and_can_be_revoked(self):
         empty = self.on_disk()
         for step in self.GRANT:
             with self.subTest(step=step):
@@ -190,7 +190,7 @@ class HalfMadeTest(lio_backend.Lio):
             self.target.revoke(export.volume_id, grant.initiator)
             self.assertEqual({}, self.granted(export))
 
-    def test_an_unexport_cut_short_is_told_and_can_be_repeated(self):
+    def test_an_unexport_cut_short_is_listed_and_can_be_repeated(self):
         empty = self.on_disk()
         for step in self.UNEXPORT:
             with self.subTest(step=step):
@@ -211,7 +211,7 @@ class PortalTest(lio_backend.Lio):
             self.settings, target_secondary_ip_addresses=('127.0.0.2', '::1', '127.0.0.1'))
         return super().make()
 
-    def test_each_address_is_a_portal_and_is_told(self):
+    def test_each_address_is_a_portal_and_is_returned(self):
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         self.assertEqual(('127.0.0.1:3260', '127.0.0.2:3260', '[::1]:3260'), made.portals)

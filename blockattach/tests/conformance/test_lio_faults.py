@@ -45,7 +45,7 @@ class TamperedTest(lio_backend.Lio):
                 self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
                 self.repaired(self.grant)
 
-    def test_who_came_in_without_an_entry_is_thrown_out(self):
+    def test_a_session_without_an_acl_is_ended(self):
         group = self.group(self.export)
         self.assertTrue(self.logs_in(self.export, self.grant))
         self.write(f'{group}/dynamic_sessions', _STRANGER)
@@ -54,7 +54,7 @@ class TamperedTest(lio_backend.Lio):
         found = self.truth(self.export)[self.grant.initiator]
         self.assertEqual((0, True), (found.sessions, found.intact))
 
-    def test_another_account_is_told_and_replaced(self):
+    def test_another_account_is_listed_and_replaced(self):
         self.write(f'{self.entry(self.export, self.grant)}/auth/userid', 'other')
         found = self.truth(self.export)[self.grant.initiator]
         self.assertEqual('other', found.account)
@@ -119,7 +119,7 @@ class TamperedTest(lio_backend.Lio):
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
         self.repaired(self.grant)
 
-    def test_a_unit_that_leads_to_other_bytes_is_taken_down_whoever_is_in(self):
+    def test_a_unit_that_leads_to_other_bytes_is_taken_down_in_spite_of_sessions(self):
         other = self.an_export()
         self.target.grant(other, self.a_grant(other))
         link = self.link(f'{self.group(self.export)}/lun/lun_0')
@@ -192,32 +192,32 @@ class OthersTest(lio_backend.Lio):
 class StaleTest(lio_backend.Lio):
     """What an earlier life, or another service, left under our names."""
 
-    def test_a_backstore_of_the_same_name_elsewhere_lets_go_of_the_device(self):
+    def test_a_backstore_of_the_same_name_elsewhere_releases_the_device(self):
         export = self.an_export()
-        left = f'{self.kernel.root}/core/iblock_3/{self.name(export)}'
-        os.mkdir(os.path.dirname(left))
-        os.mkdir(left)
+        leftover = f'{self.kernel.root}/core/iblock_3/{self.name(export)}'
+        os.mkdir(os.path.dirname(leftover))
+        os.mkdir(leftover)
         for file, text in (('control', f'udev_path={export.device}'), ('enable', '1')):
-            with open(f'{left}/{file}', 'w', encoding='ascii') as written:
+            with open(f'{leftover}/{file}', 'w', encoding='ascii') as written:
                 written.write(text)
         self.assertEqual([(export.volume_id, ())],
                          [(found.volume_id, found.grants) for found in self.target.exports()])
         self.target.grant(export, self.a_grant(export))
         self.assertTrue(self.truth(export)[_HOST].intact)
-        self.assertFalse(os.path.exists(left))
+        self.assertFalse(os.path.exists(leftover))
 
     def test_one_that_another_program_holds_is_refused_with_the_cure(self):
         export = self.an_export()
-        left = f'{self.kernel.root}/core/iblock_3/disk'
-        os.mkdir(os.path.dirname(left))
-        os.mkdir(left)
+        leftover = f'{self.kernel.root}/core/iblock_3/disk'
+        os.mkdir(os.path.dirname(leftover))
+        os.mkdir(leftover)
         for file, text in (('control', f'udev_path={export.device}'), ('enable', '1')):
-            with open(f'{left}/{file}', 'w', encoding='ascii') as written:
+            with open(f'{leftover}/{file}', 'w', encoding='ascii') as written:
                 written.write(text)
         with self.assertRaisesRegex(errors.BackendRefused, 'in use on this host.*end the'):
             self.target.grant(export, self.a_grant(export))
         self.assertEqual({}, self.granted(export))
-        self.assertTrue(os.path.isdir(left))
+        self.assertTrue(os.path.isdir(leftover))
 
     def test_an_export_that_was_made_elsewhere_is_taken_over_as_it_is(self):
         export = self.an_export()

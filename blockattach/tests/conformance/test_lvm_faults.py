@@ -10,7 +10,7 @@ from blockattach.tests.conformance import lvm_stand_in
 
 VG, POOL, TAG = lvm_backend.GROUP, lvm_backend.POOL, lvm_backend.TAG
 THIN_LOG = 'blockattach.drivers.stores.lvm.thin'
-PATIENCE = (1, 10, 60)
+TIMEOUTS = (1, 10, 60)
 """Seconds that a command may take, the fewest first."""
 FULL = (('data_percent', r'data of thin pool vg/vg-pool is 96\.0% full; .*lvextend --size'),
         ('metadata_percent', r'metadata .* 96\.0% full; .*lvextend --poolmetadatasize'))
@@ -93,7 +93,7 @@ class CheckTest(LvmTest):
         self.check_refuses('may be written by others', conf_file=str(conf))
         self.check_refuses('not the full path of an lvm.conf', conf_file='/dev/null')
 
-    def test_a_configuration_of_its_own_is_told_to_lvm(self):
+    def test_a_configuration_of_its_own_is_passed_to_lvm(self):
         conf = self.machine.folder / 'lvm.conf'
         conf.write_text('')
         self.machine.store('thin', conf_file=str(conf)).check()
@@ -274,7 +274,7 @@ class InUseTest(LvmTest):
             self.machine.fault(verb, None)
             self.assertEqual(before, self.machine.dump())
 
-    def test_a_thick_volume_is_held_by_its_snapshots(self):
+    def test_a_thick_volume_is_kept_by_its_snapshots(self):
         store = self.machine.store('thick')
         volume = self.volume()
         snapshot = self.snapshot(volume)
@@ -287,7 +287,7 @@ class InUseTest(LvmTest):
 
 class LostDiskTest(LvmTest):
 
-    def test_nothing_is_made_and_the_cure_is_told(self):
+    def test_nothing_is_made_and_the_remedy_is_named(self):
         store = self.machine.store('thin')
         volume = self.volume()
         store.create(volume)
@@ -324,7 +324,7 @@ class UncertainTest(LvmTest):
     def test_a_command_that_hangs_is_ended_and_may_be_repeated(self):
         volume = self.volume()
         self.machine.fault('lvcreate', 'hang')
-        for seconds in PATIENCE:
+        for seconds in TIMEOUTS:
             refusal, hung = self.refused_after(seconds, volume)
             if hung is not None:
                 break
@@ -372,7 +372,7 @@ class UncertainTest(LvmTest):
 
 class WipeTest(LvmTest):
 
-    def test_a_deleted_thick_volume_is_hidden_at_once_and_wiped_later(self):
+    def test_a_deleted_thick_volume_is_renamed_at_once_and_wiped_later(self):
         store = self.machine.store('thick')
         volume = self.volume()
         store.create(volume)

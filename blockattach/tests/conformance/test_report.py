@@ -66,7 +66,7 @@ class EqualTest(ExamineTestCase):
         found = self.examined(wrong_drivers.ThickTest, only='says_that_it_is_thin')
         self.assertEqual(1, len(self.failed(found)))
 
-    def test_what_is_told_of_paths(self):
+    def test_what_is_said_of_paths(self):
         found = self.examined(wrong_drivers.OnePathedTest, only='same_portals')
         self.assertEqual(1, len(self.failed(found)))
 

@@ -50,7 +50,7 @@ class TgtDaemonTest(test_tgt.Tgt, target.DaemonContract):
     def crash(self) -> None:
         _kill(self.target._client())
 
-    def test_a_grant_that_lives_through_a_crash_serves_its_session_again(self) -> None:
+    def test_a_grant_that_outlives_a_crash_serves_its_session_again(self) -> None:
         export, real = self.an_export(), self.host()
         grant = self.a_grant(export)
         made = self.target.grant(export, grant)
@@ -95,7 +95,7 @@ class TgtdTest(test_tgt.Tgt):
         again = self.daemon(state_dir=other_dir, target_port=0)
         self.assertEqual(sorted(portals), sorted(again.portals()))
 
-    def test_it_listens_where_it_is_told_and_nowhere_else(self) -> None:
+    def test_it_listens_where_configured_and_nowhere_else(self) -> None:
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         self.assertEqual(self.portals(), made.portals)
@@ -139,7 +139,7 @@ class TgtdTest(test_tgt.Tgt):
         found.stop()
         self.assertFalse(self.target.running())
 
-    def test_who_looks_for_it_while_others_speak_leaves_no_connection_behind(self) -> None:
+    def test_looking_for_it_while_others_speak_leaves_no_connection(self) -> None:
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         address, _, port = made.portals[0].rpartition(':')
@@ -168,7 +168,7 @@ class TgtdTest(test_tgt.Tgt):
         after.start()
         self.assertEqual(pid, after.client().pid())
 
-    def test_a_port_in_use_is_told_and_nothing_is_left_running(self) -> None:
+    def test_a_port_in_use_is_reported_and_nothing_is_left_running(self) -> None:
         with socket.socket() as taken:
             taken.bind(('127.0.0.1', 0))
             taken.listen()
@@ -179,7 +179,7 @@ class TgtdTest(test_tgt.Tgt):
         refused.stop()
         self.assertFalse(refused.running())
 
-    def test_an_address_of_another_host_is_told(self) -> None:
+    def test_an_address_of_another_host_is_reported(self) -> None:
         refused = self.daemon(state_dir=settings.folder(self), target_ip_address='192.0.2.1')
         with self.assertRaisesRegex(errors.ConfigurationError, '192.0.2.1'):
             refused.start()
@@ -247,7 +247,7 @@ class HalfMadeTest(test_tgt.Tgt):
         failpoints.arm(f'drivers.tgt.{step}', crash)
         self.addCleanup(failpoints.disarm, f'drivers.tgt.{step}')
 
-    def test_a_grant_cut_short_lets_nobody_in_and_a_repeat_completes_it(self) -> None:
+    def test_a_grant_cut_short_gives_no_access_and_a_repeat_completes_it(self) -> None:
         real = self.host()
         for step in self.GRANT_STEPS[:-1]:
             with self.subTest(step=step):
@@ -278,7 +278,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.target.revoke(export.volume_id, grant.initiator)
                 self.assertEqual((), self.target.exports())
 
-    def test_a_revoke_cut_short_lets_nobody_in_and_a_repeat_completes_it(self) -> None:
+    def test_a_revoke_cut_short_gives_no_access_and_a_repeat_completes_it(self) -> None:
         real = self.host()
         for step in self.REVOKE_STEPS:
             with self.subTest(step=step):
@@ -303,7 +303,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.assertTrue(real.can_log_in(made, grant.initiator, again.credential))
                 self.target.unexport(export.volume_id)
 
-    def test_a_target_that_lost_its_account_is_seen_and_repaired(self) -> None:
+    def test_a_target_that_lost_its_account_is_found_and_repaired(self) -> None:
         real = self.host()
         export = self.an_export()
         grant = self.a_grant(export)

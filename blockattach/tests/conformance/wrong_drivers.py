@@ -129,8 +129,8 @@ class OnePathed(fake_target.FakeTarget):
     """Tells some hosts of fewer paths than others."""
 
     def _portals(self):
-        self.told = [*getattr(self, 'told', ()), None]
-        return super()._portals()[:len(self.told)]
+        self.calls = [*getattr(self, 'calls', ()), None]
+        return super()._portals()[:len(self.calls)]
 
 
 class OnePathedTest(target.TargetContract):

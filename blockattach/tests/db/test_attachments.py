@@ -51,7 +51,7 @@ class Case(base.DatabaseTestCase):
 @base.on_every_database
 class ReserveTest(Case):
 
-    def test_without_a_connector_the_volume_is_held(self):
+    def test_without_a_connector_the_volume_is_reserved(self):
         volume = make.volume(self.database)
         made = self.reserve(volume, 'an-instance', RO)
         self.assertEqual(
@@ -77,10 +77,10 @@ class ReserveTest(Case):
 
     def test_a_connector_is_read_as_it_was_written(self):
         """Whatever JSON the standard library writes: the bus brings half a character, too."""
-        for told in ('\ud800', 'ä\U0001f600', float('inf')):
-            row = self.reserve(make.volume(self.database), connector=make.connector(wwpns=[told]))
+        for wwpn in ('\ud800', 'ä\U0001f600', float('inf')):
+            row = self.reserve(make.volume(self.database), connector=make.connector(wwpns=[wwpn]))
             found = attachment_queries.get(self.database, row.id)
-            self.assertEqual([told], found.connector['wwpns'])
+            self.assertEqual([wwpn], found.connector['wwpns'])
 
     def test_the_mode_asked_for_wins_over_the_connectors(self):
         # asked, in the connector: what it gets
@@ -143,15 +143,15 @@ class ReserveTest(Case):
 
     def test_the_database_itself_refuses_a_second_holder(self):
         volume = make.volume(self.database)
-        held = self.reserve(volume)
+        reserved = self.reserve(volume)
         with self.database.reader() as connection:
             row = connection.execute(models.attachments.select().where(
-                models.attachments.c.id == held.id)).one()._asdict()
+                models.attachments.c.id == reserved.id)).one()._asdict()
         row['id'] = str(uuid.uuid4())
         with self.assertRaises(db_exception.DBDuplicateEntry), \
                 self.database.writer() as connection:
             connection.execute(models.attachments.insert().values(**row))
-        self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id))
+        self.assertEqual([reserved], attachment_queries.of_volume(self.database, volume.id))
 
 
 @base.on_every_database
@@ -184,14 +184,14 @@ class MoveTest(Case):
                         self.assertEqual(row, self.again(row))
                         self.assertEqual(VOLUME_WORDS[state], self.words(row.volume_id))
 
-    def test_the_answer_tells_before_and_after(self):
+    def test_the_answer_has_before_and_after(self):
         row = make.attachment(self.database, state=S.CONNECTED)
         moved = attachments.move(self.database, row.volume_id, row.id, E.COMPLETE)
         self.assertEqual((row, self.again(row)), (moved.old, moved.new))
         self.assertEqual(('in-use', 'attached'),
                          (moved.volume_status, moved.volume_attach_status))
 
-    def test_only_who_is_at_work_is_owner(self):
+    def test_only_the_process_at_work_is_owner(self):
         for state in lifecycle.LIVE:
             owner = make.attachment(self.database, state=state).owner
             self.assertEqual('storage-1@file' if state in lifecycle.TRANSITIONAL else None, owner)
@@ -217,8 +217,8 @@ class MoveTest(Case):
 
     def test_a_late_word_about_a_volume_that_is_gone_finds_no_attachment(self):
         row = make.attachment(self.database, state=S.GONE)
-        told = volumes.start_delete(self.database, row.volume_id, 60)
-        volumes.deleted(self.database, row.volume_id, told.generation)
+        deleting = volumes.start_delete(self.database, row.volume_id, 60)
+        volumes.deleted(self.database, row.volume_id, deleting.generation)
         self.assertRaises(errors.AttachmentNotFound, self.move, row, E.CONNECTED)
 
     def test_connected_stores_the_connection_and_the_time(self):
@@ -346,7 +346,7 @@ class RefusedTest(Case):
                 row = make.attachment(self.database, state=state)
                 self.check(row, self.undone(row, E.DISCONNECT))
 
-    def test_told_to_go_while_connecting_a_refusal_says_so(self):
+    def test_deleted_while_connecting_a_refusal_says_so(self):
         row = make.attachment(self.database, state=S.CONNECTING)
         self.assertIs(S.ERROR_DETACHING, self.undone(row, E.DISCONNECT).state)
 

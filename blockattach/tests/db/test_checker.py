@@ -74,9 +74,9 @@ class CheckerTest(base.DatabaseTestCase):
                 self.assertEqual(broken, self.found())
                 derived.volume_words(self.database, self.volume.id)
                 derived.counts(self.database)
-                left = self.found()
+                remaining = self.found()
                 # Whoever looks for what is overdue goes on with it.
-                self.assertLessEqual(left, {'nothing_is_overdue'})
+                self.assertLessEqual(remaining, {'nothing_is_overdue'})
 
     def test_overdue_work_is_found_after_some_grace(self):
         for seconds, broken in ((5, set()), (60, {'nothing_is_overdue'})):

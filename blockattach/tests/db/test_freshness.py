@@ -6,7 +6,7 @@ from blockattach.db import engine
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import database
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 OTHERS = {
     'mysql': ('SELECT id FROM information_schema.processlist '
@@ -15,7 +15,7 @@ OTHERS = {
                    'WHERE datname = current_database() AND pid <> pg_backend_pid()',
                    'SELECT pg_terminate_backend({})')}
 ROUNDS = 5
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 @base.on_every_server
@@ -29,7 +29,7 @@ class FreshnessTest(base.DatabaseTestCase):
         with other.connect() as connection:
             for number in connection.exec_driver_sql(find).scalars().all():
                 connection.exec_driver_sql(end.format(number))
-            patience.until(lambda: not connection.exec_driver_sql(find).scalars().all())
+            polling.until(lambda: not connection.exec_driver_sql(find).scalars().all())
 
     def test_one_that_the_server_has_ended_is_replaced(self):
         with self.database.reader() as one, self.database.reader() as two:
@@ -43,7 +43,7 @@ class FreshnessTest(base.DatabaseTestCase):
         with self.database.writer() as connection:
             self.assertEqual(1, connection.execute(sa.select(1)).scalar())
 
-    def test_strict_mode_and_isolation_are_seen_to(self):
+    def test_strict_mode_and_isolation_are_ensured(self):
         """Whatever the server would do with who does not ask."""
         asked = {'mysql': ('SELECT @@SESSION.sql_mode', 'TRADITIONAL'),
                  'postgresql': ('SHOW transaction_isolation', 'read committed')}
@@ -70,10 +70,10 @@ class PingTest(base.DatabaseTestCase):
         self.assertEqual(before, self.pings())
 
     def test_one_that_was_idle_is_asked(self):
-        held = testing_clock.ManualClock()
+        manual = testing_clock.ManualClock()
         watched = sa.create_engine(self.fixture.url)
         self.addCleanup(watched.dispose)
-        engine.Freshness(watched.dialect, held).watch(watched)
+        engine.Freshness(watched.dialect, manual).watch(watched)
 
         def pings():
             with watched.connect() as connection:
@@ -81,5 +81,5 @@ class PingTest(base.DatabaseTestCase):
                     "SHOW SESSION STATUS LIKE 'Com_admin_commands'").one()[1])
         before = pings()
         self.assertEqual(before, pings())
-        held.advance(engine.TRUSTED_SECONDS)
+        manual.advance(engine.TRUSTED_SECONDS)
         self.assertEqual(before + 1, pings())

@@ -142,7 +142,7 @@ class ModeTest(Case):
         self.move(self.move(writer, E.DISCONNECT), E.REFUSED)
         self.assertEqual({'iqn.a': RW}, self.wanted())
 
-    def test_who_is_granted_by_state(self):
+    def test_what_is_granted_by_state(self):
         for state in lifecycle.LIVE:
             initiator = f'iqn.{state}'
             self.attach(initiator, state=state)
@@ -163,7 +163,7 @@ class ModeTest(Case):
 @base.on_every_database
 class AliasTest(Case):
 
-    def test_the_first_has_none_and_later_ones_are_told_apart(self):
+    def test_the_first_has_none_and_later_ones_are_distinguished(self):
         for initiator in ('iqn.a', 'iqn.b', 'iqn.c'):
             self.attach(initiator)
         found = self.aliases()

@@ -8,10 +8,10 @@ from blockattach.db import attachments
 from blockattach.db import idempotency
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 KEPT_SECONDS = 60
-JOIN_SECONDS = patience.LIMIT
+JOIN_SECONDS = polling.LIMIT
 
 
 @base.on_every_database

@@ -70,25 +70,25 @@ def volume_page(db, project_id, **named):
         db, volume_queries.Filters(project_id, **named), PAGE)
 
 
-def life_of_an_attachment(db):
+def lifecycle_of_an_attachment(db):
     row = attachments.reserve(db, attachments.Wish(
         VOLUME, make.PROJECT, connector=make.connector('iqn.new')), 60)
     for event in (E.CONNECTED, E.COMPLETE, E.CONNECT, E.REFUSED, E.DISCONNECT, E.DISCONNECTED):
         row = make.move(db, row, event)
 
 
-def life_of_a_volume(db):
+def lifecycle_of_a_volume(db):
     volume = make.volume(db, own_status=volume_lifecycle.OwnStatus.AVAILABLE, on_pool=POOL)
-    told = volumes.start_delete(db, volume.id, 60)
-    volumes.deleted(db, volume.id, told.generation)
+    deleting = volumes.start_delete(db, volume.id, 60)
+    volumes.deleted(db, volume.id, deleting.generation)
 
 
 # What is done, and by which index each large table is read then; one of several does as well.
 QUERIES = {
-    'the life of an attachment': (life_of_an_attachment, {
+    'the life of an attachment': (lifecycle_of_an_attachment, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
         'attachments': (ONE_ATTACHMENT, OF_PROJECT, *OF_VOLUME)}),
-    'the life of a volume': (life_of_a_volume, {
+    'the life of a volume': (lifecycle_of_a_volume, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
         'volume_metadata': METADATA}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
@@ -205,7 +205,7 @@ class Plans:
                     self.assertLessEqual(
                         indexes, {allowed} if isinstance(allowed, str) else set(allowed), table)
 
-    def test_a_query_without_an_index_is_seen(self):
+    def test_a_query_without_an_index_is_found(self):
         def look(db):
             with db.reader() as connection:
                 connection.execute(sa.text("SELECT id FROM attachments WHERE last_error = 'x'"))

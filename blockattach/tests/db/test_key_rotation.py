@@ -18,12 +18,12 @@ from blockattach.secrets import key_file
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 _grants = models.attachment.grants
 POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',
           'db.sealed_grants.after_batch')
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 MANY = 5
 
 
@@ -69,13 +69,13 @@ class RotateTest(Case):
 
     def test_all_at_once(self):
         before, [old] = self.passwords(self.database), self.keys()
-        told = key_rotation.rotate(self.process())
-        self.assertEqual(4, len(told))
-        self.assertIn(f'{MANY} credentials are sealed anew', told[2])
+        lines = key_rotation.rotate(self.process())
+        self.assertEqual(4, len(lines))
+        self.assertIn(f'{MANY} credentials are sealed anew', lines[2])
         [new] = self.keys()
         self.assertNotEqual(old, new)
         self.assertEqual(before, self.passwords(self.process()))
-        for line in told:
+        for line in lines:
             self.assertNotIn(new, line)
 
     def test_cut_off_anywhere_it_is_done_again(self):
@@ -192,6 +192,6 @@ class WritersTest(Case):
         """As the server says; SQLite's writers wait for a lock of their own process."""
         if self.KIND == database.SQLITE:
             return
-        patience.until(lambda: finishing.done() or self.waits_for_a_lock(),
-                       tick=base.BETWEEN_LOOKS)
+        polling.until(lambda: finishing.done() or self.waits_for_a_lock(),
+                      tick=base.BETWEEN_LOOKS)
         self.assertFalse(finishing.done(), 'it has not waited')

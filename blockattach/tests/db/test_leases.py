@@ -16,13 +16,13 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 ONE, TWO = leases.owner_of('one@b', 'life'), leases.owner_of('two@b', 'life')
 ONE_AGAIN = leases.owner_of('one@b', 'next life')
 NAME = 'iqn.2026-01.org.example:host-1'
 SECONDS = 60
-WAIT = patience.LIMIT
+WAIT = polling.LIMIT
 E = lifecycle.Event
 Own = volume_lifecycle.OwnStatus
 

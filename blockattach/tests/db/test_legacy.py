@@ -32,34 +32,34 @@ class LegacyTest(base.DatabaseTestCase):
     def attached(self, volume, count):
         return [make.attachment(self.database, volume, S.ATTACHED) for _ in range(count)]
 
-    def test_what_is_held_is_seen_on_the_volume_only(self):
+    def test_a_legacy_reservation_shows_on_the_volume_only(self):
         volume = make.volume(self.database)
-        held = self.hold(volume)
+        reservation = self.hold(volume)
         self.assertEqual(('attaching', 'attaching'), self.words(volume))
         self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
         self.assertEqual([], attachment_queries.list_page(
             self.database, attachment_queries.Filters(), paging.Page()))
-        self.assertEqual([held], attachment_queries.of_volume(self.database, volume.id,
-                                                              with_legacy=True))
+        self.assertEqual([reservation], attachment_queries.of_volume(self.database, volume.id,
+                                                                     with_legacy=True))
         self.assertRaises(errors.InvalidVolume, self.hold, volume)
 
-    def test_what_is_held_is_taken_over(self):
+    def test_a_legacy_reservation_is_taken_over(self):
         volume = make.volume(self.database)
-        held = self.hold(volume)
-        told = attachments.Attached('instance-a', 'host-a', '/dev/vdb', RW)
-        new = attachments.move(self.database, volume.id, held.id, E.ATTACH,
-                               attachments.Facts(attached=told)).new
+        reservation = self.hold(volume)
+        details = attachments.Attached('instance-a', 'host-a', '/dev/vdb', RW)
+        new = attachments.move(self.database, volume.id, reservation.id, E.ATTACH,
+                               attachments.Facts(attached=details)).new
         self.assertEqual((S.ATTACHED, False, 'instance-a', 'host-a', '/dev/vdb', RW),
                          (new.state, new.legacy_reservation, new.instance_uuid, new.host,
                           new.mountpoint, new.mode))
         self.assertIsNotNone(new.attached_at)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
-    def test_what_was_never_held_is_attached_at_once(self):
+    def test_what_was_never_reserved_is_attached_at_once(self):
         volume = make.volume(self.database)
-        told = attachments.Attached(None, 'host-a', '/dev/vdb', RO)
+        details = attachments.Attached(None, 'host-a', '/dev/vdb', RO)
         row = attachments.reserve(self.database, attachments.Wish(
-            volume.id, volume.project_id, attached=told), 0)
+            volume.id, volume.project_id, attached=details), 0)
         self.assertEqual((S.ATTACHED, None, 'host-a', RO),
                          (row.state, row.instance_uuid, row.host, row.mode))
         self.assertEqual(('in-use', 'attached'), self.words(volume))
@@ -139,7 +139,7 @@ class LegacyTest(base.DatabaseTestCase):
 class MetadataTest(base.DatabaseTestCase):
     """What os-attach leaves on a volume: it comes and goes in an attachment's transaction."""
 
-    def told(self, volume):
+    def details(self, volume):
         found = volume_queries.get(self.database, volume.id)
         return found.readonly, found.attached_mode
 
@@ -149,23 +149,24 @@ class MetadataTest(base.DatabaseTestCase):
             attached=attachments.Attached(instance, None, '/dev/vdb', mode)), 0)
 
     def adopt(self, volume, mode=RW):
-        held = attachments.reserve(self.database, attachments.Wish(
+        reservation = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True), 0)
-        return attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(
-            attached=attachments.Attached('instance-b', None, '/dev/vdb', mode))).new
+        return attachments.move(
+            self.database, volume.id, reservation.id, E.ATTACH, attachments.Facts(
+                attached=attachments.Attached('instance-b', None, '/dev/vdb', mode))).new
 
     def test_the_mode_comes_with_the_attachment(self):
         for attach in (self.attach, self.adopt):
             with self.subTest(attach):
                 volume = make.volume(self.database)
                 attach(volume, RO)
-                self.assertEqual((False, 'ro'), self.told(volume))
+                self.assertEqual((False, 'ro'), self.details(volume))
 
     def test_a_flag_that_was_set_stays(self):
         volume = make.volume(self.database)
         volume_settings.set_readonly(self.database, volume.id, True)
         self.attach(volume, RO)
-        self.assertEqual((True, 'ro'), self.told(volume))
+        self.assertEqual((True, 'ro'), self.details(volume))
 
     def test_it_goes_with_whatever_ends_an_attachment(self):
         for events in ((E.RELEASE,), (E.CONNECT, E.CONNECTED, E.DISCONNECT, E.DISCONNECTED)):
@@ -173,9 +174,9 @@ class MetadataTest(base.DatabaseTestCase):
                 volume = make.volume(self.database)
                 row = self.attach(volume)
                 for event in events:
-                    self.assertEqual((False, 'rw'), self.told(volume))
+                    self.assertEqual((False, 'rw'), self.details(volume))
                     row = make.move(self.database, row, event)
-                self.assertEqual((False, None), self.told(volume))
+                self.assertEqual((False, None), self.details(volume))
 
     def test_it_goes_with_another_one_too(self):
         """As in Cinder: it tells the mode of the last os-attach, and ends with the next end."""
@@ -183,18 +184,18 @@ class MetadataTest(base.DatabaseTestCase):
         other = make.attachment(self.database, volume, S.RESERVED)
         self.attach(volume)
         make.move(self.database, other, E.RELEASE)
-        self.assertEqual((False, None), self.told(volume))
+        self.assertEqual((False, None), self.details(volume))
 
     def test_what_has_never_been_an_attachment_takes_nothing_along(self):
         volume = make.volume(self.database, multiattach=True)
         self.attach(volume)
-        held = attachments.reserve(self.database, attachments.Wish(
+        reservation = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True), 0)
-        make.move(self.database, held, E.RELEASE)
+        make.move(self.database, reservation, E.RELEASE)
         born = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, connector=make.connector()), 9)
         make.move(self.database, born, E.REFUSED)
-        self.assertEqual((False, 'rw'), self.told(volume))
+        self.assertEqual((False, 'rw'), self.details(volume))
 
     def test_a_mode_that_cannot_be_leaves_nothing(self):
         volume = make.volume(self.database)
@@ -202,7 +203,7 @@ class MetadataTest(base.DatabaseTestCase):
         for attach in (self.attach, self.adopt):
             with self.assertRaisesRegex(errors.InvalidVolume, "Invalid attaching mode 'rw'"):
                 attach(volume)
-            self.assertEqual((True, None), self.told(volume))
+            self.assertEqual((True, None), self.details(volume))
         self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
 
     def test_another_mode_than_that_of_the_others(self):
@@ -210,7 +211,7 @@ class MetadataTest(base.DatabaseTestCase):
         self.attach(volume, RO)
         with self.assertRaisesRegex(errors.InvalidVolume, 'being attached by different mode'):
             self.adopt(volume, RW)
-        self.assertEqual((False, 'ro'), self.told(volume))
+        self.assertEqual((False, 'ro'), self.details(volume))
 
     def test_the_place_outlives_a_connector_that_was_refused(self):
         volume = make.volume(self.database)
@@ -221,14 +222,16 @@ class MetadataTest(base.DatabaseTestCase):
                          (after.state, after.host, after.mountpoint, after.connector,
                           after.initiator, after.previous_connector))
 
-    def test_the_place_told_last_is_the_one_that_a_refusal_brings_back(self):
+    def test_the_last_mountpoint_is_the_one_that_a_refusal_brings_back(self):
         volume = make.volume(self.database)
-        held = attachments.reserve(self.database, attachments.Wish(
+        reservation = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True), 0)
         for event in (E.CONNECT, E.CONNECTED):
-            held = make.move(self.database, held, event, with_connector=make.connector(host='a'))
-        row = attachments.move(self.database, volume.id, held.id, E.ATTACH, attachments.Facts(
-            attached=attachments.Attached('instance-b', None, '/dev/vdb', RW))).new
+            reservation = make.move(
+                self.database, reservation, event, with_connector=make.connector(host='a'))
+        row = attachments.move(
+            self.database, volume.id, reservation.id, E.ATTACH, attachments.Facts(
+                attached=attachments.Attached('instance-b', None, '/dev/vdb', RW))).new
         self.assertEqual(('a', '/dev/vdb'), (row.host, row.mountpoint))
         make.move(self.database, row, E.CONNECT, with_connector=make.connector(host='b'))
         after = make.move(self.database, row, E.REFUSED)

@@ -30,14 +30,14 @@ from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import breaking
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 S = lifecycle.State
 E = lifecycle.Event
 Own = volume_lifecycle.OwnStatus
 Where = breaking.Where
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class Case(base.DatabaseTestCase):
@@ -114,9 +114,9 @@ class AttachmentTest(Case):
 
     def check_moves(self, where):
         row = make.attachment(self.database, make.volume(self.database), S.RESERVED)
-        life = (E.CONNECT, E.CONNECTED, E.COMPLETE, E.DISCONNECT, E.REFUSED, E.DISCONNECT,
-                E.FAILED, E.DISCONNECT, E.DISCONNECTED)
-        for event in life:
+        events = (E.CONNECT, E.CONNECTED, E.COMPLETE, E.DISCONNECT, E.REFUSED, E.DISCONNECT,
+                  E.FAILED, E.DISCONNECT, E.DISCONNECTED)
+        for event in events:
             moved = self.cut(where, lambda row=row, event=event: make.move(
                 self.broken, row, event))
             self.assertEqual((row.generation + 1, lifecycle.next_state(
@@ -166,10 +166,10 @@ class VolumeTest(Case):
         return volumes.Draft(make.PROJECT, make.USER, 'one', None, 7, kind, make.ZONE,
                              {'key': 'value'})
 
-    def test_its_life_happens_once(self):
-        self.both_ways(self.check_life)
+    def test_its_lifecycle_happens_once(self):
+        self.both_ways(self.check_lifecycle)
 
-    def check_life(self, where):
+    def check_lifecycle(self, where):
         make.pool(self.database)
         before = self.count(models.volume.volumes)
         made = self.cut(where, lambda: volumes.create(self.broken, self.draft(), 60))
@@ -187,11 +187,11 @@ class VolumeTest(Case):
         self.assertTrue(step(volumes.own, 4, 'storage-1@file', 60))
         step(volumes.created, 4, False)
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
-        told = step(volumes.start_delete, 60)
-        self.assertEqual((Own.DELETING, 6), (told.own_status, told.generation))
+        deleting = step(volumes.start_delete, 60)
+        self.assertEqual((Own.DELETING, 6), (deleting.own_status, deleting.generation))
         step(volumes.delete_failed, 6)
-        told = step(volumes.start_delete, 60)
-        step(volumes.deleted, told.generation)
+        deleting = step(volumes.start_delete, 60)
+        step(volumes.deleted, deleting.generation)
         self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
 
     def test_one_that_no_pool_can_make_fails_once(self):
@@ -257,8 +257,8 @@ class LateTest(Case):
         """Run the act; its COMMIT reaches the server when the act waits for what it locked."""
         with futures.ThreadPoolExecutor(1) as one:
             answer = one.submit(self.cut, Where.LATE, act)
-            patience.until(lambda: answer.done() or self.waits_for_a_lock(),
-                           tick=base.BETWEEN_LOOKS)
+            polling.until(lambda: answer.done() or self.waits_for_a_lock(),
+                          tick=base.BETWEEN_LOOKS)
             if answer.done():
                 self.fail(f'it has not waited: {answer.result()}')
             self.proxy.release()
@@ -292,7 +292,7 @@ class LateTest(Case):
 class GoneTest(Case):
     """The database does not come back."""
 
-    def test_what_was_not_begun_is_told_as_such(self):
+    def test_what_was_not_begun_is_reported_as_such(self):
         volume = make.volume(self.database)
         self.broken.close()
         self.proxy.close()

@@ -19,7 +19,7 @@ from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 UPGRADE = """
 import sys
@@ -143,7 +143,7 @@ class MigrationTest(base.DatabaseTestCase):
             process.stdin.write('go\n')
             process.stdin.flush()
         for process in processes:
-            _, words = process.communicate(timeout=patience.LIMIT)
+            _, words = process.communicate(timeout=polling.LIMIT)
             self.assertEqual(0, process.returncode, words)
         self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
         with self.database.reader() as connection:

@@ -29,23 +29,23 @@ class OverviewTest(base.DatabaseTestCase):
 
     def test_the_oldest_row_that_somebody_works_on(self):
         volume = make.volume(self.database, multiattach=True)
-        held = clock.ManualClock()
-        later = self.fixture.open(held)
+        manual = clock.ManualClock()
+        later = self.fixture.open(manual)
         for state in (S.RESERVED, S.CONNECTING):
             make.attachment(later, volume, state)
-        held.advance(30)
+        manual.advance(30)
         make.attachment(later, volume, S.CONNECTING)
-        held.advance(10)
+        manual.advance(10)
         # One that only waits for its consumer is as old as he likes.
         self.assertEqual({'connecting': 40}, overview.read(later).oldest)
 
     def test_one_that_was_born_connecting_is_as_old_as_itself(self):
-        held = clock.ManualClock()
-        later = self.fixture.open(held)
+        manual = clock.ManualClock()
+        later = self.fixture.open(manual)
         volume = make.volume(self.database)
         attachments.reserve(later, attachments.Wish(
             volume.id, make.PROJECT, connector=make.connector()), 60)
-        held.advance(7)
+        manual.advance(7)
         self.assertEqual({'connecting': 7}, overview.read(later).oldest)
 
     def test_what_has_passed_its_deadline(self):
@@ -53,6 +53,6 @@ class OverviewTest(base.DatabaseTestCase):
         for lease in (-1, 600):
             attachments.reserve(self.database, attachments.Wish(
                 volume.id, make.PROJECT, connector=make.connector()), lease)
-        told = make.volume(self.database)
-        volumes.start_delete(self.database, told.id, -1)
+        deleting = make.volume(self.database)
+        volumes.start_delete(self.database, deleting.id, -1)
         self.assertEqual({'attachment': 1, 'volume': 1}, overview.read(self.database).overdue)

@@ -78,7 +78,7 @@ class PlacementCase(base.DatabaseTestCase):
             connection.execute(table.update().where(table.c.id == volume_id)
                                .values(deadline=clock.now(-seconds)))
 
-    def told(self, volume_id):
+    def reasons(self, volume_id):
         return [message.user_message for message in messages.list_page(
             self.database, make.PROJECT, {'resource_uuid': volume_id}, paging.Page())]
 
@@ -101,7 +101,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(('creating', 'one@b#p', 'one@b', registered.uuid, ()),
                          (now.status, now.pool, now.owner, now.service_uuid, now.tried))
         self.assertEqual(5, self.given_away()['one@b#p'])
-        self.assertEqual([], self.told(asked.id))
+        self.assertEqual([], self.reasons(asked.id))
 
     def test_refused_by_one_it_goes_to_the_next(self):
         asked = self.volume(5)
@@ -142,13 +142,13 @@ class HandOverTest(PlacementCase):
         now = self.now(asked.id)
         self.assertEqual(('error', None, None), (now.status, now.pool, now.owner))
         self.assertEqual(0, sum(self.given_away().values()))
-        [text] = self.told(asked.id)
+        [text] = self.reasons(asked.id)
         self.assertTrue(text.startswith('schedule allocate volume:Could not find any available '
                                         'weighted backend. 3 attempts were made'), text)
         self.assertIn('three@b#p', text)
         self.assertNotIn('four@b#p', text)
 
-    def test_attempts_count_over_the_whole_life(self):
+    def test_attempts_count_over_all_pools(self):
         asked = self.volume()
         clients = managers.Managers(self.database, one=managers.refuse)
         self.place(asked.id, clients)
@@ -168,7 +168,7 @@ class HandOverTest(PlacementCase):
         before = self.now(asked.id)
         self.placement(clients).place(CALLER, late)
         self.assertEqual((1, before), (len(clients.asked), self.now(asked.id)))
-        self.assertEqual([], self.told(asked.id))
+        self.assertEqual([], self.reasons(asked.id))
 
     def test_a_late_request_for_which_no_pool_is_left_changes_nothing(self):
         asked = self.volume()
@@ -177,7 +177,7 @@ class HandOverTest(PlacementCase):
         self.place(asked.id, clients)
         before = self.now(asked.id)
         self.placement(clients, never=lambda request, pool: 'never').place(CALLER, late)
-        self.assertEqual((before, []), (self.now(asked.id), self.told(asked.id)))
+        self.assertEqual((before, []), (self.now(asked.id), self.reasons(asked.id)))
 
     def test_a_stale_answer_ends_it_quietly(self):
         asked = self.volume()
@@ -188,7 +188,7 @@ class HandOverTest(PlacementCase):
         clients = managers.Managers(self.database, gone_meanwhile)
         self.place(asked.id, clients)
         self.assertEqual((1, 'error'), (len(clients.asked), self.now(asked.id).status))
-        self.assertEqual(([], 0), (self.told(asked.id), sum(self.given_away().values())))
+        self.assertEqual(([], 0), (self.reasons(asked.id), sum(self.given_away().values())))
 
     def test_room_that_was_taken_after_the_choice_is_found_on_the_next_pool(self):
         asked = self.volume(100)
@@ -225,7 +225,7 @@ class NoPoolTest(PlacementCase):
         asked = self.volume()
         self.place(asked.id, managers.Managers(self.database))
         self.assertEqual('error', self.now(asked.id).status)
-        self.assertIn('no pool has reported itself', self.told(asked.id)[0])
+        self.assertIn('no pool has reported itself', self.reasons(asked.id)[0])
 
     def test_every_reason_is_in_the_message_and_in_the_log(self):
         make.pool(self.database, 'small@b#p', 3)
@@ -256,7 +256,7 @@ class NoPoolTest(PlacementCase):
         services.register(self.database, binaries.VOLUME, 'one@b', 'nova', 'y')
         make.pool(self.database, 'one@b#p', 10)
         looking.look()
-        self.assertEqual(('one@b#p', []), (self.now(asked.id).pool, self.told(asked.id)))
+        self.assertEqual(('one@b#p', []), (self.now(asked.id).pool, self.reasons(asked.id)))
         looking.look()
         self.assertEqual(['one@b'], clients.hosts)
 
@@ -265,7 +265,7 @@ class NoPoolTest(PlacementCase):
         asked = self.volume()
         scheduler = self.placement(managers.Managers(self.database))
         self.place_with(scheduler, asked.id)
-        self.assertEqual(('creating', []), (self.now(asked.id).status, self.told(asked.id)))
+        self.assertEqual(('creating', []), (self.now(asked.id).status, self.reasons(asked.id)))
         self.clock.advance(DOWN_AFTER + 1)
         self.place_with(scheduler, asked.id)
         self.assertEqual('error', self.now(asked.id).status)
@@ -303,7 +303,7 @@ class RaceTest(PlacementCase):
         placed = [volume_id for _, volume_id, _ in clients.asked]
         self.assertEqual((8, 8), (len(placed), len(set(placed))))
         self.assertEqual({'one@b#p': 8}, self.given_away())
-        self.assertEqual(8, sum(len(self.told(one.id)) for one in asked))
+        self.assertEqual(8, sum(len(self.reasons(one.id)) for one in asked))
 
     def test_one_request_at_many_schedulers_is_placed_once(self):
         make.pool(self.database, 'one@b#p', 8)
@@ -329,7 +329,7 @@ class RaceTest(PlacementCase):
         self.assertEqual(sorted(one.id for one in lost),
                          sorted(volume_id for _, volume_id, _ in clients.asked))
         self.assertEqual([('creating', [])] * 3,
-                         [(self.now(one.id).status, self.told(one.id)) for one in lost])
+                         [(self.now(one.id).status, self.reasons(one.id)) for one in lost])
 
 
 @base.on_chosen_databases
@@ -376,7 +376,7 @@ class WaitingTest(PlacementCase):
         self.look()
         self.assertEqual((1, 1), (len(self.clients.asked), len(other.asked)))
         self.assertEqual([('creating', [])] * 2,
-                         [(self.now(one.id).status, self.told(one.id)) for one in lost])
+                         [(self.now(one.id).status, self.reasons(one.id)) for one in lost])
 
     def test_a_volume_is_taken_from_a_manager_that_died(self):
         for host in ('one@b', 'two@b'):

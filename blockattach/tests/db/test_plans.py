@@ -71,7 +71,7 @@ class PlanTest(base.DatabaseTestCase):
         return attachment_queries.list_page(
             self.database, attachment_queries.Filters(*filters, **named), paging.Page(limit=10))
 
-    def test_the_life_of_an_attachment(self):
+    def test_the_lifecycle_of_an_attachment(self):
         def live():
             row = attachments.reserve(self.database, attachments.Wish(
                 self.volume.id, make.PROJECT, connector=make.connector('iqn.b')), 60)
@@ -117,22 +117,22 @@ class PlanTest(base.DatabaseTestCase):
             'unplaced': lambda: volume_queries.unplaced(self.database),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
 
-    def test_the_life_of_a_volume(self):
+    def test_the_lifecycle_of_a_volume(self):
         def live():
             volume = make.volume(self.database)
-            told = volumes.start_delete(self.database, volume.id, 60)
-            volumes.deleted(self.database, volume.id, told.generation)
+            deleting = volumes.start_delete(self.database, volume.id, 60)
+            volumes.deleted(self.database, volume.id, deleting.generation)
 
         self.check({'life': live})
 
     def test_a_purge(self):
         if self.KIND == database.SQLITE:
             self.skipTest('it would call the way along the key a scan')
-        held = clock.ManualClock()
-        old = self.fixture.open(held)
+        manual = clock.ManualClock()
+        old = self.fixture.open(manual)
         gone = make.volume(old)
-        told = volumes.start_delete(old, gone.id, 60)
-        volumes.deleted(old, gone.id, told.generation)
+        deleting = volumes.start_delete(old, gone.id, 60)
+        volumes.deleted(old, gone.id, deleting.generation)
         self.check({'purge': lambda: purging.purge(self.database, datetime.timedelta(days=0))},
                    small='volume_type')
 
@@ -145,7 +145,7 @@ class PlanTest(base.DatabaseTestCase):
             for statement, values in sent:
                 self.assertNotIn('TEMP B-TREE', str(self.explain(statement, values)))
 
-    def test_a_plan_without_an_index_is_seen(self):
+    def test_a_plan_without_an_index_is_found(self):
         statement = 'SELECT id FROM attachments WHERE last_error = ' + (
             '?' if self.KIND == database.SQLITE else '%s')
         _, through_all = self.explain(statement, ('x',))

@@ -163,7 +163,7 @@ class UpTest(PoolCase):
         self.age(service.services, DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
 
-    def test_of_a_cluster_one_enabled_member_that_lives_will_do(self):
+    def test_of_a_cluster_one_enabled_member_that_is_up_will_do(self):
         members = ('one@b', 'two@b')
         for host in members:
             services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='h@b')
@@ -202,30 +202,30 @@ class LivingTest(PoolCase):
         self.report(('h@b#p', THICK), ('h@b#q', THICK))
         services.register(self.db, binaries.VOLUME, 'one@b', 'nova', 'x', cluster='h@b')
 
-    def assert_lives(self, lives):
-        self.assertEqual({'h@b'} if lives else set(), pools.living(self.db, DOWN_AFTER))
+    def assert_up(self, expected_up):
+        self.assertEqual({'h@b'} if expected_up else set(), pools.living(self.db, DOWN_AFTER))
 
     def test_one_pool_that_is_up_will_do(self):
         down = {**THICK, 'backend_state': 'down'}
-        for reports, lives in (((down, THICK), True), ((down, down), False),
-                               ((THICK, THICK), True)):
+        for reports, expected_up in (((down, THICK), True), ((down, down), False),
+                                     ((THICK, THICK), True)):
             self.report(*zip(('h@b#p', 'h@b#q'), reports, strict=True))
-            self.assert_lives(lives)
+            self.assert_up(expected_up)
 
     def test_out_of_use(self):
         services.set_disabled(self.db, binaries.VOLUME, 'one@b', True)
         services.set_frozen(self.db, 'h@b', True)
         self.assertFalse(self.get().up)
-        self.assert_lives(True)
+        self.assert_up(True)
 
     def test_without_a_report(self):
         self.age(pool.pools, 3 * DOWN_AFTER + 1)
-        self.assert_lives(False)
+        self.assert_up(False)
 
-    def test_one_member_that_lives_will_do(self):
+    def test_one_member_that_is_up_will_do(self):
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
         self.age(service.services, DOWN_AFTER + 1)
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
-        self.assert_lives(False)
+        self.assert_up(False)
         services.register(self.db, binaries.VOLUME, 'two@b', 'nova', 'x', cluster='h@b')
-        self.assert_lives(True)
+        self.assert_up(True)

@@ -71,7 +71,7 @@ class PreparedTest(base.DatabaseTestCase):
             prepared.insert(connection, _pools, ROW)
         self.assertEqual(1, self.read(self.database).allocated_gb)
 
-    def test_who_looks_again_sees_what_was_written_meanwhile(self):
+    def test_a_second_read_finds_what_was_written_meanwhile(self):
         """A look leaves no transaction behind on the connection that goes back to the pool."""
         for number in range(2, 5):
             with self.other.writer() as connection:

@@ -58,8 +58,8 @@ class PurgeTest(base.DatabaseTestCase):
         return volume
 
     def delete(self, volume):
-        told = volumes.start_delete(self.db, volume.id, 60)
-        volumes.deleted(self.db, volume.id, told.generation)
+        deleting = volumes.start_delete(self.db, volume.id, 60)
+        volumes.deleted(self.db, volume.id, deleting.generation)
 
     def later(self, days):
         self.clock.advance(days * 24 * 3600)
@@ -88,7 +88,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual({'pools': 1}, self.more())
         self.assertEqual([], self.purge())
 
-    def test_what_lives_stays(self):
+    def test_what_is_not_deleted_stays(self):
         volume = make.volume(self.db, multiattach=True, metadata={'key': 'value'})
         row = make.attachment(self.db, volume)
         left = make.attachment(self.db, volume)
@@ -119,7 +119,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.later(20)
         self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
 
-    def test_it_stops_where_it_is_told(self):
+    def test_it_stops_at_its_limit(self):
         for _ in range(3):
             self.gone_volume()
         self.later(40)
@@ -163,7 +163,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual({'SELECT': 2 * (parts + 1), 'DELETE': parts + 1}, sent)
         self.assertEqual([], self.purge())
 
-    def test_a_batch_is_as_large_as_it_is_told(self):
+    def test_a_batch_is_as_large_as_asked_for(self):
         self.history(10)
         self.later(40)
         commits = []
@@ -175,10 +175,10 @@ class PurgeTest(base.DatabaseTestCase):
         self.gone_volume(kind=make.volume_type(self.db))
         self.later(40)
         before = self.rows()
-        told = self.purge(dry_run=True)
+        deleting = self.purge(dry_run=True)
         self.assertEqual(before, self.rows())
         self.assertEqual([('attachments', 1)], self.purge(dry_run=True, most=1))
-        self.assertEqual(told, self.purge())
+        self.assertEqual(deleting, self.purge())
 
     def test_what_has_run_out_goes(self):
         text = domain_messages.DELETE_FAILED
@@ -207,26 +207,26 @@ class Dated(clocks.Clock):
 class BesideTest(base.DatabaseTestCase):
     """A service goes on attaching while history is removed around what it uses."""
 
-    LIVES = 25
+    LIVE = 25
     WORKERS = 3
 
     def test_nobody_is_hindered(self):
-        held = clock.ManualClock()
-        old = self.fixture.open(held)
+        manual = clock.ManualClock()
+        old = self.fixture.open(manual)
         volume = make.volume(old, multiattach=True)
         for _ in range(40):
             row = make.attachment(old, volume, lifecycle.State.RESERVED)
             make.move(old, row, lifecycle.Event.RELEASE)
             gone = make.volume(old)
-            told = volumes.start_delete(old, gone.id, 60)
-            volumes.deleted(old, gone.id, told.generation)
-        held.advance(40 * 24 * 3600)
-        operator = self.fixture.open(Dated(held))
+            deleting = volumes.start_delete(old, gone.id, 60)
+            volumes.deleted(old, gone.id, deleting.generation)
+        manual.advance(40 * 24 * 3600)
+        operator = self.fixture.open(Dated(manual))
 
         def live(number):
             """On the volume that has the history, and on volumes that come and go."""
             mine = self.fixture.open()
-            for count in range(self.LIVES):
+            for count in range(self.LIVE):
                 wish = attachments.Wish(volume.id, make.PROJECT, str(number), None,
                                         make.connector(f'iqn.{number}'))
                 row = attachments.reserve(mine, wish, 60)
@@ -252,15 +252,15 @@ class BesideTest(base.DatabaseTestCase):
 @base.on_every_server
 class MeanwhileTest(base.DatabaseTestCase):
 
-    def test_a_row_that_comes_to_life_meanwhile_stays(self):
+    def test_a_row_that_is_restored_meanwhile_stays(self):
         """Between the look and the write somebody refers to what was to go."""
-        held = clock.ManualClock()
-        database = self.fixture.open(held)
+        manual = clock.ManualClock()
+        database = self.fixture.open(manual)
         kind = make.volume_type(database)
         volume = make.volume(database, kind=kind)
-        told = volumes.start_delete(database, volume.id, 60)
-        volumes.deleted(database, volume.id, told.generation)
-        held.advance(40 * 24 * 3600)
+        deleting = volumes.start_delete(database, volume.id, 60)
+        volumes.deleted(database, volume.id, deleting.generation)
+        manual.advance(40 * 24 * 3600)
         referred = []
 
         def refer(connection):
@@ -269,7 +269,7 @@ class MeanwhileTest(base.DatabaseTestCase):
                 with self.database.writer() as again:
                     again.execute(TABLES['attachments'].insert().values(
                         id='a', volume_id=volume.id, project_id='p', state='reserved', rank=4,
-                        generation=1, created_at=held.utcnow()))
+                        generation=1, created_at=manual.utcnow()))
 
         sa.event.listen(database.engine, 'engine_connect', refer)
         self.assertEqual([], purging.purge(database, 30 * DAY))

@@ -17,7 +17,7 @@ MANY = 8
 
 
 @base.on_chosen_databases
-class LifeTest(base.DatabaseTestCase):
+class LifecycleTest(base.DatabaseTestCase):
 
     def test_what_was_written_is_read(self):
         made = make.qos(self.database, 'both', SPECS)

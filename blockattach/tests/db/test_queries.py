@@ -53,7 +53,7 @@ class ChildrenTest(Case):
                                  [dict(one.metadata) for one in page])
                 self.assertEqual({()}, {one.attached for one in page})
 
-    def test_who_is_attached(self):
+    def test_which_servers_are_attached(self):
         """To each third one or two servers; one more is only about to be."""
         servers = []
         for number in range(40):
@@ -302,7 +302,7 @@ class HostTest(Case):
         self.assertEqual({(self.mine.id, state) for state in lifecycle.TRANSITIONAL},
                          {(row.volume_id, row.state) for row in found})
 
-    def test_volumes_that_another_life_owned(self):
+    def test_volumes_that_another_instance_owned(self):
         for volume in (self.mine, *self.others):
             volumes.start_delete(self.database, volume.id, 60)
         self.assertEqual([], volume_queries.interrupted(self.database, self.MINE))
@@ -314,7 +314,7 @@ class HostTest(Case):
 @base.on_chosen_databases
 class MessageTest(Case):
 
-    def test_a_message_is_told_to_its_project_until_it_is_forgotten(self):
+    def test_a_message_is_shown_to_its_project_until_it_is_forgotten(self):
         messages.create(self.database, 'p', 'req-1', texts.NO_VALID_POOL, 'a-volume', 'full')
         self.clock.advance(1)
         messages.create(self.database, 'other', None, texts.ATTACH_FAILED, 'b-volume')

@@ -11,10 +11,10 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import records
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 E = lifecycle.Event
-JOIN_SECONDS = patience.LIMIT
+JOIN_SECONDS = polling.LIMIT
 
 
 @base.on_every_database

@@ -16,14 +16,14 @@ from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 S = lifecycle.State
 E = lifecycle.Event
 
 THREADS = 100
 PROCESSES = 2
-JOIN_SECONDS = patience.LIMIT
+JOIN_SECONDS = polling.LIMIT
 
 
 class Case(base.DatabaseTestCase):
@@ -102,12 +102,12 @@ class ReserveRaceTest(Case):
     def test_a_reservation_and_the_end_of_the_volume_exclude_each_other(self):
         for _ in range(5):
             volume = make.volume(self.database, multiattach=True)
-            *reserved, told = self.at_once([
+            *reserved, deleting = self.at_once([
                 *(self.reserve(volume) for _ in range(4)),
                 lambda database, volume=volume: volumes.start_delete(database, volume.id, 60)])
             made, refused = self.split(reserved)
             self.assertEqual(4 - len(made), len(refused))
-            self.assertEqual(isinstance(told, errors.InvalidVolume), bool(made))
+            self.assertEqual(isinstance(deleting, errors.InvalidVolume), bool(made))
             self.assertEqual(len(made), len(self.live(volume)))
 
 
@@ -133,13 +133,13 @@ class BootableRaceTest(Case):
     def rows(self):
         return attachment_queries.of_volume(self.database, self.volume.id, with_legacy=True)
 
-    def test_one_of_those_who_come_together(self):
+    def test_one_of_concurrent_requests(self):
         made, refused = self.split(self.at_once([
             self.reserve_as(number, 'a:rule') for number in range(THREADS)]))
         self.assertEqual([errors.NotAuthorized] * (THREADS - 1), refused)
         self.assertEqual(made, self.rows())
 
-    def test_beside_those_who_may(self):
+    def test_beside_permitted_ones(self):
         made, refused = self.split(self.at_once([
             self.reserve_as(number // 2, 'a:rule' if number % 2 else None)
             for number in range(THREADS)]))

@@ -31,9 +31,9 @@ from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 SETTINGS = scheduler_conf.SchedulerSettings()
 HERE = service_conf.ServiceSettings(host='here')
 
@@ -87,7 +87,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         scheduler_rpc.SchedulerClient(self.bus).create_volume(
             context.admin_context(), placement_objects.VolumeRequest.from_domain(
                 placing_facts.request(self.database, asked.id)))
-        self.assertEqual(('one@b', asked.id), self.heard.get(timeout=PATIENCE))
+        self.assertEqual(('one@b', asked.id), self.heard.get(timeout=LIMIT))
         self.assertEqual('one@b#p', volume_queries.get(self.database, asked.id).pool)
 
     def test_what_waited_is_found_at_start_and_from_time_to_time(self):
@@ -96,21 +96,21 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         volumes.unclaim(self.database, asked.id, asked.generation + 1, -1)
         make.pool(self.database, 'two@b#p', 10)
         self.start()
-        self.assertEqual(('two@b', asked.id), self.heard.get(timeout=PATIENCE))
+        self.assertEqual(('two@b', asked.id), self.heard.get(timeout=LIMIT))
         later = self.volume()
         volumes.claim(self.database, later.id, later.generation, 'two@b#p', None, 60)
         volumes.unclaim(self.database, later.id, later.generation + 1, -1)
         self.assertTrue(self.clock.until_waiting(2))
         self.clock.advance(SETTINGS.waiting_interval)
-        self.assertEqual(('one@b', later.id), self.heard.get(timeout=PATIENCE))
+        self.assertEqual(('one@b', later.id), self.heard.get(timeout=LIMIT))
 
-    def test_it_registers_and_gives_signs_of_life(self):
+    def test_it_registers_and_sends_heartbeats(self):
         self.start()
         self.assertTrue(self.clock.until_waiting(2))
         before = self.registered()
         self.assertEqual((True, 'nova'), (before.up, before.availability_zone))
         self.clock.advance(HERE.report_interval)
-        patience.until(lambda: self.registered().updated_at > before.updated_at)
+        polling.until(lambda: self.registered().updated_at > before.updated_at)
 
     def test_after_its_end_no_thread_of_it_runs(self):
         before = set(threading.enumerate())
@@ -118,5 +118,5 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         names = {thread.name for thread in set(threading.enumerate()) - before}
         self.assertLessEqual({'scheduler-heartbeat', 'scheduler-waiting'}, names)
         self.service.stop()
-        left = {thread.name for thread in set(threading.enumerate()) - before}
-        self.assertFalse({name for name in left if name.startswith('scheduler')}, left)
+        remaining = {thread.name for thread in set(threading.enumerate()) - before}
+        self.assertFalse({name for name in remaining if name.startswith('scheduler')}, remaining)

@@ -109,7 +109,7 @@ class RotationTest(Case):
 @base.on_every_database
 class LostKeyTest(Case):
 
-    def test_a_key_that_is_missing_is_told(self):
+    def test_a_key_that_is_missing_is_reported(self):
         [old] = self.use(self.old)
         sealed_grants.check(self.database)
         self.join('iqn.a')
@@ -118,7 +118,7 @@ class LostKeyTest(Case):
         with self.assertRaisesRegex(errors.ConfigurationError, old):
             sealed_grants.check(self.database)
 
-    def test_what_is_lost_and_who_uses_it(self):
+    def test_what_is_lost_and_where_it_is_used(self):
         lost = self.join('iqn.a')
         self.use(self.new)
         self.join('iqn.b')

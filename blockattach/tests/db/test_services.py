@@ -10,10 +10,10 @@ from blockattach.db import services
 from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.tests.db import base
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 DOWN_AFTER = 60
-JOIN_SECONDS = patience.LIMIT
+JOIN_SECONDS = polling.LIMIT
 
 
 class LyingClock(process_clock.Clock):
@@ -42,7 +42,7 @@ class ServiceCase(base.DatabaseTestCase):
 
 @base.on_chosen_databases
 class RegisterTest(ServiceCase):
-    def test_a_second_life_is_the_same_service(self):
+    def test_a_second_instance_is_the_same_service(self):
         first = self.register()
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
         second = self.register(process_instance='second', zone='north')
@@ -96,7 +96,7 @@ class RegisterRaceTest(ServiceCase):
 
 @base.on_chosen_databases
 class HeartbeatTest(ServiceCase):
-    def test_up_while_signs_of_life_come(self):
+    def test_up_while_heartbeats_come(self):
         registered = self.register()
         self.assertTrue(registered.up)
         self.silence(registered, DOWN_AFTER + 1)
@@ -108,7 +108,7 @@ class HeartbeatTest(ServiceCase):
         self.assertTrue(services.get_by_host(
             self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
 
-    def test_a_removed_service_is_told_to_register_again(self):
+    def test_a_removed_service_has_to_register_again(self):
         self.assertFalse(services.heartbeat(self.db, 12345))
 
     def test_a_wrong_clock_of_a_process_changes_nothing(self):
@@ -139,7 +139,7 @@ class LookTest(ServiceCase):
         self.assertEqual(['h_1@b'], found(host='h_1', binary=binaries.VOLUME))
         self.assertEqual([], found(binary='cinder-backup'))
 
-    def test_each_is_judged_by_itself(self):
+    def test_each_is_evaluated_by_itself(self):
         self.silence(self.register(host='dead@b'), DOWN_AFTER + 1)
         self.register(host='alive@b')
         self.assertEqual({'dead@b': False, 'alive@b': True}, {
@@ -178,7 +178,7 @@ class RemoveTest(ServiceCase):
         self.assertEqual([other.uuid],
                          [one.uuid for one in services.list_all(self.db, DOWN_AFTER)])
 
-    def test_one_that_lives_stays(self):
+    def test_one_that_is_up_stays(self):
         self.register()
         with self.assertRaisesRegex(errors.Conflict, 'stop it first'):
             services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)

@@ -51,6 +51,6 @@ class SlotTest(base.DatabaseTestCase):
         """As on a volume that several hosts share, and as history."""
         self.assertTrue(self.insert('a', None) and self.insert('b', None))
 
-    def test_who_leaves_makes_room(self):
+    def test_a_detach_makes_room(self):
         make.move(self.database, self.first, lifecycle.Event.RELEASE)
         self.assertTrue(self.insert('second', 0))

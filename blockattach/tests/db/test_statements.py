@@ -217,13 +217,13 @@ class StatementsTest(Case):
         self.expect('show volume', lambda: self.api.get(f'/volumes/{volume_id}'))
         self.expect('delete', lambda: self.api.delete(f'/attachments/{made}'))
 
-    def test_held_first(self):
+    def test_reserved_first(self):
         volume_id, connector = self.volume(), make.connector()
         made = self.expect('reserve', lambda: self.create(volume_id))['attachment']['id']
         self.expect('update', lambda: self.update(made, connector))
         self.expect('update again', lambda: self.update(made, connector))
-        held = self.create(self.volume()).body['attachment']['id']
-        self.expect('delete what was held', lambda: self.api.delete(f'/attachments/{held}'))
+        reserved = self.create(self.volume()).body['attachment']['id']
+        self.expect('delete what was held', lambda: self.api.delete(f'/attachments/{reserved}'))
 
     def test_beside_others(self):
         """Many others, and many that have gone: nothing is asked more often."""
@@ -323,15 +323,15 @@ class FlatTest(Case):
         self.assertLess(reply.status, 300, reply.text)
         return reply.body, counted[0]
 
-    def life(self, volume_id):
+    def lifecycle(self, volume_id):
         """How many rows are looked at in the life of one more."""
         found = {}
         made, found['create'] = self.looked_at(lambda: self.create(volume_id, make.connector()))
         made = made['attachment']['id']
         _, found['complete'] = self.looked_at(lambda: self.complete(made))
-        held, found['reserve'] = self.looked_at(lambda: self.create(volume_id))
-        held = held['attachment']['id']
-        _, found['update'] = self.looked_at(lambda: self.update(held, make.connector()))
+        reserved, found['reserve'] = self.looked_at(lambda: self.create(volume_id))
+        reserved = reserved['attachment']['id']
+        _, found['update'] = self.looked_at(lambda: self.update(reserved, make.connector()))
         return found
 
     def test_many_on_one_volume(self):
@@ -339,7 +339,7 @@ class FlatTest(Case):
         few, many = self.volume(volume_type=kind), self.volume(volume_type=kind)
         self.complete(self.create(few, make.connector()).body['attachment']['id'])
         self.crowd(many)
-        cost, crowded = self.life(few), self.life(many)
+        cost, crowded = self.lifecycle(few), self.lifecycle(many)
         for name, number in cost.items():
             self.assertLess(0, number)
             self.assertLessEqual(crowded[name], 1.2 * number, (name, cost, crowded))

@@ -18,9 +18,9 @@ from blockattach.db.models import volume
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 WEIGHT = 200
 """Rows, more than a verb writes: of two that hinder each other the lighter one is thrown out."""
 
@@ -35,8 +35,8 @@ class Case(base.DatabaseTestCase):
     def wait_until_it_waits(self, running):
         """Until the verb waits for a lock; ended before that, it fails the test."""
         watcher = self.fixture.open()
-        patience.until(lambda: running.done() or self.waits_for_a_lock(watcher),
-                       tick=base.BETWEEN_LOOKS)
+        polling.until(lambda: running.done() or self.waits_for_a_lock(watcher),
+                      tick=base.BETWEEN_LOOKS)
         self.assertFalse(running.done(), 'it has met nobody')
 
     def meet(self, verb, takes, then):

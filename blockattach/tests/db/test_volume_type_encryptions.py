@@ -18,7 +18,7 @@ MANY = 8
 
 
 @base.on_chosen_databases
-class LifeTest(base.DatabaseTestCase):
+class LifecycleTest(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -124,8 +124,8 @@ class LifeTest(base.DatabaseTestCase):
         encryptions.delete(self.database, self.kind.id, None)
 
     def remove(self, volume):
-        told = volumes.start_delete(self.database, volume.id, 60)
-        volumes.deleted(self.database, volume.id, told.generation)
+        deleting = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, deleting.generation)
 
 
 @base.on_chosen_databases
@@ -169,7 +169,7 @@ class VolumeTest(base.DatabaseTestCase):
         self.assertIs(True, make.volume(self.database, kind=kind).encrypted)
         self.assertIs(False, make.volume(self.database).encrypted)
 
-    def test_a_type_that_is_not_what_was_judged(self):
+    def test_a_type_that_has_changed_since_the_check(self):
         changes = {
             'shared': lambda kind: volume_types.set_extra_specs(self.database, kind.id, SHARED),
             'encrypted': lambda kind: encryptions.create(

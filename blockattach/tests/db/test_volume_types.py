@@ -83,7 +83,7 @@ class FindTest(VolumeTypeCase):
         name = '0c2b1f5e-7a0d-4c3e-9b1a-5d3f2e1c0b9a'
         self.assertEqual(name, self.make(name) and volume_types.find(self.db, name).name)
 
-    def test_nothing_found_is_told_by_what_was_asked(self):
+    def test_nothing_found_names_what_was_asked(self):
         unknown = '0c2b1f5e-7a0d-4c3e-9b1a-5d3f2e1c0b9a'
         with self.assertRaisesRegex(errors.VolumeTypeNotFound, unknown):
             volume_types.find(self.db, unknown)

@@ -109,7 +109,7 @@ class PlacementTest(Case):
         self.assertEqual((4, 2), (self.allocated(OTHER_POOL),
                                   self.attempts(volume)))
 
-    def test_who_works_on_it_writes_himself_down_unless_it_has_moved_on(self):
+    def test_a_worker_becomes_owner_unless_it_has_moved_on(self):
         volume = self.volume()
         self.claim(volume)
         self.assertFalse(volumes.own(self.database, volume.id, 1, 'late', 60))
@@ -148,36 +148,36 @@ class PlacementTest(Case):
 @base.on_every_database
 class DeleteTest(Case):
 
-    def test_what_a_backend_has_is_told_to_go_first(self):
+    def test_what_a_backend_has_is_deleted_there_first(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
-        told = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume.id, 60)
         self.assertEqual(('deleting', 'storage-1@file', volume.generation + 1, 4),
-                         (told.status, told.owner, told.generation, self.allocated()))
-        self.assertEqual(told, self.again(volume))
-        volumes.deleted(self.database, volume.id, told.generation)
+                         (started.status, started.owner, started.generation, self.allocated()))
+        self.assertEqual(started, self.again(volume))
+        volumes.deleted(self.database, volume.id, started.generation)
         self.assertEqual(0, self.allocated())
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
     def test_what_no_backend_has_is_gone_at_once(self):
         volume = self.volume(OWN.ERROR)
-        told = volumes.start_delete(self.database, volume.id, 60)
-        self.assertEqual(('deleted', None), (told.own_status, told.pool))
+        started = volumes.start_delete(self.database, volume.id, 60)
+        self.assertEqual(('deleted', None), (started.own_status, started.pool))
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
     def test_room_is_given_back_once(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         self.volume(OWN.AVAILABLE, size_gb=3)
-        told = volumes.start_delete(self.database, volume.id, 60)
-        volumes.deleted(self.database, volume.id, told.generation)
+        started = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, started.generation)
         self.assertRaises(errors.VolumeNotFound, volumes.deleted, self.database, volume.id,
-                          told.generation)
+                          started.generation)
         self.assertEqual(3, self.allocated())
 
-    def test_refused_it_may_be_told_again(self):
+    def test_refused_it_may_be_deleted_again(self):
         volume = self.volume(OWN.ERROR_DELETING, size_gb=4)
         self.assertEqual(('error_deleting', 4), (volume.status, self.allocated()))
-        told = volumes.start_delete(self.database, volume.id, 60)
-        volumes.deleted(self.database, volume.id, told.generation)
+        started = volumes.start_delete(self.database, volume.id, 60)
+        volumes.deleted(self.database, volume.id, started.generation)
         self.assertEqual(0, self.allocated())
 
     def test_a_late_word_changes_nothing(self):
@@ -191,13 +191,13 @@ class DeleteTest(Case):
                               volume.generation)
         self.assertEqual(volume, self.again(volume))
         # Told to go once more: what is heard of the first time is late, though it is going.
-        told = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume.id, 60)
         for verb in (volumes.deleted, volumes.delete_failed):
             self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
-                              told.generation - 1)
+                              started.generation - 1)
         self.assertEqual(OWN.DELETING, self.again(volume).own_status)
 
-    def test_what_is_being_made_or_removed_cannot_be_told_to_go(self):
+    def test_what_is_being_made_or_removed_cannot_be_deleted(self):
         deleting = self.volume(OWN.AVAILABLE)
         volumes.start_delete(self.database, deleting.id, 60)
         for volume in (self.volume(), deleting):
@@ -216,6 +216,6 @@ class DeleteTest(Case):
 
     def test_its_credentials_go_with_it(self):
         row = make.attachment(self.database, state=lifecycle.State.GONE)
-        told = volumes.start_delete(self.database, row.volume_id, 60)
-        volumes.deleted(self.database, row.volume_id, told.generation)
+        started = volumes.start_delete(self.database, row.volume_id, 60)
+        volumes.deleted(self.database, row.volume_id, started.generation)
         self.assertIsNone(grants.credential(self.database, row.volume_id, row.initiator))

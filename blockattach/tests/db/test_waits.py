@@ -14,7 +14,7 @@ from blockattach.domain import expiry_rule
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 HOST = 'storage-1@file'
 ELSEWHERE = 'storage-2@file'
@@ -24,7 +24,7 @@ LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
 HOURS = {S.RESERVED: 3600.0, S.CONNECTED: 36000.0}
 YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
 ROUNDS = 30
-JOIN_SECONDS = patience.LIMIT
+JOIN_SECONDS = polling.LIMIT
 
 
 class Case(base.DatabaseTestCase):
@@ -137,7 +137,7 @@ class WaitsTest(Case):
         self.assertEqual([True, False], [waits.take(seen, waiting)
                                          for seen in (self.database, other)])
 
-    def test_one_that_nobody_could_judge_comes_again_soon(self):
+    def test_one_that_could_not_be_decided_comes_again_soon(self):
         make.attachment(self.database, state=S.RESERVED)
         self.note()
         self.pass_by(3600)
@@ -188,9 +188,9 @@ class RaceTest(Case):
                     expiry_rule.ENDINGS[waiting.row.state].event,
                     generation=waiting.row.generation),
                 lambda row=row: make.move(self.database, row, E.CONNECT))
-            lives = not isinstance(connected, Exception)
-            ended.add(lives)
-            if lives:
+            is_up = not isinstance(connected, Exception)
+            ended.add(is_up)
+            if is_up:
                 self.assertIsInstance(released, (errors.StaleGeneration, errors.InvalidTransition))
                 now = attachment_queries.get(self.database, row.id)
                 self.assertEqual((S.CONNECTING, row.generation + 1), (now.state, now.generation))

@@ -17,7 +17,7 @@ CONNECTOR = {'initiator': 'iqn.2026-01.org.example:consumer', 'host': 'consumer'
              'ip': '127.0.0.1'}
 
 
-def tell(**words):
+def report(**words):
     sys.stdout.write(json.dumps(words) + '\n')
     sys.stdout.flush()
 
@@ -38,21 +38,21 @@ def main():
     bus = transport.open_bus(conf)
     client = attachments.AttachmentsClient(bus)
     user = attachments.caller(project_id, user_id, ['member', 'reader'])
-    held = client.create(user, volume_id, instance_uuid)
-    told = client.update(user, held.id, CONNECTOR)
-    tell(id=held.id, status=told.attach_status, info=told.connection_info)
-    client.complete(user, held.id)
-    tell(status=client.get(user, held.id).attach_status,
-         listed=[one.id for one in client.list(user, {'volume_id': volume_id})])
+    reserved = client.create(user, volume_id, instance_uuid)
+    updated = client.update(user, reserved.id, CONNECTOR)
+    report(id=reserved.id, status=updated.attach_status, info=updated.connection_info)
+    client.complete(user, reserved.id)
+    report(status=client.get(user, reserved.id).attach_status,
+           listed=[one.id for one in client.list(user, {'volume_id': volume_id})])
     sys.stdin.readline()
-    for who in (attachments.caller('another', user_id, ['member', 'reader']),
-                attachments.caller(project_id, user_id, ['reader']),
-                attachments.caller(project_id, user_id, ['member', 'reader'], [])):
-        tell(refused=refused(client.delete, who, held.id))
-    client.delete(user, held.id)
-    tell(refused=refused(client.get, user, held.id),
-         packages=sorted({name.split('.')[1] for name in sys.modules
-                          if name.startswith('blockattach.')}))
+    for ctxt in (attachments.caller('another', user_id, ['member', 'reader']),
+                 attachments.caller(project_id, user_id, ['reader']),
+                 attachments.caller(project_id, user_id, ['member', 'reader'], [])):
+        report(refused=refused(client.delete, ctxt, reserved.id))
+    client.delete(user, reserved.id)
+    report(refused=refused(client.get, user, reserved.id),
+           packages=sorted({name.split('.')[1] for name in sys.modules
+                            if name.startswith('blockattach.')}))
     bus.close()
 
 

@@ -100,9 +100,9 @@ class Nova:
 
     def connect(self, attachment_id: str, host: str, device: str) -> dict[str, Any]:
         """What a compute host is told of the connection: all in one, with its kind."""
-        told = self.ask('PUT', f'/attachments/{attachment_id}',
-                        {'attachment': {'connector': connector(host, device)}}, ATTACHMENTS)
-        info: dict[str, Any] = told['attachment']['connection_info']
+        updated = self.ask('PUT', f'/attachments/{attachment_id}',
+                           {'attachment': {'connector': connector(host, device)}}, ATTACHMENTS)
+        info: dict[str, Any] = updated['attachment']['connection_info']
         assert info['driver_volume_type'] == 'iscsi', info
         return info
 

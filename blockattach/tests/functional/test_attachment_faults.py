@@ -6,16 +6,16 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 S = lifecycle.State
-RW, RO = lives.RW, lives.RO
+RW, RO = instances.RW, instances.RO
 REFUSED = faults.Fault.REFUSED
 UNCERTAIN = (faults.Fault.UNCERTAIN_BEFORE, faults.Fault.UNCERTAIN_AFTER)
 FAULTS = (REFUSED, *UNCERTAIN)
 
 
-class FaultCase(lives.WorldTestCase):
+class FaultCase(instances.WorldTestCase):
     """One world for all cases of a test; each begins with a volume that another host uses."""
 
     def each(self, case, *steps):
@@ -37,10 +37,10 @@ class FaultCase(lives.WorldTestCase):
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.first.initiator])
         self.assertEqual(self.first, self.world.again(self.first))
 
-    def assert_told(self, fault, told):
+    def assert_answered(self, fault, answer):
         """Final or uncertain, as it was."""
-        self.assertIsInstance(told, errors.BackendError)
-        self.assertEqual(fault is REFUSED, told.final, told)
+        self.assertIsInstance(answer, errors.BackendError)
+        self.assertEqual(fault is REFUSED, answer.final, answer)
 
     def hosts(self):
         return {name.rpartition(':')[2] for name in self.world.granted(self.volume)}
@@ -48,17 +48,17 @@ class FaultCase(lives.WorldTestCase):
 
 class CreateTest(FaultCase):
 
-    def test_what_is_told_and_what_is_left(self):
+    def test_what_is_answered_and_what_remains(self):
         def case(plan, fault):
             plan()
-            told = lives.outcome(self.world.create, self.volume, 'second')
-            self.assert_told(fault, told)
+            answer = instances.outcome(self.world.create, self.volume, 'second')
+            self.assert_answered(fault, answer)
             if fault is REFUSED:
                 self.assertEqual([self.first], self.world.rows(self.volume))
             else:
                 # The caller never learned its id: it goes at once, whatever was done.
-                [left] = [row for row in self.world.rows(self.volume) if row != self.first]
-                self.assertEqual(S.DISCONNECTING, left.state)
+                [remaining] = [row for row in self.world.rows(self.volume) if row != self.first]
+                self.assertEqual(S.DISCONNECTING, remaining.state)
                 self.world.look()
                 self.assertEqual([self.first], self.world.rows(self.volume))
             self.assertEqual({'first'}, self.hosts())
@@ -68,8 +68,8 @@ class CreateTest(FaultCase):
     def test_a_withdrawn_one_that_cannot_be_revoked_is_not_used_again(self):
         volume = self.world.volume()
         self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
-        told = lives.outcome(self.world.create, volume, 'a')
-        self.assertFalse(told.final)
+        answer = instances.outcome(self.world.create, volume, 'a')
+        self.assertFalse(answer.final)
         self.world.target.faults.plan('revoke', REFUSED)
         self.world.look()
         [row] = self.world.rows(volume)
@@ -85,12 +85,12 @@ class CreateTest(FaultCase):
         volume = self.world.volume()
 
         def use(*arguments):
-            self.world.life.endpoint.connect(*arguments)
-            self.world.managers.add(lives.HOST, self.world.life.endpoint)
+            self.world.instance.endpoint.connect(*arguments)
+            self.world.managers.add(instances.HOST, self.world.instance.endpoint)
             [row] = self.world.rows(volume)
             self.world.update(row, 'b')
-        self.world.managers.add(lives.HOST, Unanswered(use))
-        self.assertFalse(lives.outcome(self.world.create, volume, 'a').final)
+        self.world.managers.add(instances.HOST, Unanswered(use))
+        self.assertFalse(instances.outcome(self.world.create, volume, 'a').final)
         [row] = self.world.rows(volume)
         self.assertEqual((S.CONNECTED, 'b'), (row.state, row.host))
         self.assert_agree()
@@ -102,9 +102,9 @@ class CreateTest(FaultCase):
         def come_later(*arguments):
             def come():
                 failpoints.disarm('db.attachments.move.before')
-                self.world.life.endpoint.connect(*arguments)
+                self.world.instance.endpoint.connect(*arguments)
             self.arm('db.attachments.move.before', come)
-        self.world.managers.add(lives.HOST, Unanswered(come_later))
+        self.world.managers.add(instances.HOST, Unanswered(come_later))
         made = self.world.create(volume, 'a')
         self.assertEqual((S.CONNECTED, self.world.again(made)), (made.state, made))
         self.assert_agree()
@@ -112,7 +112,7 @@ class CreateTest(FaultCase):
     def test_nobody_keeps_what_was_not_even_asked(self):
         """A manager too old for the message: final, and known only to the caller's side."""
         volume = self.world.volume()
-        self.world.managers.add(lives.HOST, TooOld(self.world.life.endpoint))
+        self.world.managers.add(instances.HOST, TooOld(self.world.instance.endpoint))
         with self.assertRaises(errors.BackendRefused):
             self.world.create(volume, 'a')
         self.assertEqual([], self.world.rows(volume))
@@ -120,9 +120,9 @@ class CreateTest(FaultCase):
         with self.assertRaises(errors.BackendRefused):
             self.world.update(row, 'a')
         self.assertEqual(S.RESERVED, self.world.again(row).state)
-        self.world.managers.add(lives.HOST, self.world.life.endpoint)
+        self.world.managers.add(instances.HOST, self.world.instance.endpoint)
         self.world.update(row, 'a')
-        self.world.managers.add(lives.HOST, TooOld(self.world.life.endpoint))
+        self.world.managers.add(instances.HOST, TooOld(self.world.instance.endpoint))
         with self.assertRaises(errors.BackendRefused):
             self.world.delete(row)
         self.assertEqual(S.CONNECTED, self.world.again(row).state)
@@ -130,7 +130,7 @@ class CreateTest(FaultCase):
 
     def test_an_error_that_nobody_foresaw_is_uncertain(self):
         volume = self.world.volume()
-        self.world.managers.add(lives.HOST, object())
+        self.world.managers.add(instances.HOST, object())
         with self.assertRaises(errors.BackendUncertain):
             self.world.create(volume, 'a')
         self.world.look()
@@ -144,15 +144,15 @@ class UpdateTest(FaultCase):
         def case(plan, fault):
             row = self.world.reserve(self.volume, RO)
             plan()
-            told = lives.outcome(self.world.update, row, 'second')
-            self.assert_told(fault, told)
+            answer = instances.outcome(self.world.update, row, 'second')
+            self.assert_answered(fault, answer)
             now = self.world.again(row)
             if fault is REFUSED:
                 self.assertEqual((S.RESERVED, None, RO), (now.state, now.initiator, now.mode))
                 self.assertEqual({'first'}, self.hosts())
                 self.assert_agree()
             else:
-                self.assertEqual((S.CONNECTING, lives.HOST), (now.state, now.owner))
+                self.assertEqual((S.CONNECTING, instances.HOST), (now.state, now.owner))
             self.assertEqual(S.CONNECTED, self.world.update(row, 'second').state)
             self.assertEqual({'first', 'second'}, self.hosts())
             self.assert_agree()
@@ -162,8 +162,8 @@ class UpdateTest(FaultCase):
         def case(plan, fault):
             row = self.world.attached(self.volume, 'old')
             plan()
-            told = lives.outcome(self.world.update, row, 'new')
-            self.assert_told(fault, told)
+            answer = instances.outcome(self.world.update, row, 'new')
+            self.assert_answered(fault, answer)
             now = self.world.again(row)
             # The old host keeps its session until the new one is in.
             self.assertEqual((RW, 1), self.world.granted(self.volume)[row.initiator])
@@ -195,8 +195,8 @@ class UpdateTest(FaultCase):
                 volume = self.world.volume()
                 row = self.world.reserve(volume)
                 self.world.target.faults.plan('grant', fault)
-                self.assert_told(fault, lives.outcome(self.world.update, row, 'a'))
-                self.world.life.reconciler.repair()
+                self.assert_answered(fault, instances.outcome(self.world.update, row, 'a'))
+                self.world.instance.reconciler.repair()
                 self.assertEqual(S.CONNECTING, self.world.again(row).state)
                 self.world.expire()
                 self.world.look()
@@ -210,14 +210,14 @@ class DeleteTest(FaultCase):
         def case(plan, fault):
             row = self.world.attached(self.volume, 'second')
             plan()
-            self.assert_told(fault, lives.outcome(self.world.delete, row))
+            self.assert_answered(fault, instances.outcome(self.world.delete, row))
             now = self.world.again(row)
             if fault is REFUSED:
                 self.assertEqual(S.ATTACHED, now.state)
                 self.assertEqual((RW, 1), self.world.granted(self.volume)[row.initiator])
                 self.assert_agree()
             else:
-                self.assertEqual((S.DISCONNECTING, lives.HOST), (now.state, now.owner))
+                self.assertEqual((S.DISCONNECTING, instances.HOST), (now.state, now.owner))
             self.assertEqual([self.first], self.world.delete(row))
             self.assertEqual({'first'}, self.hosts())
             self.assert_agree()
@@ -228,7 +228,7 @@ class DeleteTest(FaultCase):
             volume = self.world.volume()
             row = self.world.attached(volume, 'a')
             self.world.target.faults.plan('revoke', fault)
-            self.assert_told(fault, lives.outcome(self.world.delete, row))
+            self.assert_answered(fault, instances.outcome(self.world.delete, row))
             self.world.expire()
             self.world.look()
             self.assertEqual([], self.world.rows(volume))
@@ -237,11 +237,11 @@ class DeleteTest(FaultCase):
     def test_nobody_answers(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
-        self.world.managers.remove(lives.HOST)
-        self.assertFalse(lives.outcome(self.world.delete, row).final)
-        self.assertFalse(lives.outcome(
+        self.world.managers.remove(instances.HOST)
+        self.assertFalse(instances.outcome(self.world.delete, row).final)
+        self.assertFalse(instances.outcome(
             self.world.create, self.world.shown(volume), 'b', None, row.instance_uuid).final)
-        self.world.begin_life()
+        self.world.start_instance()
         self.world.look()
         self.assertEqual([], self.world.rows(volume))
         self.assert_agree()
@@ -270,7 +270,7 @@ class SharedGrantTest(FaultCase):
         def case(plan, fault):
             reader = self.world.attached(self.volume, 'a', RO)
             plan()
-            self.assert_told(fault, lives.outcome(self.world.create, self.volume, 'a', RW))
+            self.assert_answered(fault, instances.outcome(self.world.create, self.volume, 'a', RW))
             self.world.look()
             self.assertEqual((RO, 1), self.world.granted(self.volume)[reader.initiator])
             self.assertEqual(reader, self.world.again(reader))
@@ -282,7 +282,7 @@ class SharedGrantTest(FaultCase):
             reader = self.world.attached(self.volume, 'a', RO)
             writer = self.world.create(self.volume, 'a', RW)
             plan()
-            self.assert_told(fault, lives.outcome(self.world.delete, writer))
+            self.assert_answered(fault, instances.outcome(self.world.delete, writer))
             if fault is REFUSED:
                 self.assertEqual((RW, 1), self.world.granted(self.volume)[reader.initiator])
                 self.assert_agree()
@@ -295,7 +295,7 @@ class SharedGrantTest(FaultCase):
         """A writer comes; before it has its turn the grant is made as wide, on its account."""
         volume = self.world.volume(multiattach=True)
         self.world.attached(volume, 'a', RO)
-        other = lives.Life(self.world)
+        other = instances.Instance(self.world)
         self.addCleanup(other.repairer.stop)
 
         def look():
@@ -304,7 +304,7 @@ class SharedGrantTest(FaultCase):
             other.truth.repair()
             self.world.target.faults.plan('grant', REFUSED)
         self.arm('volume.attachments.before_grant', look)
-        self.assertTrue(lives.outcome(self.world.create, volume, 'a', RW).final)
+        self.assertTrue(instances.outcome(self.world.create, volume, 'a', RW).final)
         self.assert_agree()
 
     def second_of_two_that_go(self, volume):
@@ -315,10 +315,10 @@ class SharedGrantTest(FaultCase):
         def wait():
             failpoints.disarm('volume.attachments.before_revoke')
             here.set()
-            assert free.wait(lives.WAIT_SECONDS)
+            assert free.wait(instances.WAIT_SECONDS)
         self.arm('volume.attachments.before_revoke', wait)
         going = self.begin(self.world.delete, second)
-        self.assertTrue(here.wait(lives.WAIT_SECONDS))
+        self.assertTrue(here.wait(instances.WAIT_SECONDS))
         self.world.delete(first)
         self.assertEqual({}, self.world.granted(volume))
         return second, going, free
@@ -334,7 +334,7 @@ class SharedGrantTest(FaultCase):
         self.assertIs(S.DISCONNECTING, self.world.again(second).state)
         target.faults.clear()
         granted.set()
-        self.assertIsInstance(going.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.assertIsInstance(going.result(instances.WAIT_SECONDS), errors.BackendRefused)
         self.assertEqual({second.initiator}, set(self.world.granted(volume)))
         self.assert_agree()
 
@@ -347,8 +347,8 @@ class SharedGrantTest(FaultCase):
                 target.faults.plan('grant', fault)
                 free.set()
                 # Not final: nobody is told that it is in.
-                self.assert_told(faults.Fault.UNCERTAIN_BEFORE, lives.outcome(
-                    going.result, lives.WAIT_SECONDS))
+                self.assert_answered(faults.Fault.UNCERTAIN_BEFORE, instances.outcome(
+                    going.result, instances.WAIT_SECONDS))
                 self.assertIs(S.DISCONNECTING, self.world.again(second).state)
                 self.world.look()
                 self.assertEqual([], self.world.rows(volume))
@@ -361,14 +361,14 @@ class SharedGrantTest(FaultCase):
         target.faults.plan('revoke', REFUSED, times=3)
         target.faults.plan('grant', REFUSED)
         free.set()
-        going.exception(lives.WAIT_SECONDS)
+        going.exception(instances.WAIT_SECONDS)
         self.world.look()
         self.assertIs(S.ERROR_DETACHING, self.world.again(second).state)
         self.assertEqual([], self.world.delete(second))
         self.assert_agree()
 
 
-class LostAnswersTest(lives.WorldTestCase):
+class LostAnswersTest(instances.WorldTestCase):
     """The row tells what nobody has answered."""
 
     def setUp(self):
@@ -376,9 +376,9 @@ class LostAnswersTest(lives.WorldTestCase):
         self.volume = self.world.volume()
 
     def lose(self, error=None):
-        self.world.managers.add(lives.HOST, LosesAnswers(self.world.life.endpoint, error))
+        self.world.managers.add(instances.HOST, LosesAnswers(self.world.instance.endpoint, error))
 
-    def test_whoever_is_granted_hears_of_it(self):
+    def test_a_caller_that_is_granted_gets_its_answer(self):
         self.lose()
         row = self.world.create(self.volume, 'a')
         self.assertEqual(S.CONNECTED, row.state)
@@ -387,17 +387,17 @@ class LostAnswersTest(lives.WorldTestCase):
         self.assertEqual([], self.world.delete(row))
         self.assert_agree()
 
-    def test_whoever_is_late_hears_of_it_too(self):
+    def test_a_late_caller_gets_its_answer_too(self):
         """Another process went on with the row, and was done before the message was read."""
         row = self.world.reserve(self.volume)
         self.lose(errors.StaleGeneration(noun='attachment', id=row.id, generation=2))
         self.assertEqual(S.CONNECTED, self.world.update(row, 'a').state)
 
-    def test_whoever_is_late_while_another_is_at_work_repeats(self):
+    def test_a_late_caller_beside_another_at_work_repeats(self):
         row = self.world.reserve(self.volume)
-        self.world.managers.add(lives.HOST, IsLate())
-        told = lives.outcome(self.world.update, row, 'a')
-        self.assertEqual((errors.AttachmentBusy, '1'), (type(told), told.retry_after))
+        self.world.managers.add(instances.HOST, IsLate())
+        answer = instances.outcome(self.world.update, row, 'a')
+        self.assertEqual((errors.AttachmentBusy, '1'), (type(answer), answer.retry_after))
 
 
 class IsLate:

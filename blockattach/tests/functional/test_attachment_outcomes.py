@@ -10,10 +10,10 @@ from blockattach.domain import messages as texts
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 S = lifecycle.State
-RW = lives.RW
+RW = instances.RW
 REFUSED = faults.Fault.REFUSED
 UNCERTAIN = (faults.Fault.UNCERTAIN_BEFORE, faults.Fault.UNCERTAIN_AFTER)
 ATTACHED = ['attach.start', 'attach.end']
@@ -21,13 +21,13 @@ DETACHED = ['detach.start', 'detach.end']
 STEPS = 150
 
 
-class OutcomeCase(lives.WorldTestCase):
+class OutcomeCase(instances.WorldTestCase):
 
     def a_world(self):
         self.heard = notifications.Heard()
         return super().a_world(self.heard)
 
-    def told(self, row):
+    def notified(self, row):
         return self.heard.of(row.id)
 
     def messages(self, volume):
@@ -52,30 +52,30 @@ class ReconcileEndsItTest(OutcomeCase):
         for fault in UNCERTAIN:
             row = self.world.attached(self.world.volume(), 'a')
             self.plan('revoke', fault)
-            lives.outcome(self.world.delete, row)
-            self.assertEqual([*ATTACHED, 'detach.start'], self.told(row))
+            instances.outcome(self.world.delete, row)
+            self.assertEqual([*ATTACHED, 'detach.start'], self.notified(row))
             self.world.look()
-            self.assertEqual(ATTACHED + DETACHED, self.told(row))
+            self.assertEqual(ATTACHED + DETACHED, self.notified(row))
 
     def test_an_attach_goes_on(self):
         for fault in UNCERTAIN:
             row = self.world.reserve(self.world.volume())
             self.plan('grant', fault)
-            lives.outcome(self.world.update, row, 'a')
+            instances.outcome(self.world.update, row, 'a')
             self.world.look()
             self.assertEqual((S.CONNECTED, ['attach.start']),
-                             (self.world.again(row).state, self.told(row)))
+                             (self.world.again(row).state, self.notified(row)))
             self.world.control.complete(self.world.caller, row)
-            self.assertEqual(ATTACHED, self.told(row))
+            self.assertEqual(ATTACHED, self.notified(row))
 
     def test_an_attach_that_nobody_knows(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
             self.plan('grant', fault)
-            lives.outcome(self.world.create, volume, 'a')
+            instances.outcome(self.world.create, volume, 'a')
             [row] = self.world.rows(volume)
             self.world.look()
-            self.assertEqual(['attach.start', 'attach.error', *DETACHED], self.told(row))
+            self.assertEqual(['attach.start', 'attach.error', *DETACHED], self.notified(row))
 
     def test_after_a_death_at_each_point(self):
         for point, begin, expected in (
@@ -92,16 +92,16 @@ class ReconcileEndsItTest(OutcomeCase):
                 ('volume.attachments.after_revoke', self.delete, ATTACHED + DETACHED)):
             with self.subTest(point=point, begin=begin):
                 act = begin(self.world.volume())
-                failpoints.arm(point, lives.die)
+                failpoints.arm(point, instances.die)
                 try:
-                    self.assertRaises(lives.Death, act)
+                    self.assertRaises(instances.Death, act)
                 finally:
                     failpoints.disarm(point)
                 known = {payload['attachment']['id'] for _, payload in self.heard.events}
-                self.world.begin_life()
-                self.world.life.look()
-                [told] = [self.heard.of(one) for one in known]
-                self.assertEqual(expected, told)
+                self.world.start_instance()
+                self.world.instance.look()
+                [notified] = [self.heard.of(one) for one in known]
+                self.assertEqual(expected, notified)
                 self.heard.events.clear()
 
     def create(self, volume):
@@ -123,7 +123,7 @@ class RefusedTest(OutcomeCase):
         volume = self.world.volume()
         row = self.world.reserve(volume)
         self.plan('grant', REFUSED)
-        self.assertTrue(lives.outcome(self.world.update, row, 'a').final)
+        self.assertTrue(instances.outcome(self.world.update, row, 'a').final)
         now = self.world.again(row)
         self.assertEqual((S.RESERVED, 'grant refused as planned'), (now.state, now.last_error))
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
@@ -132,17 +132,19 @@ class RefusedTest(OutcomeCase):
         """Somebody else tells it to go meanwhile (simulation seed 400)."""
         row = self.world.reserve(self.world.volume())
         self.plan('grant', faults.Fault.REFUSED)
-        self.assertIsInstance(lives.outcome(self.world.update, row, 'a'), errors.BackendRefused)
+        refused = instances.outcome(self.world.update, row, 'a')
+        self.assertIsInstance(refused, errors.BackendRefused)
         self.arm('control.attachments.after_connect_intent', lambda: make.move(
             self.world.database, self.world.again(row), lifecycle.Event.DISCONNECT))
-        self.assertIsInstance(lives.outcome(self.world.update, row, 'a'), errors.AttachmentBusy)
+        refused = instances.outcome(self.world.update, row, 'a')
+        self.assertIsInstance(refused, errors.AttachmentBusy)
 
     def test_an_attach_that_nobody_waits_for_any_more(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
             row = self.world.reserve(volume)
             self.plan('grant', fault, REFUSED)
-            lives.outcome(self.world.update, row, 'a')
+            instances.outcome(self.world.update, row, 'a')
             self.world.look()
             now = self.world.again(row)
             self.assertEqual((S.ERROR_ATTACHING, 'grant refused as planned'),
@@ -150,7 +152,7 @@ class RefusedTest(OutcomeCase):
             self.assertEqual(('reserved', {}),
                              (self.world.shown(volume).status, self.world.granted(volume)))
             self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
-            self.assertEqual(['attach.start', 'attach.error'], self.told(row))
+            self.assertEqual(['attach.start', 'attach.error'], self.notified(row))
             self.assert_agree()
             # It is left alone from now on, until somebody says what to do.
             self.world.look()
@@ -166,25 +168,25 @@ class RefusedTest(OutcomeCase):
         volume = self.world.volume()
         row = self.world.attached(volume, 'old')
         self.plan('grant', UNCERTAIN[1], REFUSED)
-        lives.outcome(self.world.update, row, 'new')
+        instances.outcome(self.world.update, row, 'new')
         self.world.look()
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, row.initiator), (now.state, now.initiator))
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
-        self.assertEqual([*ATTACHED, 'attach.start', 'attach.error'], self.told(row))
+        self.assertEqual([*ATTACHED, 'attach.start', 'attach.error'], self.notified(row))
         self.assert_agree()
 
-    def test_what_is_only_held_stays_held(self):
+    def test_what_is_only_reserved_stays_reserved(self):
         """The legacy actions' row, which no client sees: nobody could repair it."""
         volume = self.world.volume()
-        held = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
+        reserved = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True))
         self.plan('grant', UNCERTAIN[1], REFUSED)
-        lives.outcome(self.world.control.connect, self.world.caller, held,
-                      lives.connector('a'))
+        instances.outcome(self.world.control.connect, self.world.caller, reserved,
+                          instances.connector('a'))
         self.world.look()
-        now = self.world.again(held)
+        now = self.world.again(reserved)
         self.assertEqual((S.RESERVED, None), (now.state, now.initiator))
         self.assertEqual([], self.heard.events)
         self.assert_agree()
@@ -193,7 +195,7 @@ class RefusedTest(OutcomeCase):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
         self.plan('revoke', REFUSED)
-        self.assertTrue(lives.outcome(self.world.delete, row).final)
+        self.assertTrue(instances.outcome(self.world.delete, row).final)
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, 'revoke refused as planned'), (now.state, now.last_error))
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
@@ -205,24 +207,24 @@ class RefusedTest(OutcomeCase):
             other = self.world.attached(volume, 'other')
             row = self.world.attached(volume, 'a')
             self.plan('revoke', fault, REFUSED, REFUSED, REFUSED)
-            lives.outcome(self.world.delete, row)
+            instances.outcome(self.world.delete, row)
             self.world.look()
             now = self.world.again(row)
             self.assertEqual((S.ERROR_DETACHING, 'revoke refused as planned'),
                              (now.state, now.last_error))
             self.the_message(volume, texts.DETACH_FAILED, 'revoke refused as planned')
-            self.assertEqual([*ATTACHED, 'detach.start', 'detach.error'], self.told(row))
+            self.assertEqual([*ATTACHED, 'detach.start', 'detach.error'], self.notified(row))
             self.assertEqual(('in-use', other), (self.world.shown(volume).status,
                                                  self.world.again(other)))
             # A delete that is refused again leaves it so; one that is not ends it.
             self.world.target.faults.clear()
             self.plan('revoke', REFUSED)
-            lives.outcome(self.world.delete, row)
+            instances.outcome(self.world.delete, row)
             self.assertEqual(S.ERROR_DETACHING, self.world.again(row).state)
             self.world.delete(row)
             self.assertEqual([other], self.world.rows(volume))
             self.assertEqual([*ATTACHED, *['detach.start', 'detach.error'] * 2, *DETACHED],
-                             self.told(row))
+                             self.notified(row))
             self.assert_agree()
 
 
@@ -267,4 +269,4 @@ class WalkTest(OutcomeCase):
                      lambda: self.world.control.complete(self.world.caller, row),
                      lambda: self.world.delete(row),
                      lambda: self.world.control.delete(self.world.caller, row, force=True)] * 2
-        lives.outcome(chance.choice(acts))
+        instances.outcome(chance.choice(acts))

@@ -5,18 +5,18 @@ import uuid
 from blockattach import errors
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 S = lifecycle.State
-RW, RO = lives.RW, lives.RO
+RW, RO = instances.RW, instances.RO
 MANY = 100
 
 
-def busy(told):
-    return isinstance(told, errors.AttachmentBusy)
+def busy(answers):
+    return isinstance(answers, errors.AttachmentBusy)
 
 
-class MeetingTest(lives.WorldTestCase):
+class MeetingTest(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
@@ -38,9 +38,9 @@ class MeetingTest(lives.WorldTestCase):
         self.wait_for(lambda: self.world.again(row).generation == 3)
         self.target.faults.clear()
         free.set()
-        told = first.result(lives.WAIT_SECONDS)
-        self.assertTrue(busy(told) or told.state is S.CONNECTED, told)
-        self.assertEqual(S.CONNECTED, second.result(lives.WAIT_SECONDS).state)
+        answers = first.result(instances.WAIT_SECONDS)
+        self.assertTrue(busy(answers) or answers.state is S.CONNECTED, answers)
+        self.assertEqual(S.CONNECTED, second.result(instances.WAIT_SECONDS).state)
         self.assert_agree()
 
     def test_an_update_is_repeated_and_the_repeat_is_refused(self):
@@ -51,8 +51,8 @@ class MeetingTest(lives.WorldTestCase):
         self.until_held(self.target, 'grant', 3)
         self.target.faults.plan('grant', faults.Fault.REFUSED, 2)
         free.set()
-        self.assertIsInstance(first.result(lives.WAIT_SECONDS), errors.BlockattachError)
-        self.assertIsInstance(second.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.assertIsInstance(first.result(instances.WAIT_SECONDS), errors.BlockattachError)
+        self.assertIsInstance(second.result(instances.WAIT_SECONDS), errors.BackendRefused)
         self.target.faults.clear()
         now = self.world.again(row)
         self.assertEqual((S.ATTACHED, row.connector, row.mode),
@@ -64,13 +64,13 @@ class MeetingTest(lives.WorldTestCase):
         for _ in range(5):
             volume = self.world.volume()
             row = self.world.attached(volume, 'old')
-            told = self.at_once(lambda row=row: self.world.update(row, 'a'),
-                                lambda row=row: self.world.update(row, 'b'))
+            answers = self.at_once(lambda row=row: self.world.update(row, 'a'),
+                                   lambda row=row: self.world.update(row, 'b'))
             now = self.world.again(row)
             self.assertEqual(S.CONNECTED, now.state)
-            for host, answer in zip('ab', told, strict=True):
+            for host, answer in zip('ab', answers, strict=True):
                 # Whoever was told that it is in, and is not, was followed by the other one.
-                self.assertTrue(busy(answer) or answer.host == host or now.host != host, told)
+                self.assertTrue(busy(answer) or answer.host == host or now.host != host, answers)
             self.assertEqual({now.initiator}, set(self.world.granted(volume)))
             self.assert_agree()
 
@@ -88,9 +88,10 @@ class MeetingTest(lives.WorldTestCase):
         self.wait_for(lambda: self.world.again(row).generation == 4)
         self.target.faults.clear()
         again.set()
-        for told in (first.result(lives.WAIT_SECONDS), second.result(lives.WAIT_SECONDS)):
-            self.assertTrue(busy(told), told)
-        now = third.result(lives.WAIT_SECONDS)
+        for call in (first, second):
+            answer = call.result(instances.WAIT_SECONDS)
+            self.assertTrue(busy(answer), answer)
+        now = third.result(instances.WAIT_SECONDS)
         self.assertEqual(S.CONNECTED, now.state)
         self.assertEqual({now.initiator}, set(self.world.granted(self.volume)))
         self.assert_agree()
@@ -104,9 +105,9 @@ class MeetingTest(lives.WorldTestCase):
             self.world.control.complete(self.world.caller, self.world.again(row))
         self.target.faults.clear()
         free.set()
-        self.assertIsInstance(update.result(lives.WAIT_SECONDS),
+        self.assertIsInstance(update.result(instances.WAIT_SECONDS),
                               errors.AttachmentBusy | errors.AttachmentNotFound)
-        self.assertEqual([], delete.result(lives.WAIT_SECONDS))
+        self.assertEqual([], delete.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
     def test_deleted_while_its_update_is_refused(self):
@@ -116,7 +117,7 @@ class MeetingTest(lives.WorldTestCase):
         connecting = self.world.again(row)
         self.target.faults.plan('grant', faults.Fault.REFUSED)
         free.set()
-        self.assertIsInstance(update.result(lives.WAIT_SECONDS), errors.BackendRefused)
+        self.assertIsInstance(update.result(instances.WAIT_SECONDS), errors.BackendRefused)
         self.target.faults.clear()
         # The request was read while it connected.
         self.assertEqual([], self.world.control.delete(self.world.caller, connecting))
@@ -130,16 +131,16 @@ class MeetingTest(lives.WorldTestCase):
         with self.assertRaises(errors.InvalidTransition):
             self.world.update(row, 'a')
         free.set()
-        self.assertEqual([], delete.result(lives.WAIT_SECONDS))
+        self.assertEqual([], delete.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
     def test_four_deletes_at_once(self):
         for host in 'abcdef':
             volume = self.world.volume()
             row = self.world.attached(volume, host)
-            told = self.at_once(*[lambda row=row: self.world.delete(row)] * 4)
-            self.assertIn([], told)
-            self.assertEqual([], [answer for answer in told if answer != []
+            answers = self.at_once(*[lambda row=row: self.world.delete(row)] * 4)
+            self.assertIn([], answers)
+            self.assertEqual([], [answer for answer in answers if answer != []
                                   and not isinstance(answer, errors.AttachmentNotFound)])
             self.assert_agree()
 
@@ -151,7 +152,7 @@ class MeetingTest(lives.WorldTestCase):
         self.target.faults.clear()
         free.set()
         for running in (first, *others):
-            self.assertEqual([], running.result(lives.WAIT_SECONDS))
+            self.assertEqual([], running.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
     def test_a_new_host_while_the_old_one_is_revoked(self):
@@ -161,11 +162,11 @@ class MeetingTest(lives.WorldTestCase):
         update, free = self.held('revoke', self.world.update, row, 'new')
         self.assertEqual(S.CONNECTED, self.world.create(volume, 'another').state)
         free.set()
-        self.assertEqual(S.CONNECTED, update.result(lives.WAIT_SECONDS).state)
+        self.assertEqual(S.CONNECTED, update.result(instances.WAIT_SECONDS).state)
         self.assert_agree()
 
 
-class ManyTest(lives.WorldTestCase):
+class ManyTest(instances.WorldTestCase):
 
     def create_many(self, volume, mode=None):
         return self.at_once(*[
@@ -174,20 +175,20 @@ class ManyTest(lives.WorldTestCase):
 
     def test_a_shared_volume_takes_all(self):
         volume = self.world.volume(multiattach=True)
-        told = self.create_many(volume)
+        answers = self.create_many(volume)
         self.assertEqual({S.CONNECTED: MANY}, collections.Counter(
-            getattr(answer, 'state', answer) for answer in told))
+            getattr(answer, 'state', answer) for answer in answers))
         self.assertEqual(MANY, len(self.world.granted(volume)))
         self.assert_agree()
-        gone = self.at_once(*[lambda row=row: self.world.delete(row) for row in told])
+        gone = self.at_once(*[lambda row=row: self.world.delete(row) for row in answers])
         self.assertEqual([], [answer for answer in gone if not isinstance(answer, list)])
         self.assertEqual('available', self.world.shown(volume).status)
         self.assert_agree()
 
     def test_a_plain_volume_takes_one(self):
         volume = self.world.volume()
-        told = self.create_many(volume)
-        refused = [answer for answer in told if isinstance(answer, errors.InvalidVolume)]
+        answers = self.create_many(volume)
+        refused = [answer for answer in answers if isinstance(answer, errors.InvalidVolume)]
         self.assertEqual(MANY - 1, len(refused))
         [row] = self.world.rows(volume)
         self.assertEqual({row.initiator: (RW, 0)}, self.world.granted(volume))
@@ -198,19 +199,19 @@ class ManyTest(lives.WorldTestCase):
     def test_one_host_many_times(self):
         volume = self.world.volume(multiattach=True)
         modes = [RO, RW] * 10
-        told = self.at_once(*[lambda mode=mode: self.world.create(volume, 'a', mode)
-                              for mode in modes])
-        self.assertEqual({lives.initiator_of('a'): (RW, 0)}, self.world.granted(volume))
+        answers = self.at_once(*[lambda mode=mode: self.world.create(volume, 'a', mode)
+                                 for mode in modes])
+        self.assertEqual({instances.initiator_of('a'): (RW, 0)}, self.world.granted(volume))
         self.assert_agree()
         self.at_once(*[lambda row=row: self.world.delete(row)
-                       for row, mode in zip(told, modes, strict=True) if mode is RW])
-        self.assertEqual({lives.initiator_of('a'): (RO, 0)}, self.world.granted(volume))
+                       for row, mode in zip(answers, modes, strict=True) if mode is RW])
+        self.assertEqual({instances.initiator_of('a'): (RO, 0)}, self.world.granted(volume))
         self.assert_agree()
 
     def test_a_plain_volume_takes_a_moving_server_twice(self):
         volume, server = self.world.volume(), str(uuid.uuid4())
-        told = self.at_once(*[
+        answers = self.at_once(*[
             lambda host=f'host-{number}': self.world.create(volume, host, None, server)
             for number in range(8)])
-        self.assertEqual(2, sum(not isinstance(answer, Exception) for answer in told))
+        self.assertEqual(2, sum(not isinstance(answer, Exception) for answer in answers))
         self.assert_agree()

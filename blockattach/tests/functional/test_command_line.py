@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
@@ -93,7 +93,7 @@ class HelpTest(CommandLineTestCase):
                     self.assertRegex(said, r'^[A-Z].*\.$')
                     self.assertGreaterEqual(len(said.split()), 4, said)
 
-    def test_who_leaves_out_a_command_is_told_which_there_are(self):
+    def test_without_a_command_all_of_them_are_listed(self):
         self.assertIn('{sync,version,online_data_migrations,purge}',
                       self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
         self.assertIn('{attachments,db,reconcile,secrets,service,target}',
@@ -150,6 +150,6 @@ class CompletionTest(CommandLineTestCase):
                 [zsh, '-fc', TYPE, 'type', *(f'blockattach-manage {line}' for line in wanted)],
                 env={**os.environ, 'SCRIPT': script, 'HOME': home, 'ZDOTDIR': home,
                      'TERM': 'dumb'},
-                text=True, capture_output=True, timeout=patience.LIMIT, check=False)
+                text=True, capture_output=True, timeout=polling.LIMIT, check=False)
         self.assertEqual(list(wanted.values()), re.findall(r'^(.*)>$', done.stdout, re.M),
                          done.stderr)

@@ -78,31 +78,31 @@ class ConsumersTestCase(base.StackTestCase):
         return None
 
 
-class LifeTest(ConsumersTestCase):
+class LifecycleTest(ConsumersTestCase):
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         volume_id = self.volume()
-        held = self.client.create(self.member, volume_id, base.instance('one'))
-        self.assertEqual(('reserved', {}), (held.attach_status, held.connection_info))
-        told = self.client.update(self.member, held.id, base.connector('one'))
-        self.assertEqual('attaching', told.attach_status)
-        self.assertEqual(self.shown(held.id)['connection_info'], told.connection_info)
-        self.assertIn('auth_password', told.connection_info)
-        self.client.complete(self.member, held.id)
-        found = self.client.get(self.member, held.id)
+        reserved = self.client.create(self.member, volume_id, base.instance('one'))
+        self.assertEqual(('reserved', {}), (reserved.attach_status, reserved.connection_info))
+        updated = self.client.update(self.member, reserved.id, base.connector('one'))
+        self.assertEqual('attaching', updated.attach_status)
+        self.assertEqual(self.shown(reserved.id)['connection_info'], updated.connection_info)
+        self.assertIn('auth_password', updated.connection_info)
+        self.client.complete(self.member, reserved.id)
+        found = self.client.get(self.member, reserved.id)
         self.assertEqual(('attached', 'rw', 'one', base.instance('one'), volume_id),
                          (found.attach_status, found.attach_mode, found.host,
                           found.instance_uuid, found.volume_id))
-        self.assertEqual([], self.client.delete(self.member, held.id))
-        self.assertIsNone(self.shown(held.id))
+        self.assertEqual([], self.client.delete(self.member, reserved.id))
+        self.assertIsNone(self.shown(reserved.id))
         self.assertEqual('available', self.http.as_member.get(
             f'/volumes/{volume_id}').body['volume']['status'])
 
-    def test_what_is_left_is_told(self):
+    def test_what_remains_is_returned(self):
         volume_id = self.volume(multiattach=True)
         first, second = (self.created(host, volume_id) for host in ('one', 'two'))
-        left = self.client.delete(self.member, first.id)
-        self.assertEqual([(second.id, None)], [(one.id, one.connection_info) for one in left])
+        remaining = self.client.delete(self.member, first.id)
+        self.assertEqual([(second.id, None)], [(one.id, one.connection_info) for one in remaining])
 
     def test_modes(self):
         made = self.client.create(self.member, self.volume(), base.instance('one'),
@@ -134,11 +134,11 @@ class LifeTest(ConsumersTestCase):
 
     def test_filters(self):
         made = self.created('one')
-        held = self.client.create(self.member, self.volume(), base.instance('two'))
+        reserved = self.client.create(self.member, self.volume(), base.instance('two'))
         for filters, found in (
                 ({'volume_id': made.volume_id}, made),
-                ({'instance_uuid': base.instance('two')}, held),
-                ({'host': 'one'}, made), ({'attach_status': 'reserved'}, held),
+                ({'instance_uuid': base.instance('two')}, reserved),
+                ({'host': 'one'}, made), ({'attach_status': 'reserved'}, reserved),
                 ({'attach_status': 'no such word'}, None), ({'host': 'three'}, None)):
             with self.subTest(filters):
                 self.assertEqual([found.id] if found else [],
@@ -158,16 +158,16 @@ class Late:
 class LateTest(ConsumersTestCase):
 
     def test_what_was_not_begun_in_time_leaves_nothing(self):
-        held = self.client.create(self.member, self.volume(), base.instance('one'))
+        reserved = self.client.create(self.member, self.volume(), base.instance('one'))
         made = self.created('two')
         volume_id = self.volume()
         self.http.managers.add(http.HOST, Late())
         for act, arguments in (
                 (self.client.create, (volume_id, base.instance('one'), base.connector('one'))),
-                (self.client.update, (held.id, base.connector('one'))),
+                (self.client.update, (reserved.id, base.connector('one'))),
                 (self.client.delete, (made.id,))):
             self.assertIs(errors.DeadlinePassed, self.outcome(act, self.member, *arguments))
-        self.assertEqual({held.id: 'reserved', made.id: 'attaching'}, {
+        self.assertEqual({reserved.id: 'reserved', made.id: 'attaching'}, {
             one.id: one.attach_status for one in self.client.list(self.member)})
         reply = self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id, 'connector': base.connector('one')}})
@@ -181,17 +181,17 @@ class RightsTest(ConsumersTestCase):
         """Every method, as somebody asks for it who changes nothing unless he may."""
         client, connector = self.client, base.connector('one')
         return {
-            'create': lambda who: client.create(who, volume_id, base.instance('two'), connector),
-            'update': lambda who: client.update(who, attachment_id, connector),
-            'complete': lambda who: client.complete(who, attachment_id),
-            'get': lambda who: client.get(who, attachment_id),
+            'create': lambda ctxt: client.create(ctxt, volume_id, base.instance('two'), connector),
+            'update': lambda ctxt: client.update(ctxt, attachment_id, connector),
+            'complete': lambda ctxt: client.complete(ctxt, attachment_id),
+            'get': lambda ctxt: client.get(ctxt, attachment_id),
             'list': client.list,
-            'delete': lambda who: client.delete(who, attachment_id)}
+            'delete': lambda ctxt: client.delete(ctxt, attachment_id)}
 
-    def refusals(self, who):
+    def refusals(self, ctxt):
         """What every method raises; the attachment, and no other, is there afterwards."""
         made = self.created()
-        found = {name: self.outcome(act, who)
+        found = {name: self.outcome(act, ctxt)
                  for name, act in self.acts(made.id, made.volume_id).items()}
         self.assertEqual(set(contract.methods(attachments.AttachmentsInterface)), set(found))
         self.assertEqual('attaching', self.shown(made.id)['status'])
@@ -232,16 +232,16 @@ class RightsTest(ConsumersTestCase):
         self.assertEqual([], self.client.list(admin))
         self.assertEqual(1, len(self.client.list(admin, all_projects=True)))
 
-    def test_without_a_project_nothing_is_seen(self):
+    def test_without_a_project_nothing_is_shown(self):
         found = self.refusals(caller('admin,member,reader', ''))
         self.assertEqual({errors.InvalidInput}, set(found.values()))
 
     def test_a_credential_is_for_whom_the_policy_says(self):
         self.begin(rules={SECRET_RULE: 'role:trusted'})
         made = self.created()
-        told = (made, self.client.get(self.member, made.id), *self.client.list(self.member),
-                self.client.update(self.member, made.id, base.connector('one')))
-        for one in told:
+        updated = (made, self.client.get(self.member, made.id), *self.client.list(self.member),
+                   self.client.update(self.member, made.id, base.connector('one')))
+        for one in updated:
             self.assertIn('target_iqn', one.connection_info)
             self.assertNotIn('auth_password', one.connection_info)
         trusted = self.client.get(caller('member,reader,trusted'), made.id)
@@ -288,13 +288,13 @@ class BadInputTest(ConsumersTestCase):
         self.assertEqual([], self.client.list(self.member))
 
     def test_update(self):
-        held = self.client.create(self.member, self.volume(), base.instance('one'))
+        reserved = self.client.create(self.member, self.volume(), base.instance('one'))
         for connector in (None, {}, 'x', {'host': ''}, {'host': 'one'}):
             with self.subTest(connector):
                 self.assertTrue(issubclass(
-                    self.outcome(self.client.update, self.member, held.id, connector),
+                    self.outcome(self.client.update, self.member, reserved.id, connector),
                     errors.InvalidInput))
-        self.assertEqual('reserved', self.client.get(self.member, held.id).attach_status)
+        self.assertEqual('reserved', self.client.get(self.member, reserved.id).attach_status)
 
     def test_ids_and_pages(self):
         for wrong in ('x', '', 5, None, 'a\0b', str(uuid.uuid4())):
@@ -315,9 +315,9 @@ class BadInputTest(ConsumersTestCase):
 
     def test_states_are_those_of_the_api(self):
         volume_id = self.volume()
-        held = self.client.create(self.member, volume_id, base.instance('one'))
+        reserved = self.client.create(self.member, volume_id, base.instance('one'))
         self.assertIs(errors.InvalidVolume, self.outcome(
             self.client.create, self.member, volume_id, base.instance('two')))
-        self.assertIs(None, self.outcome(self.client.delete, self.member, held.id))
+        self.assertIs(None, self.outcome(self.client.delete, self.member, reserved.id))
         self.assertIs(errors.AttachmentNotFound, self.outcome(
-            self.client.delete, self.member, held.id))
+            self.client.delete, self.member, reserved.id))

@@ -38,7 +38,7 @@ from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
 from blockattach.rpc import volume as volume_rpc
 from blockattach.tests.fixtures import make
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
@@ -63,7 +63,7 @@ class Case:
     move_on: Callable[[], Any]
 
 
-class DuplicatesTest(lives.WorldTestCase):
+class DuplicatesTest(instances.WorldTestCase):
     """The world with its volume manager, a scheduler and a control service behind a bus."""
 
     def setUp(self):
@@ -79,17 +79,17 @@ class DuplicatesTest(lives.WorldTestCase):
         self.world.waiting.look()
         policy = enforcer.Enforcer(conf)
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
-            (self.world.life.endpoint, lives.HOST),
+            (self.world.instance.endpoint, instances.HOST),
             (self.world.placing.endpoint, 'any'),
             (control_endpoint.AttachmentsEndpoint(
                 self.world.database, consumers.Consumers(self.world.database, policy),
                 self.world.control, 1000), 'any'))]
-        self.servers.append(processes.server(self.bus, 'x', lives.HOST))
-        self.process = processes.ProcessClients(self.bus).on('x', lives.HOST)
+        self.servers.append(processes.server(self.bus, 'x', instances.HOST))
+        self.process = processes.ProcessClients(self.bus).on('x', instances.HOST)
         for server in self.servers:
             server.start()
             self.addCleanup(server.stop)
-        self.manager = volume_rpc.VolumeClients(self.bus).on(lives.HOST)
+        self.manager = volume_rpc.VolumeClients(self.bus).on(instances.HOST)
         self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
         self.consumer = attachments_rpc.AttachmentsClient(self.bus)
         self.user = attachments_rpc.caller(make.PROJECT, make.USER, ['member', 'reader'])
@@ -114,7 +114,7 @@ class DuplicatesTest(lives.WorldTestCase):
             sorted(world.store.sizes()),
             sorted((export.volume_id, grant.initiator, grant.mode)
                    for export in world.target.exports() for grant in export.grants),
-            stored_pools.get(world.database, lives.POOL, lives.LEASE_SECONDS).allocated_gb)
+            stored_pools.get(world.database, instances.POOL, instances.LEASE_SECONDS).allocated_gb)
 
     def generations(self):
         """How often each row has moved."""
@@ -136,25 +136,25 @@ class DuplicatesTest(lives.WorldTestCase):
 
     def claim(self, volume, generation):
         """Some scheduler gives the volume to the manager; the generation from then on."""
-        service = services.get_by_host(self.world.database, binaries.VOLUME, lives.HOST, 60)
-        return volume_verbs.claim(self.world.database, volume.id, generation, lives.POOL,
-                                  service.uuid, lives.LEASE_SECONDS)
+        service = services.get_by_host(self.world.database, binaries.VOLUME, instances.HOST, 60)
+        return volume_verbs.claim(self.world.database, volume.id, generation, instances.POOL,
+                                  service.uuid, instances.LEASE_SECONDS)
 
     def intent(self, event, row, host=None):
         """A row that says what is to be done, and of which nobody was told."""
         return attachment_verbs.move(
             self.world.database, row.volume_id, row.id, event, attachment_verbs.Facts(
-                connector=host and lives.connector(host),
-                lease=attachment_verbs.Lease(lives.HOST, lives.LEASE_SECONDS))).new
+                connector=host and instances.connector(host),
+                lease=attachment_verbs.Lease(instances.HOST, instances.LEASE_SECONDS))).new
 
     def status(self, volume):
         """What a volume is; 'gone' once it is."""
-        found = lives.outcome(self.world.shown, volume)
+        found = instances.outcome(self.world.shown, volume)
         return 'gone' if isinstance(found, errors.VolumeNotFound) else found.status
 
     def state(self, row):
         """What an attachment is."""
-        found = lives.outcome(self.world.again, row)
+        found = instances.outcome(self.world.again, row)
         return _State.GONE if isinstance(found, errors.AttachmentNotFound) else found.state
 
     # The cases: one a method.
@@ -164,21 +164,22 @@ class DuplicatesTest(lives.WorldTestCase):
 
         def come_back():
             self.claim(volume, volume_verbs.unclaim(self.world.database, volume.id, generation,
-                                                    lives.LEASE_SECONDS))
+                                                    instances.LEASE_SECONDS))
         return Case(
             lambda: self.manager.create_volume(self.world.caller, volume.id, generation),
             lambda: self.status(volume) == 'available', come_back)
 
     def volume_delete_volume(self):
         volume = self.world.volume()
-        told = volume_verbs.start_delete(self.world.database, volume.id, lives.LEASE_SECONDS)
+        deleting = volume_verbs.start_delete(
+            self.world.database, volume.id, instances.LEASE_SECONDS)
 
-        def be_told_again():
-            volume_verbs.delete_failed(self.world.database, volume.id, told.generation)
-            volume_verbs.start_delete(self.world.database, volume.id, lives.LEASE_SECONDS)
+        def delete_again():
+            volume_verbs.delete_failed(self.world.database, volume.id, deleting.generation)
+            volume_verbs.start_delete(self.world.database, volume.id, instances.LEASE_SECONDS)
         return Case(
-            lambda: self.manager.delete_volume(self.world.caller, volume.id, told.generation),
-            lambda: self.status(volume) == 'gone', be_told_again)
+            lambda: self.manager.delete_volume(self.world.caller, volume.id, deleting.generation),
+            lambda: self.status(volume) == 'gone', delete_again)
 
     def volume_connect(self):
         row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
@@ -191,12 +192,12 @@ class DuplicatesTest(lives.WorldTestCase):
     def volume_disconnect(self):
         row = self.world.attached(self.world.volume(), 'one')
         self.world.target.log_out(row.volume_id, row.initiator)
-        told = self.intent(_Event.DISCONNECT, row)
+        deleting = self.intent(_Event.DISCONNECT, row)
         return Case(
             lambda: self.manager.disconnect(self.world.caller, row.volume_id, [row.initiator],
-                                            row.id, told.generation),
+                                            row.id, deleting.generation),
             lambda: self.state(row) is _State.GONE,
-            lambda: self.intent(_Event.REFUSED, told))
+            lambda: self.intent(_Event.REFUSED, deleting))
 
     def volume_ping(self):
         return Case(lambda: self.manager.ping(self.world.caller), lambda: True, lambda: None)
@@ -216,21 +217,21 @@ class DuplicatesTest(lives.WorldTestCase):
             lambda: self.claim(volume, volume.generation))
 
     def scheduler_report_pools(self):
-        report = placement_objects.PoolsReport.from_capabilities(lives.HOST, {'pool': {}})
+        report = placement_objects.PoolsReport.from_capabilities(instances.HOST, {'pool': {}})
         return Case(lambda: self.schedulers.report_pools(self.world.caller, report),
                     lambda: True, lambda: None)
 
     def attachments_create(self):
         volume = self.world.volume(multiattach=True)
         send = functools.partial(self.consumer.create, self.user, volume.id, str(uuid.uuid4()),
-                                 lives.connector('one'), idempotency_key=uuid.uuid4().hex)
+                                 instances.connector('one'), idempotency_key=uuid.uuid4().hex)
         return Case(send, lambda: len(self.world.rows(volume)) == 1,
                     lambda: self.world.delete(send()))
 
     def attachments_update(self):
         row = self.world.reserve(self.world.volume())
         return Case(
-            lambda: self.consumer.update(self.user, row.id, lives.connector('one')),
+            lambda: self.consumer.update(self.user, row.id, instances.connector('one')),
             lambda: self.state(row) is _State.CONNECTED, lambda: self.world.delete(row))
 
     def attachments_complete(self):
@@ -276,7 +277,7 @@ class DuplicatesTest(lives.WorldTestCase):
                 self.settle()
                 self.assertTrue(case.done())
                 once = self.seen()
-                lives.outcome(case.send)
+                instances.outcome(case.send)
                 self.settle()
                 self.assertEqual(once, self.seen())
                 self.assert_agree()
@@ -297,7 +298,7 @@ class DuplicatesTest(lives.WorldTestCase):
                 case.move_on()
                 self.settle()
                 before = self.seen(), self.generations()
-                lives.outcome(case.send)
+                instances.outcome(case.send)
                 self.settle()
                 self.assertEqual(before, (self.seen(), self.generations()))
 
@@ -306,7 +307,7 @@ class DuplicatesTest(lives.WorldTestCase):
         volume = self.world.volume(multiattach=True)
         recorder = Recorder(self.bus)
         made = attachments_rpc.AttachmentsClient(recorder).create(
-            self.user, volume.id, str(uuid.uuid4()), lives.connector('one'))
+            self.user, volume.id, str(uuid.uuid4()), instances.connector('one'))
         self.assertEqual(made.id, recorder.again().id)
         self.assertEqual([made.id], [row.id for row in self.world.rows(volume)])
 

@@ -15,7 +15,7 @@ EXCLUSION = 'Multiattach cannot be used with encrypted volumes.'
 
 class EncryptionClientsTest(test_clients.ClientsTestCase):
 
-    def told(self, found):
+    def facts(self, found):
         """The facts of an encryption, as a library shows them."""
         return {key: getattr(found, key) for key in FACTS}
 
@@ -26,11 +26,11 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
         kind = cinder.volume_types.create('by-cinderclient')
         self.assertFalse(hasattr(cinder.volume_encryption_types.get(kind), 'encryption_id'))
         made = cinder.volume_encryption_types.create(kind, FACTS)
-        self.assertEqual(FACTS, self.told(made))
+        self.assertEqual(FACTS, self.facts(made))
         cinder.volume_encryption_types.update(kind, {'key_size': 512})
         found = cinder.volume_encryption_types.get(kind)
         self.assertEqual((made.encryption_id, {**FACTS, 'key_size': 512}),
-                         (found.encryption_id, self.told(found)))
+                         (found.encryption_id, self.facts(found)))
         self.assertIn(kind.id, [one.volume_type_id
                                 for one in cinder.volume_encryption_types.list()])
         self.assertRaisesRegex(cinder_exceptions.BadRequest, EXCLUSION, kind.set_keys,
@@ -73,11 +73,11 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
             auth={'endpoint': self.service.endpoint}).block_storage
         kind = storage.create_type(name='by-sdk')
         made = storage.create_type_encryption(kind, **FACTS)
-        self.assertEqual(FACTS, self.told(made))
+        self.assertEqual(FACTS, self.facts(made))
         storage.update_type_encryption(volume_type=kind, key_size=512)
         found = storage.get_type_encryption(kind)
         self.assertEqual((made.encryption_id, {**FACTS, 'key_size': 512}),
-                         (found.encryption_id, self.told(found)))
+                         (found.encryption_id, self.facts(found)))
         self.assertRaisesRegex(openstack_exceptions.BadRequestException, EXCLUSION,
                                storage.update_type_extra_specs, kind, multiattach='<is> True')
         storage.delete_type_encryption(volume_type=kind, ignore_missing=False)

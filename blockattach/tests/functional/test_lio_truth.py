@@ -7,9 +7,9 @@ from blockattach.drivers.targets import lio
 from blockattach.privileged import context
 from blockattach.tests.conformance import settings as conformance_settings
 from blockattach.tests.fixtures import lio_kernel
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
-RW, RO = lives.RW, lives.RO
+RW, RO = instances.RW, instances.RO
 
 
 class PlayedLio(lio.LioTarget):
@@ -30,7 +30,7 @@ class PlayedLio(lio.LioTarget):
         """Sessions do not matter here."""
 
 
-class LioTruthTest(lives.WorldTestCase):
+class LioTruthTest(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
@@ -44,7 +44,7 @@ class LioTruthTest(lives.WorldTestCase):
         self.target.check()
         self.world.target = self.target
         self.world.loaded = dataclasses.replace(self.world.loaded, target=self.target)
-        self.world.begin_life()
+        self.world.start_instance()
         self.volume = self.a_volume()
         self.writer = self.world.attached(self.volume, 'writer')
         self.reader = self.world.attached(self.volume, 'reader', RO)
@@ -61,20 +61,20 @@ class LioTruthTest(lives.WorldTestCase):
         self.kernel.reboot()
         self.target.check()
         self.assertEqual((), self.target.exports())
-        self.world.begin_life()
-        self.world.life.look()
+        self.world.start_instance()
+        self.world.instance.look()
         # The sessions are the hosts' to make again.
         self.assertEqual(
             [dataclasses.replace(grant, sessions=0) for grant in before[0].grants],
             list(self.target.exports()[0].grants))
         self.assert_agree()
-        self.assertEqual(0, self.world.life.look())
+        self.assertEqual(0, self.world.instance.look())
 
     def test_an_account_that_another_program_set(self):
         with open(f'{self.entries}/{self.reader.initiator}/auth/userid', 'w',
                   encoding='ascii') as file:
             file.write('other')
-        self.world.life.look()
+        self.world.instance.look()
         self.assert_agree()
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.writer.initiator])
 
@@ -82,12 +82,12 @@ class LioTruthTest(lives.WorldTestCase):
         unused = self.a_volume()
         for step in ('after_target', 'after_backstore_made'):
             self.arm(f'privileged.lio.{step}')
-            with self.assertRaises(lives.Death):
+            with self.assertRaises(instances.Death):
                 self.target.export(self.world.backend.export_of(unused))
             failpoints.disarm(f'privileged.lio.{step}')
         self.assertEqual(2, len(self.target.exports()))
         for _ in range(2):
-            self.world.life.look()
+            self.world.instance.look()
         self.assertEqual([self.volume.id], [one.volume_id for one in self.target.exports()])
         self.assert_agree()
 

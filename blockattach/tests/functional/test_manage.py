@@ -28,11 +28,11 @@ from blockattach.tests.fixtures import clock as clocks
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 LONG_AGO = datetime.datetime(2020, 1, 1)
 
 
@@ -165,7 +165,7 @@ class UpgradeTest(RowsTestCase):
         opened = self.rows()
         for _ in range(self.VOLUMES):
             make.volume(opened)
-        services.register(opened, binaries.VOLUME, 'storage-1@disks', 'nova', 'life',
+        services.register(opened, binaries.VOLUME, 'storage-1@disks', 'nova', 'instance',
                           history.RELEASES[-1].name)
         self.opened = opened
         self.code = next_release.make(
@@ -236,7 +236,7 @@ class DatabaseTest(RowsTestCase):
         self.assertEqual({}, self.listed())
         rows, disks, tapes = self.rows(), 'storage-1@disks', 'storage-1@tapes'
         for host in (disks, tapes):
-            services.register(rows, binaries.VOLUME, host, 'nova', 'life')
+            services.register(rows, binaries.VOLUME, host, 'nova', 'instance')
             pools.report(rows, host, [(f'{host}#pool', {})], 'nova')
         services.set_disabled(rows, binaries.VOLUME, disks, True, 'new disks')
         services.set_frozen(rows, tapes, True)
@@ -262,7 +262,7 @@ class DatabaseTest(RowsTestCase):
         for point in ('db.pools.forget.before', 'db.pools.forget.after',
                       'db.services.remove.before', 'db.services.remove.after'):
             with self.subTest(point):
-                services.register(rows, binaries.VOLUME, disks, 'nova', 'life')
+                services.register(rows, binaries.VOLUME, disks, 'nova', 'instance')
                 pools.report(rows, disks, [(f'{disks}#pool', {})], 'nova')
                 with rows.writer() as connection:
                     connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
@@ -286,12 +286,12 @@ class DatabaseTest(RowsTestCase):
     def test_a_purge(self):
         self.refused('run blockattach-manage db sync', 'db', 'purge', '30')
         self.check(0, 'db', 'sync')
-        held = clocks.ManualClock(LONG_AGO)
-        rows = self.rows(held)
+        manual = clocks.ManualClock(LONG_AGO)
+        rows = self.rows(manual)
         for _ in range(4):
             volume = make.volume(rows)
-            told = volumes.start_delete(rows, volume.id, 60)
-            volumes.deleted(rows, volume.id, told.generation)
+            deleting = volumes.start_delete(rows, volume.id, 60)
+            volumes.deleted(rows, volume.id, deleting.generation)
         self.check(0, 'db', 'purge', '30', '--dry-run')
         self.assertEqual(['TABLE    WOULD GO', 'volumes  4'], self.said.splitlines())
         days = (clock.Clock().utcnow() - LONG_AGO).days

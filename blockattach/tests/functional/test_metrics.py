@@ -3,10 +3,10 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach.drivers import faults
 from blockattach.telemetry import counting
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 
-class BackendFaultTest(lives.WorldTestCase):
+class BackendFaultTest(instances.WorldTestCase):
 
     def test_faults_of_a_backend_are_counted_by_their_kind(self):
         telemetry = self.world.telemetry
@@ -25,7 +25,7 @@ class BackendFaultTest(lives.WorldTestCase):
                         f'blockattach_{name}_seconds_count', {**labels, 'outcome': outcome}))
 
 
-class DriftTest(lives.WorldTestCase):
+class DriftTest(instances.WorldTestCase):
 
     def test_what_somebody_is_at_work_on_is_no_drift(self):
         """However long that takes: what was found and never corrected would alert for ever."""
@@ -39,13 +39,13 @@ class DriftTest(lives.WorldTestCase):
             self.world.look()
         self.assertEqual((0, 0), self.counted(telemetry))
         free.set()
-        leaving.result(lives.WAIT_SECONDS)
+        leaving.result(instances.WAIT_SECONDS)
         left = self.world.attached(self.world.volume(), 'one')
         self.arm('volume.attachments.before_revoke')
-        with self.assertRaises(lives.Death):
+        with self.assertRaises(instances.Death):
             self.world.delete(left)
         failpoints.disarm('volume.attachments.before_revoke')
-        self.world.begin_life()
+        self.world.start_instance()
         self.world.look()
         self.assertEqual((1, 1), self.counted(telemetry))
 

@@ -107,7 +107,7 @@ class Contract:
         self.assertEqual(('available', {}), (self.status(volume_id), self.servers(volume_id)))
         self.assert_granted(volume_id)
 
-    def test_a_detach_is_seen_while_it_lasts_and_may_be_given_up(self):
+    def test_a_detach_is_shown_while_it_lasts_and_may_be_given_up(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.attach(volume_id, SERVER)
         self.nova.act(volume_id, 'os-begin_detaching')

@@ -7,26 +7,26 @@ from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults
-from blockattach.tests.functional import gates
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import barriers
+from blockattach.tests.functional import instances
 from blockattach.volume import one_shot
 from blockattach.volume import repairs
 
 S = lifecycle.State
-RW = lives.RW
+RW = instances.RW
 A_MOMENT = 0.3
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 
-class VisitTestCase(lives.WorldTestCase):
+class OneShotTestCase(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
-        visitor = lives.Life(self.world, lives.HOST, 'blockattach-manage.1@fake')
-        self.addCleanup(visitor.repairer.stop)
-        self.visitor = visitor
-        self.visit = one_shot.OneShot(lives.HOST, visitor.reconciler, visitor.truth,
-                                    visitor.repairer)
+        other = instances.Instance(self.world, instances.HOST, 'blockattach-manage.1@fake')
+        self.addCleanup(other.repairer.stop)
+        self.other = other
+        self.reconcile_once = one_shot.OneShot(instances.HOST, other.reconciler, other.truth,
+                                    other.repairer)
         self.target = self.world.target
         self.volume = self.world.volume(multiattach=True)
         self.steady = self.world.attached(self.volume, 'steady')
@@ -50,14 +50,14 @@ class VisitTestCase(lives.WorldTestCase):
         self.assert_agree()
 
 
-class FindingsTest(VisitTestCase):
+class FindingsTest(OneShotTestCase):
     """What is found, and what comes of it."""
 
     def setUp(self):
         super().setUp()
         self.overdue = self.world.reserve(self.volume)
         self.arm('volume.attachments.after_grant')
-        with self.assertRaises(lives.Death):
+        with self.assertRaises(instances.Death):
             self.world.update(self.overdue, 'late')
         failpoints.disarm('volume.attachments.after_grant')
         lost = self.world.attached(self.volume, 'lost')
@@ -70,7 +70,7 @@ class FindingsTest(VisitTestCase):
 
     def test_a_look_changes_nothing(self):
         rows, exports = self.rows(), self.target.exports()
-        found = self.visit.look()
+        found = self.reconcile_once.look()
         self.assertEqual(
             [('attachment', one_shot.WOULD), ('grant', one_shot.WOULD),
              ('grant', one_shot.WOULD), ('stray_export', one_shot.WOULD),
@@ -80,7 +80,7 @@ class FindingsTest(VisitTestCase):
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
 
     def test_each_is_repaired(self):
-        found = self.visit.repair()
+        found = self.reconcile_once.repair()
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
             [one.drift for one in found])
@@ -88,59 +88,59 @@ class FindingsTest(VisitTestCase):
         self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.target.exports()})
-        self.assertEqual([], self.visit.repair())
+        self.assertEqual([], self.reconcile_once.repair())
         self.assert_undisturbed()
 
     def test_what_cannot_be_repaired_is_left(self):
         self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
-        found = self.visit.repair()
-        left = [one for one in found if one.left]
-        self.assertEqual([STRANGER], [one.initiator for one in left])
-        self.assertTrue(left[0].outcome.startswith('cannot: '), left)
-        self.visit.repair()
+        found = self.reconcile_once.repair()
+        remaining = [one for one in found if one.left]
+        self.assertEqual([STRANGER], [one.initiator for one in remaining])
+        self.assertTrue(remaining[0].outcome.startswith('cannot: '), remaining)
+        self.reconcile_once.repair()
         self.assert_undisturbed()
 
     def test_an_attachment_whose_volume_is_gone(self):
-        self.visit.repair()
+        self.reconcile_once.repair()
         rows = self.world.rows(self.volume)
         with self.world.database.writer() as writer:
             writer.execute(volume_models.volumes.update().where(
                 volume_models.volumes.c.id == self.volume.id).values(
                 deleted=True, own_status='gone'))
-        found = self.visit.repair()
+        found = self.reconcile_once.repair()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
         self.assertEqual({repairs.REPAIRED}, {one.outcome for one in found})
         self.assertEqual((), self.target.exports())
         self.assertEqual([], self.world.rows(self.volume))
 
 
-class ExclusionTest(VisitTestCase):
+class ExclusionTest(OneShotTestCase):
     """The service takes no lease; whoever visits does."""
 
     def stopped_at(self, point):
-        gate = gates.Gate()
-        self.arm(point, gate)
-        self.addCleanup(gate.open)
-        return gate
+        barrier = barriers.Barrier()
+        self.arm(point, barrier)
+        self.addCleanup(barrier.open)
+        return barrier
 
     def test_what_the_service_is_at_is_left_alone(self):
-        gate = self.stopped_at('volume.attachments.after_grant')
+        barrier = self.stopped_at('volume.attachments.after_grant')
         coming = self.begin(self.world.create, self.volume, 'a')
-        self.assertTrue(gate.reached.wait(lives.WAIT_SECONDS))
-        self.target.revoke(self.volume.id, lives.initiator_of('a'))
-        self.assertEqual([], self.visit.repair())
+        self.assertTrue(barrier.reached.wait(instances.WAIT_SECONDS))
+        self.target.revoke(self.volume.id, instances.initiator_of('a'))
+        self.assertEqual([], self.reconcile_once.repair())
         # Also where it was found a moment before the service began.
-        self.assertFalse(self.visitor.attachments.align(self.volume.id, lives.initiator_of('a')))
-        self.assertNotIn(lives.initiator_of('a'), self.world.granted(self.volume))
-        gate.open()
-        coming.result(lives.WAIT_SECONDS)
-        self.world.life.look()
+        self.assertFalse(self.other.attachments.align(self.volume.id, instances.initiator_of('a')))
+        self.assertNotIn(instances.initiator_of('a'), self.world.granted(self.volume))
+        barrier.open()
+        coming.result(instances.WAIT_SECONDS)
+        self.world.instance.look()
         self.assert_undisturbed()
 
-    def test_the_service_waits_for_who_visits_a_pair(self):
-        self.strange(self.volume, lives.initiator_of('a'))
+    def test_the_service_waits_for_a_one_shot_reconcile_of_a_pair(self):
+        self.strange(self.volume, instances.initiator_of('a'))
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.visit.repair)
+        visiting_now = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls.get('grant', 0)
         coming = self.begin(self.world.create, self.volume, 'a')
@@ -148,51 +148,52 @@ class ExclusionTest(VisitTestCase):
         self.assertFalse(coming.done())
         self.assertEqual(calls, self.target.faults.calls.get('grant', 0))
         held.set()
-        visiting_now.result(lives.WAIT_SECONDS)
-        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        visiting_now.result(instances.WAIT_SECONDS)
+        self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 
     def test_the_comparison_of_the_service_waits_for_nobody(self):
         self.strange(self.volume)
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.visit.repair)
+        visiting_now = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
         with self.assertNoLogs('blockattach.volume.repairs', 'ERROR'):
-            self.assertEqual(0, self.world.life.truth.repair())
+            self.assertEqual(0, self.world.instance.truth.repair())
         self.assertEqual(calls, self.target.faults.calls['revoke'])
         held.set()
-        visiting_now.result(lives.WAIT_SECONDS)
+        visiting_now.result(instances.WAIT_SECONDS)
         self.assert_undisturbed()
 
-    def test_the_service_waits_for_who_visits_a_volume(self):
+    def test_the_service_waits_for_a_one_shot_reconcile_of_a_volume(self):
         unused = self.world.volume()
         self.target.export(self.world.backend.export_of(unused))
         held = self.target.faults.hold('unexport', once=True)
-        visiting_now = self.begin(self.visit.repair)
+        visiting_now = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'unexport')
         coming = self.begin(self.world.create, unused, 'a')
         futures.wait([coming], A_MOMENT)
         self.assertFalse(coming.done())
         held.set()
-        visiting_now.result(lives.WAIT_SECONDS)
-        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        visiting_now.result(instances.WAIT_SECONDS)
+        self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 
-    def test_visits_beside_live_work(self):
+    def test_one_shot_reconciles_beside_live_work(self):
         chance = self.random()
         hosts = [f'host-{number}' for number in range(4)]
 
         def work(host):
             for _ in range(6):
-                row = self.world.create(self.volume, host, chance.choice((RW, lives.RO)))
+                row = self.world.create(self.volume, host, chance.choice((RW, instances.RO)))
                 self.assertIsNotNone(self.world.log_in(row))
                 self.world.delete(row)
 
-        def visit():
+        def reconcile_once():
             for _ in range(6):
-                self.visit.repair()
+                self.reconcile_once.repair()
 
-        told = self.at_once(*[lambda host=host: work(host) for host in hosts], visit, visit)
-        self.assertEqual([None] * (len(hosts) + 2), told)
+        answers = self.at_once(
+            *[lambda host=host: work(host) for host in hosts], reconcile_once, reconcile_once)
+        self.assertEqual([None] * (len(hosts) + 2), answers)
         self.assert_undisturbed()

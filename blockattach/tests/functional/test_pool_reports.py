@@ -2,7 +2,7 @@
 import threading
 
 from blockattach.db import pools
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 from blockattach.volume import stats
 
 LONG_AGO = 86400
@@ -19,24 +19,24 @@ class Measured:
         found = self._backend.pools()
         if not self.made.is_set():
             self.made.set()
-            assert self.go_on.wait(lives.WAIT_SECONDS)
+            assert self.go_on.wait(instances.WAIT_SECONDS)
         return found
 
 
-class PoolReportsTest(lives.WorldTestCase):
+class PoolReportsTest(instances.WorldTestCase):
 
     def test_an_older_measurement_does_not_overwrite_a_later_one(self):
         world = self.world
         backend = Measured(world.backend)
-        reporter = stats.PoolReporter(world.database, backend, lives.HOST, 'nova',
+        reporter = stats.PoolReporter(world.database, backend, instances.HOST, 'nova',
                                       world.schedulers)
         older = self.begin(reporter.report)
-        self.assertTrue(backend.made.wait(lives.WAIT_SECONDS))
+        self.assertTrue(backend.made.wait(instances.WAIT_SECONDS))
         world.volume()
         reporter.report_again()
         later = self.provisioned()
         backend.go_on.set()
-        older.result(lives.WAIT_SECONDS)
+        older.result(instances.WAIT_SECONDS)
         self.assertEqual((1, 1), (later, self.provisioned()))
         self.assertIsNone(reporter.wrong())
 

@@ -12,7 +12,7 @@ from blockattach.tests.functional import base
 from blockattach.tests.functional import test_clients
 
 LIMITS = {'total_iops_sec_per_gb': '30', 'total_bytes_sec': '1048576'}
-TOLD = {'total_iops_sec': 60, 'total_bytes_sec': '1048576'}
+EXPECTED = {'total_iops_sec': 60, 'total_bytes_sec': '1048576'}
 
 
 class QosClientsTest(test_clients.ClientsTestCase):
@@ -33,9 +33,9 @@ class QosClientsTest(test_clients.ClientsTestCase):
 
         volume = cinder.volumes.create(2, volume_type=kind.name)
         self.assertEqual('available', cinder.volumes.get(volume.id).status)
-        held = cinder.attachments.create(volume.id, base.connector('one'), str(uuid.uuid4()))
-        self.assertEqual(TOLD, held['connection_info']['qos_specs'])
-        cinder.attachments.delete(held['id'])
+        reserved = cinder.attachments.create(volume.id, base.connector('one'), str(uuid.uuid4()))
+        self.assertEqual(EXPECTED, reserved['connection_info']['qos_specs'])
+        cinder.attachments.delete(reserved['id'])
 
         cinder.qos_specs.set_keys(made.id, {'size_iops_sec': '4096'})
         cinder.qos_specs.unset_keys(made.id, ['total_bytes_sec'])

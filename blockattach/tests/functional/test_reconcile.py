@@ -10,10 +10,10 @@ from blockattach.db import grants
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 S = lifecycle.State
-RW, RO = lives.RW, lives.RO
+RW, RO = instances.RW, instances.RO
 
 CONNECTING = ('volume.attachments.before_grant', 'volume.attachments.after_grant')
 LEAVING = ('control.attachments.after_disconnect_intent', 'volume.attachments.before_revoke',
@@ -22,7 +22,7 @@ UPDATING = ('control.attachments.after_connect_intent', *CONNECTING)
 A_MOMENT = 0.3
 
 
-class DeathTest(lives.WorldTestCase):
+class DeathTest(instances.WorldTestCase):
     """A life ends at each point; the next one is as if nobody had died."""
 
     def each(self, points, begin):
@@ -34,14 +34,14 @@ class DeathTest(lives.WorldTestCase):
             volume = self.world.volume(multiattach=True)
             first = self.world.attached(volume, 'first')
             act = begin(volume)
-            failpoints.arm(point, lives.die)
+            failpoints.arm(point, instances.die)
             try:
-                with self.assertRaises(lives.Death, msg=point):
+                with self.assertRaises(instances.Death, msg=point):
                     act()
             finally:
                 failpoints.disarm(point)
-            self.world.begin_life()
-            self.world.life.look()
+            self.world.start_instance()
+            self.world.instance.look()
             self.assertEqual([], self.world.disagreements(), point)
             rows = self.world.rows(volume)
             self.assertIn(first, rows)
@@ -50,67 +50,68 @@ class DeathTest(lives.WorldTestCase):
 
     def test_create(self):
         """Nobody has learned of it: it goes."""
-        for point, left in self.each(('control.attachments.after_reserve', *CONNECTING),
-                                     lambda volume: lambda: self.world.create(volume, 'a')):
-            self.assertEqual([], left, point)
+        for point, remaining in self.each(('control.attachments.after_reserve', *CONNECTING),
+                                          lambda volume: lambda: self.world.create(volume, 'a')):
+            self.assertEqual([], remaining, point)
 
     def test_update(self):
         def begin(volume):
             row = self.world.reserve(volume)
             return lambda: self.world.update(row, 'a')
-        for point, left in self.each(UPDATING, begin):
-            self.assertEqual([(S.CONNECTED, 'a')], [(row.state, row.host) for row in left], point)
+        for point, remaining in self.each(UPDATING, begin):
+            self.assertEqual(
+                [(S.CONNECTED, 'a')], [(row.state, row.host) for row in remaining], point)
 
     def test_update_to_another_host(self):
         def begin(volume):
             row = self.world.attached(volume, 'old')
             return lambda: self.world.update(row, 'new')
-        for point, left in self.each(UPDATING, begin):
+        for point, remaining in self.each(UPDATING, begin):
             self.assertEqual([(S.CONNECTED, 'new')],
-                             [(row.state, row.host) for row in left], point)
+                             [(row.state, row.host) for row in remaining], point)
 
     def test_delete(self):
         def begin(volume):
             row = self.world.attached(volume, 'a')
             return lambda: self.world.delete(row)
-        for point, left in self.each(LEAVING, begin):
-            self.assertEqual([], left, point)
+        for point, remaining in self.each(LEAVING, begin):
+            self.assertEqual([], remaining, point)
 
     def test_delete_of_one_that_changes_its_host(self):
         def begin(volume):
             row = self.world.attached(volume, 'old')
             self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
-            lives.outcome(self.world.update, row, 'new')
+            instances.outcome(self.world.update, row, 'new')
             return lambda: self.world.delete(row)
-        for point, left in self.each(LEAVING, begin):
-            self.assertEqual([], left, point)
+        for point, remaining in self.each(LEAVING, begin):
+            self.assertEqual([], remaining, point)
 
     def test_delete_of_a_writer_beside_a_reader(self):
         def begin(volume):
             self.world.create(volume, 'a', RO)
             row = self.world.create(volume, 'a', RW)
             return lambda: self.world.delete(row)
-        for point, left in self.each(LEAVING, begin):
-            self.assertEqual([RO], [row.mode for row in left], point)
+        for point, remaining in self.each(LEAVING, begin):
+            self.assertEqual([RO], [row.mode for row in remaining], point)
 
-    def test_a_death_while_the_dead_are_seen_to(self):
+    def test_a_death_during_recovery(self):
         row = self.world.reserve(self.world.volume())
         for _ in range(3):
             self.arm('volume.attachments.after_grant')
-            with self.assertRaises(lives.Death):
+            with self.assertRaises(instances.Death):
                 self.world.update(row, 'a')
-            self.world.begin_life()
+            self.world.start_instance()
             # Whoever repairs dies too; a pass itself goes on.
-            with self.assertRaises(lives.Death):
-                self.world.life.look()
+            with self.assertRaises(instances.Death):
+                self.world.instance.look()
             failpoints.disarm('volume.attachments.after_grant')
-        self.world.begin_life()
-        self.world.life.look()
+        self.world.start_instance()
+        self.world.instance.look()
         self.assertEqual(S.CONNECTED, self.world.again(row).state)
         self.assert_agree()
 
 
-class TamperedTest(lives.WorldTestCase):
+class TamperedTest(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
@@ -123,10 +124,10 @@ class TamperedTest(lives.WorldTestCase):
 
     def assert_repaired(self):
         """In one pass, and nobody else's session was touched."""
-        self.world.life.look()
+        self.world.instance.look()
         self.assert_agree()
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.steady.initiator])
-        self.assertEqual(0, self.world.life.truth.repair())
+        self.assertEqual(0, self.world.instance.truth.repair())
 
     def grant(self, initiator, mode, alias):
         self.world.target.grant(self.export, connection.Grant(
@@ -161,7 +162,7 @@ class TamperedTest(lives.WorldTestCase):
 
     def test_another_backend_shares_the_target(self):
         """Neither takes the other's volumes for its own, or for nobody's."""
-        other = lives.Life(self.world, 'storage-1@other')
+        other = instances.Instance(self.world, 'storage-1@other')
         self.addCleanup(other.repairer.stop)
         self.world.target.export(self.world.backend.export_of(self.world.volume()))
         offered = self.world.target.exports()
@@ -174,7 +175,7 @@ class TamperedTest(lives.WorldTestCase):
 
     def test_everything_was_lost(self):
         self.world.target.lose_everything()
-        self.world.life.look()
+        self.world.instance.look()
         self.assert_agree()
 
     def test_an_export_that_nobody_uses(self):
@@ -182,45 +183,45 @@ class TamperedTest(lives.WorldTestCase):
         self.world.target.export(self.world.backend.export_of(volume))
         for _ in range(2):
             self.assertIn(volume.id, [one.volume_id for one in self.world.target.exports()])
-            self.world.life.look()
+            self.world.instance.look()
         self.assertNotIn(volume.id, [one.volume_id for one in self.world.target.exports()])
 
     def test_an_export_that_nobody_uses_until_now(self):
         """It is taken away at the moment in which somebody comes."""
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
-        self.world.life.look()
+        self.world.instance.look()
         free = self.world.target.faults.hold('unexport')
-        looking = self.begin(self.world.life.look)
+        looking = self.begin(self.world.instance.look)
         self.until_held(self.world.target, 'unexport')
         coming = self.begin(self.world.attached, volume, 'a')
         # It may come only now, or must wait; either way it is in afterwards.
         futures.wait([coming], A_MOMENT)
         free.set()
-        looking.result(lives.WAIT_SECONDS)
-        row = coming.result(lives.WAIT_SECONDS)
+        looking.result(instances.WAIT_SECONDS)
+        row = coming.result(instances.WAIT_SECONDS)
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
     def test_an_export_that_somebody_uses_since_the_look(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
-        self.world.life.manager.exports.unexport_unused(volume.id)
+        self.world.instance.manager.exports.unexport_unused(volume.id)
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
-    def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_turn(self):
+    def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_lease(self):
         """Somebody may have been let in since it saw that nobody wants it."""
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
-        life = lives.Life(self.world, lives.HOST, 'one@fake')
-        self.addCleanup(life.repairer.stop)
-        life.turns._seconds = 0
+        instance = instances.Instance(self.world, instances.HOST, 'one@fake')
+        self.addCleanup(instance.repairer.stop)
+        instance.turns._seconds = 0
         with self.assertRaises(errors.BackendUncertain):
-            life.manager.exports.unexport_unused(volume.id)
+            instance.manager.exports.unexport_unused(volume.id)
         self.assertIn(volume.id, self.offered())
-        life.turns._seconds = lives.LEASE_SECONDS
-        self.assertTrue(life.manager.exports.unexport_unused(volume.id))
+        instance.turns._seconds = instances.LEASE_SECONDS
+        self.assertTrue(instance.manager.exports.unexport_unused(volume.id))
         self.assertNotIn(volume.id, self.offered())
 
     def offered(self):
@@ -239,15 +240,15 @@ class TamperedTest(lives.WorldTestCase):
         held, self.world.target.faults = self.world.target.faults, with_extra
         self.grant(extra, RW, '-stranger')
         self.world.target.faults = held
-        self.begin(self.world.life.look).result(lives.WAIT_SECONDS)
+        self.begin(self.world.instance.look).result(instances.WAIT_SECONDS)
         self.assertNotIn(extra, self.world.granted(self.volume))
         self.assertFalse(coming.done())
         free.set()
-        self.assertEqual(S.CONNECTED, coming.result(lives.WAIT_SECONDS).state)
+        self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_agree()
 
 
-class BesideTest(lives.WorldTestCase):
+class BesideTest(instances.WorldTestCase):
     """Passes beside live work break nothing of it."""
 
     HOSTS = 6
@@ -265,17 +266,17 @@ class BesideTest(lives.WorldTestCase):
 
         def look():
             while not ended.is_set():
-                self.world.life.look()
+                self.world.instance.look()
 
         looking = [self.begin(look) for _ in range(2)]
         try:
-            told = self.at_once(*[
+            answers = self.at_once(*[
                 functools.partial(self.work, f'host-{number}', random.Random(seed.random()),
                                   volumes) for number in range(self.HOSTS)])
         finally:
             ended.set()
-        self.assertEqual([None] * self.HOSTS, told)
-        self.assertEqual([None] * 2, [one.result(lives.WAIT_SECONDS) for one in looking])
+        self.assertEqual([None] * self.HOSTS, answers)
+        self.assertEqual([None] * 2, [one.result(instances.WAIT_SECONDS) for one in looking])
         for volume, row in zip(volumes, steady, strict=True):
             self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
             self.assertEqual([row], self.world.rows(volume))

@@ -11,7 +11,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.rpc import volume as volume_rpc
 from blockattach.tests.fixtures import clock
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import reconcile
 
@@ -27,7 +27,7 @@ class Unheard(volume_rpc.VolumeClient):
         self._manager = manager
 
     def _twice(self, act, *arguments):
-        lives.outcome(act, *arguments)
+        instances.outcome(act, *arguments)
         return act(*arguments)
 
     def connect(self, *arguments):
@@ -37,12 +37,12 @@ class Unheard(volume_rpc.VolumeClient):
         return self._twice(self._manager.disconnect, *arguments)
 
 
-class UnheardTest(lives.WorldTestCase):
+class UnheardTest(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
         self.volume = self.world.volume()
-        self.world.managers.add(lives.HOST, Unheard(self.world.life.endpoint))
+        self.world.managers.add(instances.HOST, Unheard(self.world.instance.endpoint))
 
     def test_an_attachment_comes_changes_its_host_and_goes(self):
         row = self.world.attached(self.volume, 'one')
@@ -54,35 +54,35 @@ class UnheardTest(lives.WorldTestCase):
         self.assertEqual([], self.world.rows(self.volume))
         self.assertEqual([], self.world.disagreements())
 
-    def test_a_refusal_is_told_as_it_was(self):
+    def test_a_refusal_is_answered_as_it_was(self):
         row = self.world.attached(self.volume, 'one')
         self.world.target.faults.plan('grant', faults.Fault.REFUSED)
-        told = lives.outcome(self.world.update, row, 'two')
-        self.assertIsInstance(told, errors.BackendRefused)
-        self.assertTrue(told.final)
+        answer = instances.outcome(self.world.update, row, 'two')
+        self.assertIsInstance(answer, errors.BackendRefused)
+        self.assertTrue(answer.final)
         self.assertEqual('one', self.world.again(row).host)
 
 
-class BeginningTest(lives.WorldTestCase):
+class BeginningTest(instances.WorldTestCase):
     """An attachment is being connected, and the manager that was asked has ended."""
 
     def setUp(self):
         super().setUp()
         volume = self.world.volume()
         self.row = attachment_verbs.reserve(self.world.database, attachment_verbs.Wish(
-            volume.id, volume.project_id, str(uuid.uuid4()), None, lives.connector('one')),
-            lives.LEASE_SECONDS)
-        self.world.begin_life()
-        life, self.clock = self.world.life, clock.ManualClock()
+            volume.id, volume.project_id, str(uuid.uuid4()), None, instances.connector('one')),
+            instances.LEASE_SECONDS)
+        self.world.start_instance()
+        instance, self.clock = self.world.instance, clock.ManualClock()
         self.reconciler = reconcile.Reconciler(
-            self.world.database, life.manager, life.attachments,
+            self.world.database, instance.manager, instance.attachments,
             attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.notifications),
-            life.repairer, lives.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
+            instance.repairer, instances.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
         self.assertEqual(0, self.reconciler.repair())
 
     def test_the_call_comes_once_more(self):
-        self.world.life.endpoint.connect(
+        self.world.instance.endpoint.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
         self.clock.advance(SETTLE_SECONDS)
@@ -101,7 +101,7 @@ class BeginningTest(lives.WorldTestCase):
             self.clock.advance(SETTLE_SECONDS)
             self.reconciler.repair()
         self.arm('volume.attachments.before_grant', repair)
-        self.world.life.endpoint.connect(
+        self.world.instance.endpoint.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)

@@ -98,7 +98,7 @@ class UpgradeTest(CheckTestCase):
         self.manage('db', 'sync')
         rows = self.rows()
         make.volume(rows)
-        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'life', BEFORE)
+        services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'instance', BEFORE)
         self.code = next_release.make(str(self.state / 'next'))
 
     def test_from_its_beginning_to_its_end(self):
@@ -189,7 +189,7 @@ class FindingsTest(CheckTestCase):
         self.settings['RPC__SECOND_TRANSPORT_URL'] = 'rabbit://other/'
         self.check(1, Message_bus='second_transport_url is still set')
 
-    def test_what_cannot_be_found_out_is_told_in_a_line(self):
+    def test_what_cannot_be_found_out_is_reported_in_a_line(self):
         for option, value, words in (
                 ('DATABASE__CONNECTION', 'sqlite:////nowhere/at/all', 'cannot use the database'),
                 ('RPC__THREADS', 'many', '[rpc] threads')):

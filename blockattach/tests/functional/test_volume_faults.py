@@ -7,12 +7,12 @@ from blockattach.db import pools
 from blockattach.db import volumes
 from blockattach.db.models import volume as volume_models
 from blockattach.drivers import faults
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 A_MOMENT = 0.3
 
 
-class VolumeCase(lives.WorldTestCase):
+class VolumeCase(instances.WorldTestCase):
 
     def statuses(self):
         with self.world.database.reader() as reader:
@@ -26,12 +26,12 @@ class VolumeCase(lives.WorldTestCase):
         self.assert_agree()
 
     def allocated(self):
-        return pools.get(self.world.database, lives.POOL, lives.LEASE_SECONDS).allocated_gb
+        return pools.get(self.world.database, instances.POOL, instances.LEASE_SECONDS).allocated_gb
 
     def dies_at(self, point, act):
-        failpoints.arm(point, lives.die)
+        failpoints.arm(point, instances.die)
         try:
-            with self.assertRaises(lives.Death, msg=point):
+            with self.assertRaises(instances.Death, msg=point):
                 act()
                 self.world.settle()
         finally:
@@ -43,8 +43,8 @@ class VolumeCase(lives.WorldTestCase):
         self.world.waiting.look()
         self.world.settle()
         # The first look of a life sees to what the last one has left.
-        self.world.life.look()
-        self.world.life.look()
+        self.world.instance.look()
+        self.world.instance.look()
         self.world.settle()
 
 
@@ -56,7 +56,7 @@ class CreateTest(VolumeCase):
             with self.subTest(point):
                 before = len(self.statuses())
                 self.dies_at(point, self.world.ask_volume)
-                self.world.begin_life()
+                self.world.start_instance()
                 self.look_everywhere()
                 self.assert_only(*['available'] * (before + 1))
 
@@ -82,7 +82,7 @@ class CreateTest(VolumeCase):
 
         def come_twice():
             failpoints.disarm('volume.volumes.before_create')
-            begun.append(self.begin(self.world.life.manager.create, self.world.caller, made.id,
+            begun.append(self.begin(self.world.instance.manager.create, self.world.caller, made.id,
                                     generation))
             # It may be made by now, or must wait; the one that asked first fails afterwards.
             futures.wait(begun, A_MOMENT)
@@ -90,7 +90,7 @@ class CreateTest(VolumeCase):
 
         self.arm('volume.volumes.before_create', come_twice)
         self.world.settle()
-        begun[0].result(lives.WAIT_SECONDS)
+        begun[0].result(instances.WAIT_SECONDS)
         self.world.settle()
         self.assertIn(self.world.shown(made).status, ('available', 'error'))
         self.assert_agree()
@@ -135,10 +135,10 @@ class CreateTest(VolumeCase):
             self.world.work.settle()
             self.arm('volume.volumes.before_create', lambda made=made: self.take_away(made))
             self.arm('volume.volumes.after_create')
-            self.assertRaises(lives.Death, self.world.settle)
+            self.assertRaises(instances.Death, self.world.settle)
             self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
             self.world.volume_control.delete(self.world.caller, self.world.shown(made), force)
-            self.world.begin_life()
+            self.world.start_instance()
             self.world.look()
             self.assert_only()
 
@@ -155,7 +155,7 @@ class CreateTest(VolumeCase):
         made = self.world.ask_volume()
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
-        self.world.begin_life()
+        self.world.start_instance()
         self.is_refused(made)
         self.assert_only('error')
 
@@ -179,11 +179,11 @@ class CreateTest(VolumeCase):
         self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
         self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
         self.world.settle()
-        self.world.life.look()
+        self.world.instance.look()
         self.assertEqual('creating', self.world.shown(made).status)
         self.assertEqual([f'volume-{made.id}'], list(self.world.store.sizes()))
         self.take_away(made)
-        self.world.life.look()
+        self.world.instance.look()
         self.assertEqual({}, self.world.store.sizes())
         self.assert_only('error')
 
@@ -192,7 +192,7 @@ class CreateTest(VolumeCase):
         made = self.world.ask_volume()
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
-        self.world.begin_life()
+        self.world.start_instance()
         self.world.scheduler.stop()
         self.world.store.faults.plan('create', faults.Fault.REFUSED)
         self.world.look()
@@ -203,22 +203,22 @@ class CreateTest(VolumeCase):
         self.look_everywhere()
         self.assert_only('error')
 
-    def test_it_is_told_to_go_while_it_is_made(self):
+    def test_it_is_deleted_while_it_is_made(self):
         made = self.world.ask_volume()
         self.world.work.settle()
 
-        def tell_to_go():
+        def start_delete():
             failpoints.disarm('volume.volumes.before_create')
             self.world.volume_control.delete(self.world.caller, self.world.shown(made), True)
 
-        self.arm('volume.volumes.before_create', tell_to_go)
+        self.arm('volume.volumes.before_create', start_delete)
         self.world.settle()
         self.assert_only()
 
     def test_the_manager_is_silent_but_works(self):
         """It took the volume on, and nobody heard of it: what it makes is removed."""
         made = self.world.ask_volume()
-        self.world.managers.add(lives.HOST, Silent(self.world.life.endpoint))
+        self.world.managers.add(instances.HOST, Silent(self.world.instance.endpoint))
         self.world.settle()
         self.assertEqual('error', self.world.shown(made).status)
         self.assert_only('error')
@@ -226,8 +226,8 @@ class CreateTest(VolumeCase):
 
     def test_the_manager_finishes_before_its_silence_is_noticed(self):
         made = self.world.ask_volume()
-        self.world.managers.add(lives.HOST, Silent(self.world.life.endpoint,
-                                                   self.world.life.work.settle))
+        self.world.managers.add(instances.HOST, Silent(self.world.instance.endpoint,
+                                                       self.world.instance.work.settle))
         self.world.settle()
         self.assertEqual('available', self.world.shown(made).status)
         self.assert_only('available')
@@ -254,8 +254,8 @@ class DeleteTest(VolumeCase):
                 volume = self.world.volume()
                 self.world.target.export(self.world.backend.export_of(volume))
                 self.dies_at(point, lambda volume=volume: self.delete(volume))
-                self.world.begin_life()
-                self.world.life.look()
+                self.world.start_instance()
+                self.world.instance.look()
                 self.assert_only()
                 self.assertEqual((), self.world.target.exports())
 
@@ -281,23 +281,23 @@ class DeleteTest(VolumeCase):
 
     def test_nobody_hears_of_it(self):
         volume = self.world.volume()
-        self.world.managers.remove(lives.HOST)
+        self.world.managers.remove(instances.HOST)
         self.delete(volume)
         self.assertEqual(['deleting'], self.statuses())
-        self.world.managers.add(lives.HOST, self.world.life.endpoint)
+        self.world.managers.add(instances.HOST, self.world.instance.endpoint)
         # Not at its deadline, but at the next look.
-        self.wait_for(lambda: self.world.life.look() > 0)
+        self.wait_for(lambda: self.world.instance.look() > 0)
         self.assert_only()
 
     def test_deleted_and_attached_at_once(self):
         for _ in range(10):
             volume = self.world.volume()
-            told = self.at_once(lambda volume=volume: self.delete(volume),
-                                lambda volume=volume: self.world.create(volume, 'a'))
+            answers = self.at_once(lambda volume=volume: self.delete(volume),
+                                   lambda volume=volume: self.world.create(volume, 'a'))
             self.world.settle()
             refused = [isinstance(answer, errors.InvalidVolume | errors.VolumeNotFound)
-                       for answer in told]
-            self.assertEqual(1, sum(refused), told)
+                       for answer in answers]
+            self.assertEqual(1, sum(refused), answers)
             self.assert_agree()
 
     def test_many_come_and_go(self):
@@ -312,7 +312,7 @@ class DeleteTest(VolumeCase):
                 kept.append(self.world.ask_volume())
             else:
                 volume = kept.pop(seed.randrange(len(kept)))
-                lives.outcome(self.delete, volume)
+                instances.outcome(self.delete, volume)
             self.world.settle()
         self.world.store.faults.clear()
         self.look_everywhere()

@@ -12,14 +12,14 @@ from blockattach.conf import volume as volume_conf
 from blockattach.db import pools
 from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
-from blockattach.tests.fixtures import patience
-from blockattach.tests.functional import lives
+from blockattach.tests.fixtures import polling
+from blockattach.tests.functional import instances
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import workers
 
 # A deadline that only a failure ever reaches.
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class Daemon:
@@ -45,7 +45,7 @@ class Daemon:
     def running(self):
         return self._running
 
-    def lives(self):
+    def instances(self):
         return self._lives
 
     def stop(self):
@@ -90,7 +90,7 @@ class Listener:
             raise self.stop_fault
 
 
-class ServiceCase(lives.WorldTestCase):
+class ServiceCase(instances.WorldTestCase):
 
     def setUp(self):
         super().setUp()
@@ -101,16 +101,16 @@ class ServiceCase(lives.WorldTestCase):
         world = self.world
         world.backend.target = self.daemon = Daemon(self.target, running)
         self.listener = Listener()
-        self.reporter = stats.PoolReporter(world.database, world.backend, lives.HOST, 'nova',
+        self.reporter = stats.PoolReporter(world.database, world.backend, instances.HOST, 'nova',
                                            world.schedulers)
         self.workers = workers.Workers(
             waiting.Threads().executor('worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())
         made = service.VolumeService(
-            lives.HOST, world.backend, self.workers, self.listener, self.reporter,
+            instances.HOST, world.backend, self.workers, self.listener, self.reporter,
             prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
             reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
-            heartbeat=acts.get('heartbeat', nothing), repairer=world.life.repairer,
+            heartbeat=acts.get('heartbeat', nothing), repairer=world.instance.repairer,
             settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock(),
             ends_target=ends_target)
         self.addCleanup(made.stop)
@@ -119,7 +119,7 @@ class ServiceCase(lives.WorldTestCase):
     def assert_nothing_runs(self):
         self.assertFalse(self.listener.listening)
         self.assertEqual([], [thread.name for thread in threading.enumerate()
-                              if thread.name.endswith(lives.HOST)
+                              if thread.name.endswith(instances.HOST)
                               or thread.name.startswith('volume-worker')])
 
 
@@ -167,7 +167,7 @@ class StartTest(ServiceCase):
                 self.assert_nothing_runs()
                 self.assertFalse(self.daemon.running())
 
-    def test_it_listens_before_it_is_told_of(self):
+    def test_it_listens_before_it_is_announced(self):
         """Who reads that it is up may ask it at once."""
         heard = []
         made = self.build(prepare=lambda: heard.append(self.listener.listening),
@@ -203,7 +203,7 @@ class TargetProcessTest(ServiceCase):
                 self.assert_nothing_runs()
                 self.assertTrue(self.daemon.running())
 
-    def test_it_ends_with_the_service_whoever_started_it(self):
+    def test_it_ends_with_the_service_however_started(self):
         for found in (False, True):
             with self.subTest(found=found):
                 made, _ = self.begun(running=found)
@@ -291,7 +291,7 @@ class PassesTest(ServiceCase):
         self.addCleanup(free.set)
         made = self.build(recover=free.wait, reconcile=compared.set)
         made.start()
-        self.assertTrue(compared.wait(lives.WAIT_SECONDS))
+        self.assertTrue(compared.wait(instances.WAIT_SECONDS))
         free.set()
         made.stop()
         self.assert_nothing_runs()
@@ -314,7 +314,7 @@ class StopTest(ServiceCase):
         free = self.world.store.faults.hold('create')
         before = self.world.store.faults.calls.get('create', 0)
         for volume in volumes:
-            self.workers.later(self.world.life.manager.create, self.world.caller, volume.id,
+            self.workers.later(self.world.instance.manager.create, self.world.caller, volume.id,
                                self.world.shown(volume).generation)
         self.until_held(self.world.store, 'create', before + 1)
         stopping = self.begin(made.stop)
@@ -322,12 +322,12 @@ class StopTest(ServiceCase):
         self.wait_for(self.nothing_is_taken_on)
         self.assertTrue(self.daemon.running())
         free.set()
-        stopping.result(lives.WAIT_SECONDS)
+        stopping.result(instances.WAIT_SECONDS)
         self.assert_nothing_runs()
         self.assertFalse(self.daemon.running())
         self.assertEqual(['available', 'creating'],
                          sorted(self.world.shown(volume).status for volume in volumes))
-        self.world.begin_life()
+        self.world.start_instance()
         self.world.look()
         self.world.look()
         self.assert_agree()
@@ -337,18 +337,18 @@ class StopTest(ServiceCase):
 
         def work(caller):
             running.set()
-            free.wait(lives.WAIT_SECONDS)
+            free.wait(instances.WAIT_SECONDS)
             story.append('ended')
 
         made = self.build(leave=lambda: story.append(
             ('left', self.listener.listening, self.daemon.running())))
         made.start()
         self.workers.later(work, self.world.caller)
-        self.assertTrue(running.wait(lives.WAIT_SECONDS))
+        self.assertTrue(running.wait(instances.WAIT_SECONDS))
         stopping = self.begin(made.stop)
         self.wait_for(lambda: not self.listener.listening)
         free.set()
-        stopping.result(lives.WAIT_SECONDS)
+        stopping.result(instances.WAIT_SECONDS)
         self.assertEqual(['ended', ('left', False, True)], story)
 
     def test_while_it_compares(self):
@@ -356,16 +356,16 @@ class StopTest(ServiceCase):
 
         def compare():
             comparing.set()
-            free.wait(lives.WAIT_SECONDS)
+            free.wait(instances.WAIT_SECONDS)
 
         made = self.build(reconcile=compare)
         made.start()
-        self.assertTrue(comparing.wait(lives.WAIT_SECONDS))
+        self.assertTrue(comparing.wait(instances.WAIT_SECONDS))
         stopping = self.begin(made.stop)
         self.wait_for(lambda: not self.listener.listening)
         self.assertTrue(self.daemon.running())
         free.set()
-        stopping.result(lives.WAIT_SECONDS)
+        stopping.result(instances.WAIT_SECONDS)
         self.assert_nothing_runs()
 
     def test_one_part_cannot_stop(self):
@@ -388,11 +388,11 @@ class WorkersTest(ServiceCase):
         self.addCleanup(self.workers.stop)
         caller = context.admin_context()
         caller.deadline = 0.0
-        self.workers.later(lambda who: seen.put(who.deadline), caller)
-        self.assertIsNone(seen.get(timeout=lives.WAIT_SECONDS))
+        self.workers.later(lambda ctxt: seen.put(ctxt.deadline), caller)
+        self.assertIsNone(seen.get(timeout=instances.WAIT_SECONDS))
 
 
-class PeriodicTest(lives.WorldTestCase):
+class PeriodicTest(instances.WorldTestCase):
 
     def test_an_act_that_fails_comes_round_again(self):
         calls = threading.Semaphore(0)
@@ -405,7 +405,7 @@ class PeriodicTest(lives.WorldTestCase):
         made.start()
         self.addCleanup(made.stop)
         for _ in range(3):
-            self.assertTrue(calls.acquire(timeout=lives.WAIT_SECONDS))
+            self.assertTrue(calls.acquire(timeout=instances.WAIT_SECONDS))
             made.poke()
         made.stop()
         made.stop()

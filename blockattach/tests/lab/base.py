@@ -46,9 +46,9 @@ class LabTestCase(unittest.TestCase):
         self.report(f'kit {backend}', ''.join(
             f'{line}\n' for line in re.findall('^conformance: .*', said, re.MULTILINE)))
         if done.output:
-            told = json.loads(done.output.splitlines()[-1])
+            result = json.loads(done.output.splitlines()[-1])
             self._keep(f'kit {backend}.json', json.dumps(
-                {'heading': heading, 'backend': backend, **told}))
+                {'heading': heading, 'backend': backend, **result}))
         self.assertEqual(0, done.code, said)
 
     def a_guest(self, name, **options):

@@ -12,7 +12,7 @@ import unittest
 _ELSEWHERE = 'elsewhere='
 
 
-class Told(unittest.TextTestResult):
+class Reported(unittest.TextTestResult):
     """Remembers each test by its name as words: ``ok``, ``skipped`` or ``FAILED``."""
 
     def __init__(self, *arguments, **options):
@@ -48,7 +48,7 @@ def main():
                  if name.startswith(_ELSEWHERE)}
     suite = unittest.defaultTestLoader.loadTestsFromNames(
         [name for name in sys.argv[1:] if not name.startswith(_ELSEWHERE)])
-    result = unittest.TextTestRunner(verbosity=2, resultclass=Told).run(suite)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=Reported).run(suite)
     declared, proved = map(result.capabilities, ('declared', 'proved'))
     as_declared = set(declared) - elsewhere == set(proved)
     if not as_declared:

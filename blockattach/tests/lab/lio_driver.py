@@ -47,7 +47,7 @@ def grant(device, address, initiator, password, mode):
     return made.to_dict()
 
 
-def let_two_in(address, password):
+def grant_two(address, password):
     """Let two hosts write to a logical volume, by one credential; where it is reached."""
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())

@@ -34,7 +34,7 @@ class LvmUnderLioTest(lio_kit.Lio):
             lvm_devices.devices().delete(export.device)
         self.assertEqual(scsi.GOOD, session.write(0, _BLOCK).status)
 
-    def test_a_volume_whose_device_is_gone_is_refused_with_the_cure(self):
+    def test_a_volume_whose_device_is_gone_is_refused_with_the_remedy(self):
         export = self.an_export()
         lvm_kit.lvm('lvchange', '--activate', 'n', export.device)
         self.addCleanup(lvm_kit.lvm, 'lvchange', '--activate', 'y', export.device)

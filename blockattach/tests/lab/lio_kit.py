@@ -233,7 +233,7 @@ class LioReservationTest(target.ReservationContract, Lio):
         key = 0xa + self.grants.index(holder)
         self.assertEqual(scsi.GOOD, self.of(holder).reserve(key).status)
 
-    def test_who_has_not_reserved_cannot_write(self):
+    def test_without_a_reservation_a_host_cannot_write(self):
         self.registers(self.export, self.grants[:2])
         self.reserves(self.export, self.grants[0])
         self.assertEqual(scsi.RESERVATION_CONFLICT,

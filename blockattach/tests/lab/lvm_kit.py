@@ -78,13 +78,13 @@ def configure(*accepted):
 
 def backend_settings(lvm_type, **changes):
     """The settings of a backend on the group."""
-    told = {'volume_group': GROUP, 'lvm_type': lvm_type, 'thin_pool': POOL,
-            'conf_file': os.path.join(os.environ['LVM_SYSTEM_DIR'], 'lvm.conf'),
-            'command_seconds': 60, 'warn_percent': 80, 'full_percent': 95,
-            'clear_bandwidth': 512 * units.MIB, **changes}
+    options = {'volume_group': GROUP, 'lvm_type': lvm_type, 'thin_pool': POOL,
+               'conf_file': os.path.join(os.environ['LVM_SYSTEM_DIR'], 'lvm.conf'),
+               'command_seconds': 60, 'warn_percent': 80, 'full_percent': 95,
+               'clear_bandwidth': 512 * units.MIB, **changes}
     return dataclasses.replace(
         settings.settings('/nowhere'), store='lvm', max_over_subscription_ratio=4.0,
-        lvm=lvm_conf.LvmSettings(**told))
+        lvm=lvm_conf.LvmSettings(**options))
 
 
 class Lvm(store.StoreContract):
@@ -115,7 +115,7 @@ class Lvm(store.StoreContract):
         lvm('lvremove', '--yes', '--force', '--config', 'devices/issue_discards=1', '--select',
             f'lv_name!={POOL} && lv_name!={STRANGER}', GROUP)
 
-    def test_pools_tell_what_lvm_tells(self):
+    def test_pools_report_what_lvm_reports(self):
         volume = self._created(2)
         pool = self.store.pools()[0].capabilities
         self.assertEqual(self.expected(volume), {key: pool[key] for key in (
@@ -200,7 +200,7 @@ class FaultsTest(unittest.TestCase):
         with self.assertRaisesRegex(kind, words):
             act(*arguments)
 
-    def test_a_pool_without_a_byte_left(self):
+    def test_a_full_pool(self):
         lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', '64m', '--addtag', 'blockattach',
             '--name', POOL, GROUP)
         lvm('lvchange', '--errorwhenfull', 'y', f'{GROUP}/{POOL}')

@@ -103,7 +103,7 @@ class CommandTest(base.LabTestCase):
         self.guest.wait_for('sh', '-c', '! grep -qs "^State:.Z" /proc/[0-9]*/status')
 
 
-class LifeTest(base.LabTestCase):
+class LifecycleTest(base.LabTestCase):
 
     def test_a_folder_is_shared(self):
         folder = tempfile.mkdtemp()
@@ -135,7 +135,7 @@ class LifeTest(base.LabTestCase):
         machine.start()
         self.assertEqual('kept', machine.run('head', '-c', '4', machine.device(0)).output)
 
-    def test_a_crash_is_told_with_the_words_of_the_kernel(self):
+    def test_a_crash_is_reported_with_the_words_of_the_kernel(self):
         machine = self.a_guest('crash')
         machine.start()
         with self.assertRaisesRegex(remote.ConnectionLost, 'sysrq triggered crash'):

@@ -9,7 +9,7 @@ from blockattach.tests.lab.machines import initiator
 class PowerCutTest(base.LabTestCase):
     """LIO's database and a volume on disks of their own."""
 
-    def test_reservations_outlive_it_but_not_those_of_who_was_revoked(self):
+    def test_reservations_outlive_it_but_not_those_of_a_revoked_host(self):
         machine = self.a_guest('lio', modules=guest.STORAGE, disks=[
             guest.make_disk(64 * units.MIB), guest.make_disk(units.GIB)])
         machine.start()
@@ -52,7 +52,7 @@ class KernelHostTest(base.LabTestCase):
     def read_only(self):
         return self.host.guest.run('blockdev', '--getro', self.disk).output.strip()
 
-    def test_the_session_goes_on_and_a_rescan_tells_the_kernel(self):
+    def test_the_session_goes_on_and_a_rescan_informs_the_kernel(self):
         made = self.grant('rw')
         self.disk = self.host.login(made['target_portal'], made['target_iqn'], 'somebody',
                                     'secret-of-the-host', made['target_lun'])

@@ -84,7 +84,7 @@ class SuiteTest(base.LabTestCase):
                                disks=[guest.make_disk(units.gib_to_bytes(4))])
         machine.start()
         password = secrets.token_hex(8)
-        made = machine.call(lio_driver.let_two_in, machine.address, password)
+        made = machine.call(lio_driver.grant_two, machine.address, password)
         said = self.run_suite(made, password)
         counts = counted(said)
         self.report('suite', ''.join(f'{line}\n' for line in lines(counts)))

@@ -79,7 +79,7 @@ class ServiceTest(base.LabTestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.clock, cls.shown = clocks.Clock(), []
-        cls.addClassCleanup(cls.tell)
+        cls.addClassCleanup(cls.print_times)
         cls.storage = storage_host.StorageHost()
         cls.addClassCleanup(cls.storage.guest.close)
         cls.hosts = [Host(name, mode)
@@ -107,7 +107,7 @@ class ServiceTest(base.LabTestCase):
         cls.shown.append(f'{what:<64}{cls.clock.monotonic() - began:6.1f} s')
 
     @classmethod
-    def tell(cls):
+    def print_times(cls):
         cls.report('service', '\n'.join(['the service on LVM and LIO:', *cls.shown, '']))
 
     @classmethod
@@ -152,7 +152,7 @@ class ServiceTest(base.LabTestCase):
         self.writer.guest.run('dd', 'if=/run/block', f'of={self.writer.disk}', 'bs=1M',
                               'seek=1024', 'oflag=direct')
 
-    def test_what_a_host_has_reserved_is_told(self):
+    def test_what_a_host_has_reserved_is_shown(self):
         self.assertEqual(['none', 'none'], self.reservations())
         self.writer.reservation('--register', f'--param-sark={KEY:#x}')
         self.assertEqual(['registered', 'none'], self.reservations())

@@ -18,7 +18,7 @@ import yaml
 
 from blockattach.cmd import manage
 from blockattach.conf import core
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_debian_guide as guide
 from blockattach.tests.rules import test_operator_files as operator_files
@@ -184,7 +184,7 @@ def rights(found):
                     if not port.startswith(place))
 
 
-def short_patience(found):
+def short_timeout(found):
     """Processes that are killed before they have cut off by themselves what still runs."""
     grace = [option.default for option in core.OPTS
              if option.name == 'graceful_shutdown_timeout'][0]
@@ -212,7 +212,7 @@ def unwritable(found):
 
 
 RULES = (unknown_programs, unknown_options, unlooked_health, undeclared, broken_conditions,
-         unpinned, leaks, rights, short_patience, unwritable)
+         unpinned, leaks, rights, short_timeout, unwritable)
 
 
 class ComposeTest(unittest.TestCase):
@@ -256,7 +256,7 @@ class ComposeTest(unittest.TestCase):
                 (rights, 'services/api/cap_drop', []),
                 (rights, 'services/mariadb/security_opt', []),
                 (rights, 'services/mariadb/ports', ['3306:3306']),
-                (short_patience, 'services/volume/stop_grace_period', '60s'),
+                (short_timeout, 'services/volume/stop_grace_period', '60s'),
                 (unwritable, 'services/api/tmpfs', ['/tmp']),
                 (unwritable, 'services/api/volumes', ['key:/elsewhere'])):
             with self.subTest(rule=rule.__name__, place=place, value=value):
@@ -283,14 +283,14 @@ class SecretsTest(unittest.TestCase):
 
     def make(self):
         return subprocess.run([self.folder / 'make-secrets'], capture_output=True, check=False,
-                              timeout=patience.LIMIT).returncode
+                              timeout=polling.LIMIT).returncode
 
     def test_each_file_that_is_mounted_is_made(self):
         self.assertEqual(0, self.status)
         self.assertEqual({one['file'] for one in composition()['secrets'].values()},
                          {f'secrets/{one.name}' for one in self.secrets.iterdir()})
 
-    def test_who_runs_in_a_container_reads_them_and_nobody_else(self):
+    def test_only_accounts_of_a_container_read_them(self):
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
         self.assertEqual({0o644}, {one.stat().st_mode & 0o777 for one in self.secrets.iterdir()})
 

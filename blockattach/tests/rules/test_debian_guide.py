@@ -156,7 +156,7 @@ class DebianGuideTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertNotEqual([], list(rule(text)))
 
-    def test_health_is_told_where_the_guide_looks(self):
+    def test_health_is_written_where_the_guide_looks(self):
         """Each unit makes the folder that the process of its name writes to."""
         self.assertEqual('/run/{process}/health', configuration(self.text)['health']['file'])
         units = sorted((ETC / 'systemd').glob('*.service'))

@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 import unittest
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 
 explore = sources.load_tool('explore_units')
@@ -177,7 +177,7 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.place = pathlib.Path(folder.name)
 
-    def begin(self, *arguments, limit=patience.LIMIT):
+    def begin(self, *arguments, limit=polling.LIMIT):
         text = textwrap.dedent(self.LAYERS.format(failing=FAILING, place=str(self.place),
                                                   limit=limit))
         process = subprocess.Popen(

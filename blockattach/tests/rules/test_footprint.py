@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 from blockattach.tests.fixtures import database
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 
 # Starts a command's process as the command does, and tells what is loaded then.
@@ -135,7 +135,7 @@ class FootprintTest(unittest.TestCase):
                                                 port=servers.free_port()))
             done = subprocess.run(
                 [sys.executable, '-W', 'ignore', '-c', START, process, configuration],
-                capture_output=True, text=True, timeout=patience.LIMIT, check=False,
+                capture_output=True, text=True, timeout=polling.LIMIT, check=False,
                 env={name: value for name, value in os.environ.items()
                      if not name.startswith('OS_')})
         self.assertEqual(0, done.returncode, done.stderr)

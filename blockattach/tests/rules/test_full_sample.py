@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 
 ETC = sources.ROOT / 'etc' / 'blockattach'
@@ -22,7 +22,7 @@ class FullSampleTest(unittest.TestCase):
                  'sys.exit(generator.main())', '--config-file',
                  str(ETC / 'config-generator.conf'), '--output-file', str(path)],
                 cwd=sources.ROOT, capture_output=True, text=True,
-                timeout=patience.LIMIT, check=False)
+                timeout=polling.LIMIT, check=False)
             self.assertEqual(0, done.returncode, done.stderr)
             text = path.read_text()
         parser = configparser.ConfigParser(interpolation=None, default_section='')

@@ -72,6 +72,6 @@ class FieldsTest(unittest.TestCase):
                 self.assertEqual(['volume_id', 'b'],
                                  [name for name, _ in fields(sources.parse(text))])
 
-    def test_names_that_cannot_be_seen_are_found(self):
+    def test_names_that_are_not_literal_are_found(self):
         module = sources.parse('from blockattach import log\nlog.fields(**more)\n')
         self.assertEqual([None], [name for name, _ in fields(module)])

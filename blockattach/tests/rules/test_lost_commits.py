@@ -75,7 +75,7 @@ def repeated(module):
 
 class LostCommitsTest(unittest.TestCase):
 
-    def test_whoever_does_not_look_may_be_repeated(self):
+    def test_what_does_not_look_may_be_repeated(self):
         found = {place for module in sources.product() for place in repeated(module)}
         self.assertEqual(set(REPEATABLE), found)
 

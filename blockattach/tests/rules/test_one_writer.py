@@ -53,7 +53,7 @@ class OneWriterTest(unittest.TestCase):
                               if not module.path.startswith(EXCEPTED)
                               for found in writes(module)])
 
-    def test_the_writer_is_seen_to_write(self):
+    def test_the_writer_is_found_to_write(self):
         [writer] = sources.modules(WRITER)
         self.assertNotEqual([], list(writes(writer)))
 
@@ -65,13 +65,13 @@ class OneWriterTest(unittest.TestCase):
                 self.assertEqual(1, len(list(writes(module))))
 
 
-class EveryMoveIsToldTest(unittest.TestCase):
+class EveryMoveIsNotifiedTest(unittest.TestCase):
 
-    def test_only_who_tells_makes_a_move(self):
+    def test_only_what_notifies_makes_a_move(self):
         self.assertEqual([], [found for module in sources.product()
                               if not module.path.startswith(TELLERS) for found in moves(module)])
 
-    def test_who_tells_is_seen_to_move(self):
+    def test_what_notifies_is_found_to_move(self):
         for teller in TELLERS:
             [module] = sources.modules(teller)
             self.assertNotEqual([], list(moves(module)), teller)

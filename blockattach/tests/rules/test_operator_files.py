@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 
 ETC = sources.ROOT / 'etc'
@@ -35,7 +35,7 @@ class OperatorFilesTest(unittest.TestCase):
             self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
             self.skipTest(f'{name} is missing')
         done = subprocess.run([program, *arguments], capture_output=True, text=True,
-                              timeout=patience.LIMIT, check=False)
+                              timeout=polling.LIMIT, check=False)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout + done.stderr
 

@@ -61,7 +61,7 @@ class RepairsTest(unittest.TestCase):
             with self.subTest(row.name):
                 self.assertTrue(works(row.repair), row.repair)
 
-    def test_one_that_is_not_there_is_seen(self):
+    def test_one_that_is_not_there_is_found(self):
         for repair in ('blockattach-manage attachments repair {volume_id}',
                      'blockattach-manage attachments derive --all', 'blockattach-mange db sync',
                      'openstack volume attachment forget {attachment_id}',

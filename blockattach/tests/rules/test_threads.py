@@ -97,7 +97,7 @@ class ThreadsTest(unittest.TestCase):
     def test_nobody_asks_for_another_kind(self) -> None:
         self.assertEqual([], [found for module in sources.product() for found in greens(module)])
 
-    def test_whoever_asks_is_found(self) -> None:
+    def test_what_asks_is_found(self) -> None:
         for text in ('import eventlet\n', 'import gevent.monkey\n', 'from eventlet import green\n',
                      'from x import y\ny.monkey_patch()\n', 'monkey_patch()\n'):
             with self.subTest(text):

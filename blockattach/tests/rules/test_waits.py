@@ -19,7 +19,7 @@ ELSEWHERE = tuple(f'{TESTS}{place}' for place in (
 REAL = re.compile(f'{TESTS}conformance/(test_|)(file|lio|lvm|tgt)')
 """Kits on real targets: what a program outside does not answer in time is an error there."""
 MOVED = ('blockattach.tests.fixtures.clock', 'blockattach.tests.simulation',
-         'blockattach.tests.functional.lives')
+         'blockattach.tests.functional.instances')
 """What a module imports whose product times are on a clock that the test moves."""
 OPTION = re.compile(r'_(timeout|interval|seconds)$')
 SET = re.compile(r'^\s*(\w+_(?:timeout|interval|seconds))\s*=\s*([\d.]+)\s*$', re.M)
@@ -214,8 +214,8 @@ class WaitsTest(unittest.TestCase):
     def test_what_hangs_on_no_clock_that_runs_passes(self):
         for text in (
                 'settings(call_timeout=3600)', 'settings(reserve_timeout=0)', 'done.wait()',
-                'from blockattach.tests.fixtures import patience\n'
-                'patience.until(done)\nheard.get(timeout=patience.LIMIT)',
+                'from blockattach.tests.fixtures import polling\n'
+                'polling.until(done)\nheard.get(timeout=polling.LIMIT)',
                 'from blockattach.tests.fixtures import clock\nsettings(call_timeout=30)',
                 'from blockattach.tests.fixtures import clock\nheld.wait(event, 30)',
                 "', '.join(names)", 'names.get(1)',

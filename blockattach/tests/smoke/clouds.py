@@ -11,7 +11,7 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import nova
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 from blockattach.tests.system import processes
@@ -55,7 +55,7 @@ class Cloud:
             self.keystone.service('cinderv3', 'block-storage', self.endpoint)
             self.storage = self.connect('ann').block_storage
             self.admin = self.connect('admin').block_storage
-            patience.until(self.is_up, 'the cloud is not up')
+            polling.until(self.is_up, 'the cloud is not up')
             self.admin.create_type(name='shared', extra_specs={'multiattach': '<is> True'})
             self._closing = stack_.pop_all()
 
@@ -110,7 +110,7 @@ class Cloud:
         """One of ann's that is available and may be shared."""
         volume = (storage or self.storage).create_volume(
             size=1, **{'volume_type': 'shared', **wanted})
-        return patience.until(functools.partial(self.with_status, volume.id, 'available'))
+        return polling.until(functools.partial(self.with_status, volume.id, 'available'))
 
     def with_status(self, volume_id, status):
         """A volume if it has this status, else None."""

@@ -17,7 +17,7 @@ from openstack import exceptions
 from blockattach.testing import initiator
 from blockattach.testing import ports
 from blockattach.tests.fixtures import database
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
@@ -31,7 +31,7 @@ THREADS = 4
 
 def host(name):
     """An initiator that waits as long as our wait does."""
-    return initiator.Initiator(NAME.format(name), timeout=patience.LIMIT)
+    return initiator.Initiator(NAME.format(name), timeout=polling.LIMIT)
 
 
 class Load:
@@ -72,7 +72,7 @@ class Load:
     def until_more(self):
         """Return when each thread has done some more."""
         before = list(self.done)
-        patience.until(lambda: any(one.done() for one in self._running) or all(
+        polling.until(lambda: any(one.done() for one in self._running) or all(
             now > then for now, then in zip(self.done, before, strict=True)))
 
     def end(self):
@@ -107,18 +107,18 @@ class CloudTest(base.StackTestCase):
         """Detach and delete; it is gone in the end, by whatever has been left."""
         for attachment in attachments:
             self.storage.delete_attachment(attachment)
-        patience.until(functools.partial(self.detached, volume))
-        patience.until(functools.partial(self.cloud.with_status, volume.id, 'available'))
+        polling.until(functools.partial(self.detached, volume))
+        polling.until(functools.partial(self.cloud.with_status, volume.id, 'available'))
         self.storage.delete_volume(volume)
-        patience.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
+        polling.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
 
     def detached(self, volume):
         """Whether nothing holds it; who was not answered has left what can be listed."""
-        left = list(self.storage.attachments(volume_id=volume.id))
-        for attachment in left:
+        remaining = list(self.storage.attachments(volume_id=volume.id))
+        for attachment in remaining:
             with contextlib.suppress(exceptions.HttpException):
                 self.storage.delete_attachment(attachment)
-        return not left
+        return not remaining
 
     def test_one_host_writes_and_another_reads(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
@@ -171,7 +171,7 @@ class CloudTest(base.StackTestCase):
                 self.cloud.start(name)
             load.until_more()
             load.end()
-            patience.until(self.cloud.is_up)
+            polling.until(self.cloud.is_up)
             for number in range(len(clouds.PROCESSES)):
                 self.assertTrue(session.read(number * PIECE, PIECE, number))
         self.remove(shared)
@@ -197,7 +197,7 @@ class CloudTest(base.StackTestCase):
             cinder.attachments.delete(made.id)
             done = commands.run('openstack', ['volume', 'delete', 'by-sdk'], variables)
             self.assertEqual(0, done.status, done)
-            patience.until(lambda: self.storage.find_volume(volume.id) is None)
+            polling.until(lambda: self.storage.find_volume(volume.id) is None)
             self.assertRaises(cinder_exceptions.NotFound, cinder.volumes.get, volume.id)
 
     def test_an_administrator_reaches_every_process(self):
@@ -242,14 +242,14 @@ class CloudTest(base.StackTestCase):
                     'PATH': f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}',
                     'BLOCKATTACH_CONFIG_FILES': str(self.cloud.configuration)})
         try:
-            storage = patience.until(lambda: self.served(process, port))
+            storage = polling.until(lambda: self.served(process, port))
             volume = self.cloud.a_volume(storage)
             made = storage.create_attachment(volume, instance=str(uuid.uuid4()),
                                              connector=base.connector('host-w'))
             self.assertTrue(self.storage.get_attachment(made.id).connection_info)
             self.remove(volume, made)
             process.send_signal(signal.SIGTERM)
-            patience.until(lambda: process.poll() is not None)
+            polling.until(lambda: process.poll() is not None)
         finally:
             process.kill()
             process.wait()

@@ -19,7 +19,7 @@ import zipfile
 import openstack
 
 from blockattach.testing import initiator
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
@@ -38,7 +38,7 @@ def run(*command, **options):
     """A command to its end, without what OpenStack's clients would read of the caller."""
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=patience.LIMIT, **{'env': environment(), **options})
+        timeout=polling.LIMIT, **{'env': environment(), **options})
 
 
 def environment(**variables):
@@ -103,7 +103,7 @@ class DevcloudTest(ToolTestCase):
                     'AUTH_URL', 'USERNAME', 'PASSWORD', 'PROJECT_NAME', 'USER_DOMAIN_NAME',
                     'PROJECT_DOMAIN_NAME')})
         volume = cloud.block_storage.create_volume(size=1)
-        patience.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
+        polling.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
         self.devcloud('down')
         self.assertFalse((self.folder / 'cloud').exists())
         self.assertFalse(os.path.exists(scratch))
@@ -155,10 +155,10 @@ class WheelTest(ToolTestCase):
                 stderr=subprocess.DEVNULL, env=environment(PYTHONPATH='')) as service:
             self.addCleanup(service.kill)
             url = re.search(r'serves at (\S+)/v3', service.stdout.readline())[1]
-            with urllib.request.urlopen(f'{url}/v3/volumes', timeout=patience.LIMIT) as answer:
+            with urllib.request.urlopen(f'{url}/v3/volumes', timeout=polling.LIMIT) as answer:
                 self.assertEqual({'volumes': []}, json.load(answer))
             service.terminate()
-            self.assertEqual(0, service.wait(patience.LIMIT))
+            self.assertEqual(0, service.wait(polling.LIMIT))
         done = run(programs / 'python', '-c', 'import blockattach.tests', cwd=self.folder,
                    env=environment(PYTHONPATH=''))
         self.assertIn('ModuleNotFoundError', done.stderr)

@@ -12,7 +12,7 @@ from blockattach.tests.functional import base
 
 ANSWER_SECONDS = 60
 """Longer than anything may take: who is not answered by then is not answered."""
-PATIENCE_SECONDS = 90
+TIMEOUT_SECONDS = 90
 """How long a client repeats one request."""
 RETRYABLE = (409, 503, 504)
 """With Retry-After these say: repeat it."""
@@ -36,11 +36,11 @@ class Cycles:
         :param volumes: ids; each thread has one for itself, and all share the last
         """
         self.failures = []
-        self.told = collections.Counter()
+        self.statuses = collections.Counter()
         self._endpoints = tuple(urllib.parse.urlsplit(endpoint) for endpoint in endpoints)
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._turn = itertools.count()
+        self._cycle = itertools.count()
         self._total = total
         self.done = 0
         self._clock = clock.Clock()
@@ -57,7 +57,7 @@ class Cycles:
         """Return when so many cycles have been gone through."""
         with self._changed:
             self._changed.wait_for(lambda: self.done >= count or not self._alive(),
-                                   PATIENCE_SECONDS)
+                                   TIMEOUT_SECONDS)
 
     def join(self):
         for thread in self._threads:
@@ -126,8 +126,8 @@ class Cycles:
         :param gone: that there is no such thing any more is what was wanted
         :param lost: called before a repeat, if nobody knows what became of it
         """
-        deadline = self._clock.monotonic() + PATIENCE_SECONDS
-        heard, first = [], next(self._turn)
+        deadline = self._clock.monotonic() + TIMEOUT_SECONDS
+        heard, first = [], next(self._cycle)
         while self._clock.monotonic() < deadline:
             where = self._endpoints[(first + len(heard)) % len(self._endpoints)]
             status, wait, answer = self._once(where, method, path, body, key)
@@ -136,7 +136,7 @@ class Cycles:
                 return answer
             if status is not None and (status not in RETRYABLE or wait is None):
                 raise GaveUp(f'{method} {path}: {heard}')
-            self.told[status] += 1
+            self.statuses[status] += 1
             self._clock.wait(threading.Event(), float(wait or 0.1))
             if lost is not None:
                 lost()

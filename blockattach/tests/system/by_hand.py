@@ -85,6 +85,6 @@ class Site:
 
     def reconciled(self):
         """What the service says that it has put right."""
-        [told] = [one['reconciled'] for one in self.api.list('services', '/os-services')
-                  if one['binary'] == 'cinder-volume']
-        return told
+        [counts] = [one['reconciled'] for one in self.api.list('services', '/os-services')
+                    if one['binary'] == 'cinder-volume']
+        return counts

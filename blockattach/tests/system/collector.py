@@ -48,10 +48,10 @@ class Collector:
 
     def take(self, request):
         for resource in request.resource_spans:
-            told = _texts(resource.resource.attributes)
+            values = _texts(resource.resource.attributes)
             for scope in resource.scope_spans:
                 self.spans += [Span(span.name, span.trace_id, span.span_id, span.parent_span_id,
-                                    told['service.name'], _texts(span.attributes))
+                                    values['service.name'], _texts(span.attributes))
                                for span in scope.spans]
 
     def trace_of(self, request_id):

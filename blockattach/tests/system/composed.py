@@ -16,7 +16,7 @@ import sys
 import sqlalchemy as sa
 import yaml
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 from blockattach.tests.rules import sources
 
@@ -112,10 +112,10 @@ class Composition:
                 start_new_session=True)
         self.running[name] = process
         if service['restart'] == 'no':
-            assert process.wait(patience.LIMIT) == 0, (name, log.read_text())
+            assert process.wait(polling.LIMIT) == 0, (name, log.read_text())
             del self.running[name]
         else:
-            patience.until(lambda: self.is_healthy(name) or process.poll() is not None)
+            polling.until(lambda: self.is_healthy(name) or process.poll() is not None)
             assert process.poll() is None, (name, log.read_text())
 
     def is_healthy(self, name):

@@ -159,8 +159,9 @@ class Cloud:
     def is_ready(self, name):
         """Whether the process that runs under this name now says that it can work."""
         with contextlib.suppress(OSError):
-            told = report.read(self._report(name))
-            return told.pid == self.processes[name].pid and told.state is report.State.READY
+            reported = report.read(self._report(name))
+            return (reported.pid == self.processes[name].pid
+                    and reported.state is report.State.READY)
         return False
 
     def wait_ready(self, names):

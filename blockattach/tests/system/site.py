@@ -35,7 +35,7 @@ class Balancer:
         self._changed = threading.Condition()
         self._apis = {}
         self._busy = collections.Counter()
-        self._turn = 0
+        self._rotation = 0
         self.answered = collections.Counter()
 
     def use(self, name, api):
@@ -53,8 +53,8 @@ class Balancer:
         """As `base.Api.ask`: status and body, from whoever is there."""
         with self._changed:
             names = sorted(self._apis)
-            self._turn += 1
-        for name in names[self._turn % len(names):] + names[:self._turn % len(names)]:
+            self._rotation += 1
+        for name in names[self._rotation % len(names):] + names[:self._rotation % len(names)]:
             with contextlib.suppress(ConnectionRefusedError), self._busy_with(name) as api:
                 if api is not None:
                     answer = api.ask(method, path, body)
@@ -227,14 +227,15 @@ class Site:
         life, which counts as up for a while.
         """
         names = (('cinder-scheduler', host), ('cinder-volume', f'{host}@disks'))
-        told = []
+        reports = []
 
         def condition():
             with contextlib.suppress(OSError):
-                told.append({(one['binary'], one['host']): one['updated_at']
-                             for one in api.list('services', '/os-services')
-                             if one['state'] == 'up'})
-                return all(told[-1].get(name) not in (None, told[0].get(name)) for name in names)
+                reports.append({(one['binary'], one['host']): one['updated_at']
+                                for one in api.list('services', '/os-services')
+                                if one['state'] == 'up'})
+                return all(reports[-1].get(name) not in (None, reports[0].get(name))
+                           for name in names)
             return False
         return condition
 

@@ -59,7 +59,7 @@ class BackPressureTest(base.StackTestCase):
         self.api = base.Api(f'http://127.0.0.1:{self.site.port(HOST)}/v3', SECONDS)
         self.assertTrue(base.wait_for(self.up, site.SECONDS))
         self.addCleanup(threading.stack_size, threading.stack_size(STACK_BYTES))
-        self.addCleanup(self.let_go)
+        self.addCleanup(self.release)
 
     def serve(self):
         """The API under uWSGI, as the example says."""
@@ -87,7 +87,7 @@ class BackPressureTest(base.StackTestCase):
     def held(self):
         return self.folder / HOST / 'hold-slow'
 
-    def let_go(self):
+    def release(self):
         self.held.unlink(missing_ok=True)
 
     def volume(self, backend):
@@ -106,11 +106,11 @@ class BackPressureTest(base.StackTestCase):
         """How many attachments of a volume are in which state, read page by page."""
         found, page = collections.Counter(), '/attachments/detail?limit=500'
         while page:
-            status, told = self.api.ask('GET', page)
-            self.assertEqual(200, status, told)
-            found.update(one['status'] for one in told['attachments']
+            status, content = self.api.ask('GET', page)
+            self.assertEqual(200, status, content)
+            found.update(one['status'] for one in content['attachments']
                          if one['volume_id'] == volume_id)
-            marker = told['attachments'] and told['attachments'][-1]['id']
+            marker = content['attachments'] and content['attachments'][-1]['id']
             page = marker and f'/attachments/detail?limit=500&marker={marker}'
         return found
 
@@ -141,7 +141,7 @@ class BackPressureTest(base.StackTestCase):
             for number in range(20):
                 self.assertEqual(200, self.join(fast, f'host-{number}')[0])
             self.assertFalse(any(one.done() for one in waiting))
-            self.let_go()
+            self.release()
             self.assertEqual([200] * 200, [one.result()[0] for one in waiting])
 
     def test_overload_ends_with_every_attachment_in_a_final_state(self):

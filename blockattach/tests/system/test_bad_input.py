@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from blockattach.tests.fixtures import servers
-from blockattach.tests.system import test_process_lives
+from blockattach.tests.system import test_process_instances
 
 # A WSGI server, one request after another: a line of its input is a path, one of its output the
 # status and what stands in the error log.
@@ -21,11 +21,11 @@ for path in sys.stdin:
     list(wsgi.application(environ, lambda status, headers: told.append(status)))
     print(told[0].split()[0], environ['wsgi.errors'].getvalue().strip(), flush=True)
 """
-PROCESSES = (*test_process_lives.PROCESSES, 'allinone')
+PROCESSES = (*test_process_instances.PROCESSES, 'allinone')
 ALL = (*PROCESSES, 'manage')
 
 
-class BadInputTest(test_process_lives.ProcessTestCase):
+class BadInputTest(test_process_instances.ProcessTestCase):
     def refused(self, *names):
         """Each of the processes with the one line that it says."""
         for name in names:
@@ -119,7 +119,7 @@ class BadInputTest(test_process_lives.ProcessTestCase):
     def test_a_broker_that_does_not_answer(self):
         self.migrated()
         port = servers.free_port()
-        self.check(test_process_lives.PROCESSES, '[DEFAULT] transport_url',
+        self.check(test_process_instances.PROCESSES, '[DEFAULT] transport_url',
                    f'cannot reach the message broker at 127.0.0.1:{port}',
                    default=f'transport_url = rabbit://u:geheim@127.0.0.1:{port}/')
         self.check(('scheduler',), '[DEFAULT] transport_url',
@@ -127,7 +127,7 @@ class BadInputTest(test_process_lives.ProcessTestCase):
 
     def test_a_database_without_tables(self):
         self.configure()
-        for _, line in self.refused(*test_process_lives.PROCESSES, 'manage'):
+        for _, line in self.refused(*test_process_instances.PROCESSES, 'manage'):
             self.assertIn('run blockattach-manage db sync', line)
             self.assertIn(f'[database] connection, not set in {self.file}', line)
 
@@ -177,7 +177,7 @@ class BadInputTest(test_process_lives.ProcessTestCase):
         self.check(('api', 'scheduler'), '[rpc] release', 'never',
                    last='[rpc]\nrelease = never')
 
-    def test_health_that_cannot_be_told(self):
+    def test_health_that_cannot_be_written(self):
         self.migrated()
         self.check(('scheduler', 'volume'), '[health] file', 'cannot write',
                    last='[health]\nfile = /dev/null/x')
@@ -205,10 +205,10 @@ class BadInputTest(test_process_lives.ProcessTestCase):
             return server.stdout.readline()
 
         for _ in range(2):
-            told = ask('/healthcheck')
-            self.assertRegex(told, '^503 blockattach-api: the database is at revision None .+'
+            answer = ask('/healthcheck')
+            self.assertRegex(answer, '^503 blockattach-api: the database is at revision None .+'
                                    'run blockattach-manage db sync')
-            self.assertIn(f'[database] connection, not set in {self.file}', told)
+            self.assertIn(f'[database] connection, not set in {self.file}', answer)
         self.migrated()
         # The broker is still away, which does not matter to what is only read.
         self.assertEqual('200 \n', ask('/v3/p/volumes'))

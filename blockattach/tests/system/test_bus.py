@@ -48,7 +48,7 @@ class WhileTimePasses(Base):
         client = self.client('one')
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             pool.submit(client.meet, self.ctxt)
-            self.assertTrue(endpoint.entered.acquire(timeout=probe.PATIENCE))
+            self.assertTrue(endpoint.entered.acquire(timeout=probe.LIMIT))
             stop = pool.submit(server.stop)
             sent = 0
             with self.assertRaises(queue.Empty):
@@ -58,7 +58,7 @@ class WhileTimePasses(Base):
                     self.assertEqual(sent, endpoint.heard.get(timeout=PROMPT))
             assert isinstance(endpoint.gate, threading.Event)
             endpoint.gate.set()
-            stop.result(probe.PATIENCE)
+            stop.result(probe.LIMIT)
         return sent
 
     def test_a_call_that_is_worked_on_is_not_sent_again(self) -> None:
@@ -68,11 +68,11 @@ class WhileTimePasses(Base):
         self.settings = dataclasses.replace(self.settings, repeat_interval=LONGER)
         client = self.client('one', self.make_bus())
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            call = pool.submit(client.insist, self.ctxt)
-            self.assertTrue(endpoint.entered.acquire(timeout=probe.PATIENCE))
+            call = pool.submit(client.persist, self.ctxt)
+            self.assertTrue(endpoint.entered.acquire(timeout=probe.LIMIT))
             self.assertFalse(endpoint.entered.acquire(timeout=LONGER + 1))
             endpoint.gate.set()
-            self.assertTrue(call.result(probe.PATIENCE))
+            self.assertTrue(call.result(probe.LIMIT))
 
 
 class RabbitTest(test_rabbit.Rabbit, WhileTimePasses, bus_contract.BusTestCase,

@@ -44,7 +44,7 @@ class BackPressureTestCase(base.StackTestCase):
         self.many = concurrent.futures.ThreadPoolExecutor(64)
         self.addCleanup(self.many.shutdown)
         # Before the threads are waited for.
-        self.addCleanup(self.let_go)
+        self.addCleanup(self.release)
 
     def volume(self, backend):
         """A shared volume on that backend."""
@@ -62,7 +62,7 @@ class BackPressureTestCase(base.StackTestCase):
         """From now on the slow backend lets nobody in."""
         self.held.touch()
 
-    def let_go(self):
+    def release(self):
         self.held.unlink(missing_ok=True)
 
     def join(self, volume_id, host):
@@ -145,11 +145,11 @@ class SlowBackendTest(BackPressureTestCase):
         self.assertFalse(any(one.done() for one in waiting))
         # Those in line have changed nothing yet.
         self.assertEqual(['attaching'] * 2, self.states(slow))
-        self.let_go()
+        self.release()
         self.assertEqual([200] * 20, [one.result(SECONDS)[0] for one in waiting])
         self.assertEqual(20, len(self.states(slow)))
 
-    def test_volumes_are_made_while_a_backend_lets_nobody_in(self):
+    def test_volumes_are_made_while_a_backend_grants_nothing(self):
         self.serve()
         slow = self.volume('slow')
         self.hold()
@@ -157,10 +157,10 @@ class SlowBackendTest(BackPressureTestCase):
         self.until_connecting(slow, 2)
         self.assertEqual('available', self.settled(self.api, self.a_volume(
             self.api, volume_type='on slow')))
-        self.let_go()
+        self.release()
         self.assertEqual([200] * 10, [one.result(SECONDS)[0] for one in waiting])
 
-    def test_whose_turn_does_not_come_in_time_is_told_when_to_come_again(self):
+    def test_a_request_that_waits_for_too_long_is_answered_when_to_retry(self):
         # Nobody else shall wait so long, though the machine may stand still meanwhile.
         self.serve(timeout=4)
         slow, fast = self.volume('slow'), self.volume('fast')
@@ -177,7 +177,7 @@ class SlowBackendTest(BackPressureTestCase):
             for what in ('slots', 'slots_busy', 'waiting')))
         self.assertEqual(['attaching'] * 2, self.states(slow))
         self.join_and_leave(fast, 'other')
-        self.let_go()
+        self.release()
         self.assertEqual([200] * 2, [one.result(SECONDS)[0] for one in waiting])
         # It may come again.
         self.assertEqual(200, self.join(slow, 'late')[0])
@@ -196,7 +196,7 @@ class QueueTest(BackPressureTestCase):
             'waiting_work{threads="http"}') >= 30))
         for path in ('/healthcheck', '/healthcheck/live'):
             self.assertEqual(200, self.health(path))
-        self.let_go()
+        self.release()
         self.assertEqual([200] * 40, [one.result(SECONDS)[0] for one in waiting])
         self.assertEqual(40, len(self.states(slow)))
 
@@ -210,7 +210,7 @@ class QueueTest(BackPressureTestCase):
         self.assertTrue(base.wait_for(lambda: sum(one.done() for one in waiting) >= 23))
         self.assert_refused(self.raw(slow, 'one-more'), 'too many')
         self.assertEqual(200, self.health('/healthcheck/live'))
-        self.let_go()
+        self.release()
         statuses = [one.result(SECONDS)[0] for one in waiting]
         self.assertEqual({200, 503}, set(statuses))
         self.assertEqual(statuses.count(200), len(self.states(slow)))
@@ -223,7 +223,7 @@ class QueueTest(BackPressureTestCase):
         self.assertEqual(JOINS, len({made['attachment']['id'] for _, made in answers}))
         self.assertEqual(JOINS, len(self.states(fast)))
 
-    def test_all_ends_in_a_final_state_whoever_was_refused(self):
+    def test_all_ends_in_a_final_state_also_after_refusals(self):
         """Twice as many as may be there at all: some are refused, and none is left half done."""
         self.serve(threads=8, size=8)
         fast = self.volume('fast')
@@ -240,10 +240,11 @@ class QueueTest(BackPressureTestCase):
         self.assertLessEqual(statuses, {200, 503})
         self.assertIn(200, statuses)
         self.assertTrue(base.wait_for(
-            lambda: not {'attaching', 'detaching'} & set(self.told(fast))), self.told(fast))
+            lambda: not {'attaching', 'detaching'} & set(self.attach_statuses(fast))),
+            self.attach_statuses(fast))
 
-    def told(self, volume_id):
+    def attach_statuses(self, volume_id):
         """States, from an API that may have much to do."""
-        found = base.wait_for(lambda: (told := self.api.ask('GET', '/attachments/detail'))[
-            0] == 200 and told[1])
+        found = base.wait_for(lambda: (answer := self.api.ask('GET', '/attachments/detail'))[
+            0] == 200 and answer[1])
         return [one['status'] for one in found['attachments'] if one['volume_id'] == volume_id]

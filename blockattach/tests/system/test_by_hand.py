@@ -29,8 +29,8 @@ class ByHandTest(base.StackTestCase):
 
     def repaired(self, kind):
         """How many of a kind the service says that it has put right."""
-        told = self.site.reconciled()
-        return 0 if told is None else told['repaired'][kind]
+        reported = self.site.reconciled()
+        return 0 if reported is None else reported['repaired'][kind]
 
     def assert_undisturbed(self):
         self.assertEqual(self.sessions, self.site.sessions())

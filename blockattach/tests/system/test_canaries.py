@@ -190,7 +190,7 @@ class CanaryTest(processes.ProcessesTestCase):
         return {**base.connector(host), 'chap_secret': self.remember(
             f'secret in connector {len(self.canaries)}', secret(), CLIENTS)}
 
-    def told(self, connection_info):
+    def remember_secret(self, connection_info):
         """The password in an answer is for whoever attaches, and for nobody else."""
         self.remember(f'password {len(self.canaries)}', connection_info['auth_password'], CLIENTS)
 
@@ -198,7 +198,7 @@ class CanaryTest(processes.ProcessesTestCase):
         made = self.done('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
             'connector': self.connector(host), **more}})['attachment']
-        self.told(made['connection_info'])
+        self.remember_secret(made['connection_info'])
         return made['id']
 
     def consume(self, volume_id):
@@ -250,8 +250,8 @@ class CanaryTest(processes.ProcessesTestCase):
         """What consumers did before there were attachments."""
         path = f'/volumes/{self.volume()}'
 
-        def act(name, **told):
-            return self.done('POST', f'{path}/action', {name: told or None},
+        def act(name, **arguments):
+            return self.done('POST', f'{path}/action', {name: arguments or None},
                              **{'X-Service-Token': self.service})
 
         act('os-reserve')
@@ -259,7 +259,7 @@ class CanaryTest(processes.ProcessesTestCase):
         for end in ('os-detach', 'os-force_detach'):
             act('os-reserve')
             connector = self.connector('old')
-            self.told(act('os-initialize_connection', connector=connector)[
+            self.remember_secret(act('os-initialize_connection', connector=connector)[
                 'connection_info']['data'])
             act('os-attach', instance_uuid=base.instance('old'), mountpoint='/dev/vdb')
             act('os-begin_detaching')
@@ -327,8 +327,8 @@ class CanaryTest(processes.ProcessesTestCase):
         second = self.attached(volume_id, 'two', mode='ro')
         self.done('POST', f'{first}/action', {'os-complete': {}})
         self.done('GET', first)
-        self.told(self.done('PUT', first, {'attachment': {'connector': self.connector('one')}})[
-            'attachment']['connection_info'])
+        body = {'attachment': {'connector': self.connector('one')}}
+        self.remember_secret(self.done('PUT', first, body)['attachment']['connection_info'])
         self.consume(self.volume())
         for step in ('--prepare', '--promote', '--reseal', '--finish', None):
             self.run_manage('secrets', 'rotate', *filter(None, [step]))
@@ -345,11 +345,11 @@ class CanaryTest(processes.ProcessesTestCase):
         for number, row in enumerate(routes.operations()):
             if row.public:
                 continue
-            told = {'chap_secret': self.remember(f'wrong {number}', secret(), CLIENTS)}
+            arguments = {'chap_secret': self.remember(f'wrong {number}', secret(), CLIENTS)}
             path = re.sub(r'\{\w+\}', lambda match: str(uuid.uuid4()), row.path)
             self.ask(row.method, path, row.method != 'GET' and (
-                {row.action: told} if row.action else told) or None, **(
-                    {'X-Service-Token': told['chap_secret']} if row.method == 'GET' else {}))
+                {row.action: arguments} if row.action else arguments) or None, **(
+                    {'X-Service-Token': arguments['chap_secret']} if row.method == 'GET' else {}))
         volume = self.started['volume']
         base.pause(volume)
         status, _ = self.ask('DELETE', first, **{'X-Service-Token': self.service})

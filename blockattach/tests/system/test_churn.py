@@ -3,7 +3,7 @@ import collections
 import concurrent.futures
 
 from blockattach import clock as clocks
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 
 CLIENTS = 16
@@ -46,11 +46,11 @@ class ChurnTest(base.StackTestCase):
         def made():
             found = api.ask('GET', path)[1]['volume']['status']
             return found if found != 'creating' else None
-        status = patience.until(made, f'{path} is made')
+        status = polling.until(made, f'{path} is made')
         if status != 'available':
             return status
         status, body = api.ask('DELETE', path)
         if status != 202:
             return f'{status} {body}'
-        patience.until(lambda: api.ask('GET', path)[0] == 404, f'{path} is gone')
+        polling.until(lambda: api.ask('GET', path)[0] == 404, f'{path} is gone')
         return 'gone'

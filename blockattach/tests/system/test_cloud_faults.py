@@ -45,7 +45,7 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
                 fault()
         finally:
             cycles.join()
-        print(f'{self.id()}: told to repeat, by status: {dict(cycles.told)}')
+        print(f'{self.id()}: answered to repeat, by status: {dict(cycles.statuses)}')
         self.assertEqual(([], total), (cycles.failures, cycles.done))
         self.cloud.wait_ready(fault_clouds.PROCESSES)
         base.wait_for(lambda: not self.left_over(self.steady), REPAIR_SECONDS)
@@ -71,7 +71,7 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
 
 class CloudFaultsTest(FaultsTestCase):
 
-    def test_everything_dies_in_turn(self):
+    def test_everything_dies_one_by_one(self):
         self.survive(200, self.restart_broker, self.restart_database, self.kill_manager,
                      self.kill_api)
 

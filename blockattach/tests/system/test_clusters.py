@@ -132,16 +132,16 @@ class ClusterTest(processes.ProcessesTestCase):
                 + [f'target lets in too much: {one}' for one in actual - wanted]
                 + [f'target lets in too little: {one}' for one in wanted - actual])
 
-    def assert_agree(self, left=('steady',)):
+    def assert_agree(self, remaining=('steady',)):
         """Rows and target say the same, and nothing is left but these hosts."""
         base.wait_for(lambda: not self.disagreements(), AGREE_SECONDS)
         self.assertEqual([], self.disagreements())
-        wanted = {base.instance(host) for host in left}
+        wanted = {base.instance(host) for host in remaining}
         base.wait_for(lambda: {row['instance'] for row in self.api.list('attachments')}
                       == wanted, AGREE_SECONDS)
         self.assertEqual(wanted, {row['instance'] for row in self.api.list('attachments')})
-        self.assertEqual(len(left), len([grant for export in self.target.exports()
-                                         for grant in export.grants]))
+        self.assertEqual(len(remaining), len([grant for export in self.target.exports()
+                                              for grant in export.grants]))
 
     def test_the_tgtd_they_share_comes_back_empty(self):
         self.begin()

@@ -5,7 +5,7 @@ from openstack import connection
 
 from blockattach.drivers.targets import tgtd
 from blockattach.tests.fixtures import keystone
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds
@@ -60,8 +60,8 @@ class ComposeTest(base.StackTestCase):
     def check_attaches(self, storage):
         self.assertEqual(f'http://{servers.LOOPBACK}:{self.site.api_port}/v3',
                          storage.get_endpoint())
-        patience.until(lambda: {one.binary for one in storage.services() if one.state == 'up'}
-                       == {'cinder-scheduler', 'cinder-volume'})
+        polling.until(lambda: {one.binary for one in storage.services() if one.state == 'up'}
+                      == {'cinder-scheduler', 'cinder-volume'})
         volume = storage.create_volume(size=1)
         storage.wait_for_status(volume, 'available', wait=clouds.SECONDS)
         made = storage.create_attachment(volume, instance=base.instance('one'),

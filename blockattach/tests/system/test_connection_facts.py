@@ -42,7 +42,7 @@ class ConnectionFactsTest(base.StackTestCase):
         self.assertEqual(200, status, made)
         return made['attachment']['connection_info']
 
-    def test_a_host_that_is_told_to_discards_and_finds_every_path(self):
+    def test_a_host_discards_if_offered_and_finds_every_path(self):
         served = self.served(_SETTINGS)
         info = self.connected(served)
         self.assertIs(True, info['discard'])

@@ -44,7 +44,7 @@ class ConsumerTest(processes.ProcessesTestCase):
         self.addCleanup(end)
         return process
 
-    def told(self, process):
+    def answer_of(self, process):
         line = process.stdout.readline()
         self.assertTrue(line, 'the consumer has said nothing more')
         return json.loads(line)
@@ -53,17 +53,17 @@ class ConsumerTest(processes.ProcessesTestCase):
         self.begin('control')
         volume_id = self.a_volume(self.api)
         process = self.consume(volume_id)
-        made = self.told(process)
+        made = self.answer_of(process)
         self.assertEqual('attaching', made['status'])
         self.write_through(made['info'])
-        self.assertEqual({'status': 'attached', 'listed': [made['id']]}, self.told(process))
+        self.assertEqual({'status': 'attached', 'listed': [made['id']]}, self.answer_of(process))
         shown = self.api.ask('GET', f'/attachments/{made["id"]}')[1]['attachment']
         self.assertEqual(('attached', made['info']), (shown['status'], shown['connection_info']))
         process.stdin.write('go on\n')
         process.stdin.flush()
         self.assertEqual(['AttachmentNotFound', 'NotAuthorized', 'NotAuthorized'],
-                         [self.told(process)['refused'] for _ in range(3)])
-        last = self.told(process)
+                         [self.answer_of(process)['refused'] for _ in range(3)])
+        last = self.answer_of(process)
         self.assertEqual('AttachmentNotFound', last['refused'])
         self.assertEqual(set(), OURS_ALONE & set(last['packages']))
         self.assertEqual(0, process.wait(base.SECONDS))

@@ -179,7 +179,7 @@ class OwnServersTest(DevcloudTestCase):
             place = sa.make_url(expected.usual).set(port=servers.free_port())
             self.environment[expected.variable] = place.render_as_string(False)
 
-    def test_a_whole_life(self):
+    def test_up_status_and_down(self):
         self.cut_off('Started mysql', signal.SIGKILL)
         cut_off = self.record()
         self.assertTrue([*carrying(cut_off['mark'])])
@@ -199,10 +199,10 @@ class OwnServersTest(DevcloudTestCase):
         with self.subTest('attach by both'):
             self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
         with self.subTest('every process is heard over the bus'):
-            told = self.connect().put('/os-services/get-log', json={}, microversion='3.32')
+            answer = self.connect().put('/os-services/get-log', json={}, microversion='3.32')
             self.assertEqual(
                 {'cinder-api': 1, 'cinder-scheduler': 2, 'cinder-volume': 2},
-                collections.Counter(one['binary'] for one in told.json()['log_levels']))
+                collections.Counter(one['binary'] for one in answer.json()['log_levels']))
         with self.subTest('a second up changes nothing'):
             before = self.pids()
             self.up()
@@ -286,7 +286,7 @@ class ServersOfOthersTest(DevcloudTestCase):
                 with self.assertRaises(broker.channel_errors):
                     kombu.Queue(name, channel=broker.channel()).queue_declare(passive=True)
 
-    def test_a_whole_life(self):
+    def test_up_status_and_down(self):
         before = self.what_is_theirs()
         with self.subTest('Ctrl-C takes back what was begun'):
             self.assertEqual(130, self.cut_off('Started api-1', signal.SIGINT, '--cloud',

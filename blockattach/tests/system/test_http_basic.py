@@ -86,7 +86,7 @@ class HttpBasicTest(base.StackTestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn('multiattach', [row['Name'] for row in json.loads(done.stdout)])
 
-    def test_who_is_not_granted(self):
+    def test_a_user_without_permission(self):
         for user, password in ((None, None), ('ann', 'wrong'), ('eve', 'canary-ann')):
             with self.subTest(user=user):
                 answer = self.get('/v3/volumes', user, password)

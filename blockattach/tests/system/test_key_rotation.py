@@ -20,7 +20,7 @@ CLIENTS = 2
 # So many that sealing them anew takes a while.
 MANY = 600
 # How long a client goes on at least, and at most.
-TURNS, MOST_TURNS = 5, 1000
+ROUNDS, MOST_ROUNDS = 5, 1000
 
 
 class RotationTest(processes.ProcessesTestCase):
@@ -28,7 +28,7 @@ class RotationTest(processes.ProcessesTestCase):
     def setUp(self):
         super().setUp()
         self.key_file = pathlib.Path(self.folder, 'state', 'seal.key')
-        self.refused, self.turns = [], [0] * CLIENTS
+        self.refused, self.rounds = [], [0] * CLIENTS
         self.over = threading.Event()
 
     def open(self):
@@ -41,13 +41,13 @@ class RotationTest(processes.ProcessesTestCase):
     def attach(self, number):
         """Attach, look, detach, until it is over; every answer counts."""
         def ask(method, path, body=None):
-            status, told = self.api.ask(method, path, body)
+            status, answer = self.api.ask(method, path, body)
             if status >= 300:
-                self.refused.append((method, path, status, told))
-            return told
+                self.refused.append((method, path, status, answer))
+            return answer
 
         host = f'client-{number}'
-        for _ in range(MOST_TURNS):
+        for _ in range(MOST_ROUNDS):
             made = ask('POST', '/attachments', {'attachment': {
                 'volume_uuid': self.volume_id, 'instance_uuid': base.instance(host),
                 'connector': base.connector(host)}})
@@ -58,8 +58,8 @@ class RotationTest(processes.ProcessesTestCase):
             if shown['auth_password'] != made['attachment']['connection_info']['auth_password']:
                 self.refused.append((path, 'two passwords'))
             ask('DELETE', path)
-            self.turns[number] += 1
-            if self.over.is_set() and self.turns[number] >= TURNS:
+            self.rounds[number] += 1
+            if self.over.is_set() and self.rounds[number] >= ROUNDS:
                 return
 
     def fill(self, rows):

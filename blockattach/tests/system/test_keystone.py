@@ -128,7 +128,7 @@ class TokensTest(clouds.CloudTestCase):
                          answer.headers['WWW-Authenticate'])
         self.assertIn('x-openstack-request-id', answer.headers)
 
-    def test_without_a_good_token_only_versions_and_health_are_told(self):
+    def test_without_a_good_token_only_versions_and_health_are_shown(self):
         for token in (None, '', 'garbage', self.expired, 'ann:shop:admin'):
             with self.subTest(token=token):
                 for path in ('/v3/volumes', f'/v3/{self.shop}/volumes'):

@@ -34,9 +34,9 @@ class AttachmentsTest(test_manage.ManageTestCase):
     def violated(self):
         """The invariants that are violated, as the command tells programs."""
         self.manage('attachments', 'check', '--format', 'json')
-        told = json.loads(self.said)
-        self.assertEqual(['localhost@file'] if self.targets else [], told['targets'])
-        return [(one['invariant'], one['volume_id']) for one in told['violations']]
+        report = json.loads(self.said)
+        self.assertEqual(['localhost@file'] if self.targets else [], report['targets'])
+        return [(one['invariant'], one['volume_id']) for one in report['violations']]
 
     def write(self, statement, *values):
         with sqlite3.connect(f'{self.state_dir}/blockattach.sqlite') as rows:

@@ -7,7 +7,7 @@ from blockattach.tests.functional import base
 from blockattach.tests.functional import test_manage
 from blockattach.tests.system import by_hand
 
-LEFT = 3
+REMAINING = 3
 HOST = 'localhost@file'
 
 
@@ -49,11 +49,11 @@ class ReconcileTest(test_manage.ManageTestCase):
                   self.other['id'])
         self.check(0, 'attachments', 'derive', self.other['volume_id'])
 
-    def test_what_differs_is_told_and_repaired(self):
+    def test_what_differs_is_reported_and_repaired(self):
         _, self.other = self.site.attach('two')
         self.tamper()
         rows, granted, exported = self.rows(), self.site.granted(), self.site.exported()
-        self.check(LEFT, 'reconcile', '--dry-run')
+        self.check(REMAINING, 'reconcile', '--dry-run')
         self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target lets an '
                       'initiator in that no attachment wants in\n    it is shut out: would be '
                       'done\n', self.said)
@@ -61,13 +61,13 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.assertEqual((rows, granted, exported),
                          (self.rows(), self.site.granted(), self.site.exported()))
         self.check(0, 'reconcile', '--format', 'json', 'file')
-        told = json.loads(self.said)
+        report = json.loads(self.said)
         self.assertEqual((False, [HOST], []), (
-            told['dry_run'], told['backends'], told['backends_not_asked']))
+            report['dry_run'], report['backends'], report['backends_not_asked']))
         self.assertEqual(
             [('attachment', self.other['id'], 'done'), ('grant', None, 'done'),
              ('grant', None, 'done'), ('stray_export', None, 'done')],
-            [(one['drift'], one['attachment_id'], one['outcome']) for one in told['findings']])
+            [(one['drift'], one['attachment_id'], one['outcome']) for one in report['findings']])
         self.assertEqual(self.before, self.site.granted())
         self.assertEqual(404, self.site.api.ask('GET', f'/attachments/{self.other["id"]}')[0])
         self.assertEqual([], self.rows()[1])
@@ -91,9 +91,9 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.refused('[volume] enabled_backends does not name it', 'reconcile', 'tape')
         self.backend = 'fake'
         self.check(0, 'reconcile', '--format', 'json')
-        told = json.loads(self.said)
+        report = json.loads(self.said)
         self.assertEqual(([], ['localhost@fake'], []), (
-            told['backends'], told['backends_not_asked'], told['findings']))
+            report['backends'], report['backends_not_asked'], report['findings']))
         self.backend = ''
         self.check(0, 'reconcile')
         self.assertEqual('No backend is configured here.\nNo difference.\n', self.said)

@@ -122,7 +122,7 @@ class MetricsTest(base.StackTestCase):
         self.assertEqual(1, seen.sum('scheduler_refusals_total', filter='capacity'))
         self.assertEqual(1, seen.sum('scheduler_placing_seconds_count', outcome='refused'))
 
-    def test_rows_and_pools_are_seen_as_they_are(self):
+    def test_rows_and_pools_are_reported_as_they_are(self):
         volume_id = self.a_volume(self.api)
         self.assertEqual(200, self.attach(volume_id)[0])
         seen = self.scrape()

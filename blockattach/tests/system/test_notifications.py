@@ -11,7 +11,7 @@ class ServiceTest(base.StackTestCase):
 
     SETTINGS = '[oslo_messaging_notifications]\ndriver = log\n'
 
-    def test_a_life(self):
+    def test_a_lifecycle(self):
         service = self.a_stack(settings=self.SETTINGS)
         api = base.Api(service.endpoint)
         volume_id = self.a_volume(api)
@@ -23,7 +23,7 @@ class ServiceTest(base.StackTestCase):
         self.assertEqual(204, api.ask('POST', f'{attachment}/action', {'os-complete': {}})[0])
         self.assertEqual(200, api.ask('DELETE', attachment)[0])
         # A line stands in the log and in what the process has written besides.
-        told = dict.fromkeys(re.findall(
+        sent = dict.fromkeys(re.findall(
             r'"message_id": "([^"]+)".*"event_type": "volume\.([a-z.]+)"', service.log_text()))
-        self.assertEqual(ATTACHED + DETACHED, [word for _, word in told])
+        self.assertEqual(ATTACHED + DETACHED, [word for _, word in sent])
         self.assertNotIn('auth_password', service.log_text())

@@ -22,31 +22,31 @@ class QuickstartStoryTest(base.StackTestCase):
 
     def test_it_comes_to_its_end_and_leaves_nothing(self):
         said = []
-        told = self.story.Story(self.service.endpoint)
-        shown = self.story.play(told, said.append)
-        self.assertEqual([title for title, _ in told.steps], [row.title for row in shown])
+        played = self.story.Story(self.service.endpoint)
+        shown = self.story.play(played, said.append)
+        self.assertEqual([title for title, _ in played.steps], [row.title for row in shown])
         self.assertEqual([], self.volumes())
         for row in shown:
             self.assertIn(row.title, '\n'.join(self.story.table(shown)))
             self.assertTrue(any(row.text in line for line in said))
 
     def test_a_step_that_fails_is_named_and_nothing_is_left(self):
-        told = self.story.Story(self.service.endpoint)
+        played = self.story.Story(self.service.endpoint)
 
         def fail():
             raise self.story.StoryFailed('the disk is made of cheese')
 
-        steps = list(told.steps)
+        steps = list(played.steps)
         steps[5] = (steps[5][0], fail)
-        told.steps = tuple(steps)
+        played.steps = tuple(steps)
         with self.assertRaisesRegex(self.story.StoryFailed,
                                     f'{steps[5][0]}: the disk is made of cheese'):
-            self.story.play(told, lambda text: None)
+            self.story.play(played, lambda text: None)
         self.assertEqual([], self.volumes())
         self.assertEqual([], base.Api(self.service.endpoint).list('attachments'))
 
-    def test_an_api_that_has_gone_is_told(self):
-        told = self.story.Story(self.service.endpoint)
+    def test_an_api_that_has_gone_is_reported(self):
+        played = self.story.Story(self.service.endpoint)
         self.service.stop()
-        with self.assertRaisesRegex(self.story.StoryFailed, told.steps[0][0]):
-            self.story.play(told, lambda text: None)
+        with self.assertRaisesRegex(self.story.StoryFailed, played.steps[0][0]):
+            self.story.play(played, lambda text: None)

@@ -42,7 +42,7 @@ class StartTest(base.StackTestCase):
         self.assertIn(first.state_dir, line)
         self.assertEqual(200, base.Api(first.endpoint).ask('GET', '/volumes')[0])
 
-    def test_who_is_refused_leaves_the_other_alone(self):
+    def test_a_refused_one_leaves_the_other_alone(self):
         self.outside_program(tgtd_path(), 'tgtd')
         first = self.a_stack('file')
         target = tgtd.Tgtd(first.state_dir, ('127.0.0.1',), 0)
@@ -104,13 +104,13 @@ class CreationTest(base.StackTestCase):
         self.assertEqual(202, status, made)
         volume_id = made['volume']['id']
         self.assertEqual('error', self.settled(api, volume_id))
-        told = base.wait_for(lambda: [
+        logged = base.wait_for(lambda: [
             message['user_message'] for message in api.list(
                 'messages', f'/messages?resource_uuid={volume_id}')])
         self.assertEqual(202, api.ask('DELETE', f'/volumes/{volume_id}')[0])
         self.assertTrue(base.wait_for(
             lambda: api.ask('GET', f'/volumes/{volume_id}')[0] == 404))
-        return '\n'.join(told)
+        return '\n'.join(logged)
 
     def test_what_is_asked_wrongly_is_refused_at_once(self):
         api = base.Api(self.a_stack().endpoint)

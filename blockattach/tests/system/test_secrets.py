@@ -80,8 +80,8 @@ class SecretsTest(base.StackTestCase):
         answers = [self.api.ask('GET', path) for path in (
             '/messages', '/volumes/detail', f'/volumes/{volume_id}', '/attachments',
             '/os-services', '/scheduler-stats/get_pools?detail=true')]
-        for who in (f'r:{PROJECT}:reader', f'm:{STRANGER}:member,reader', f'g:{PROJECT}:guest'):
-            answers += [self.as_other(who, path) for path in (
+        for caller in (f'r:{PROJECT}:reader', f'm:{STRANGER}:member,reader', f'g:{PROJECT}:guest'):
+            answers += [self.as_other(caller, path) for path in (
                 '/attachments', '/attachments/detail', f'/attachments/{first["id"]}',
                 f'/volumes/{volume_id}', '/volumes/detail', '/messages')]
         answers.append(self.api.ask('DELETE', f'/attachments/{second["id"]}'))

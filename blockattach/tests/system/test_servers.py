@@ -82,7 +82,7 @@ class KeystoneTest(unittest.TestCase):
 
     CLIENTS = 32
 
-    def test_many_who_log_in_at_the_same_moment(self):
+    def test_many_logins_at_the_same_moment(self):
         try:
             server = self.enterContext(keystone.Keystone())
         except servers.CannotStart as exc:

@@ -43,14 +43,14 @@ class StateReportTest(base.StackTestCase):
         with open(f'{self.folder}/{self.reports()[-1]}', encoding='utf-8') as file:
             return file.read()
 
-    def test_it_tells_all_and_works_on(self):
+    def test_it_reports_all_and_works_on(self):
         api = base.Api(self.service.endpoint)
         volume_id = self.a_volume(api)
-        told = base.wait_for(
+        report_text = base.wait_for(
             lambda: 'has not been checked yet' not in (said := self.asked()) and said, SECONDS)
-        self.assertTrue(told)
+        self.assertTrue(report_text)
         # Where greenlet is installed.
-        sections = [title for title in re.findall(r'^====\s+(.+?)\s+====$', told, re.M)
+        sections = [title for title in re.findall(r'^====\s+(.+?)\s+====$', report_text, re.M)
                     if title != 'Green Threads']
         self.assertEqual([
             'State of blockattach-all', 'Package', 'Threads', 'Processes', 'Configuration',
@@ -59,10 +59,10 @@ class StateReportTest(base.StackTestCase):
         for text in ('reconcile-', 'store = fake', 'broker = inside the process',
                      'database = nothing is wrong', 'pool_free_bytes', 'reconcile_interval = '):
             with self.subTest(text):
-                self.assertIn(text, told)
+                self.assertIn(text, report_text)
         self.assertEqual(200, api.ask('GET', f'/volumes/{volume_id}')[0])
 
-    def test_it_tells_no_secret(self):
+    def test_it_has_no_secret(self):
         api = base.Api(self.service.endpoint)
         made = api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.a_volume(api), 'instance_uuid': base.instance('one'),
@@ -74,11 +74,11 @@ class StateReportTest(base.StackTestCase):
         self.addCleanup(connection.close)
         sealed = [row[0] for row in connection.execute('SELECT sealed_password FROM grants')]
         self.assertEqual(1, len(sealed))
-        told = self.asked()
+        report_text = self.asked()
         self.assertEqual([], [secret for secret in (*SECRETS, password, *keys, *sealed)
-                              if secret in told])
+                              if secret in report_text])
 
-    def test_what_hangs_is_seen(self):
+    def test_what_hangs_is_reported(self):
         api = base.Api(self.service.endpoint)
         # Whoever writes waits for this one.
         connection = sqlite3.connect(f'{self.folder}/blockattach.sqlite', isolation_level=None)

@@ -17,14 +17,14 @@ class StoreTest(unittest.TestCase):
         thread.join()
         return found[0]
 
-    def test_a_caller_is_whom_his_thread_logs_by(self):
+    def test_a_thread_logs_by_its_caller(self):
         made = []
         self.assertIs(self.stored(lambda: made.append(context.RequestContext())), made[0])
 
     def test_the_service_itself_is_nobody(self):
         self.assertIsNone(self.stored(context.admin_context))
 
-    def test_the_service_itself_leaves_a_caller_where_he_is(self):
+    def test_the_service_itself_keeps_the_caller_of_a_thread(self):
         made = []
 
         def act():
@@ -32,7 +32,7 @@ class StoreTest(unittest.TestCase):
             context.admin_context()
         self.assertIs(self.stored(act), made[0])
 
-    def test_whoever_goes_on_for_the_service_says_so(self):
+    def test_going_on_for_the_service_is_explicit(self):
         made = []
 
         def act():

@@ -73,10 +73,10 @@ class ConfiguredTest(unittest.TestCase):
     def test_each_action(self):
         failpoints.configure(['a.b.c=raise'])
         self.assertRaises(failpoints.Reached, failpoints.point, 'a.b.c')
-        for text, told in (('drop', failpoints.Effect.DROP), ('delay:0.001', None),
-                           ('duplicate', failpoints.Effect.DUPLICATE)):
+        for text, effect in (('drop', failpoints.Effect.DROP), ('delay:0.001', None),
+                             ('duplicate', failpoints.Effect.DUPLICATE)):
             failpoints.configure([f'a.b.c={text}'])
-            self.assertIs(told, failpoints.point('a.b.c'))
+            self.assertIs(effect, failpoints.point('a.b.c'))
 
     def test_so_many_times(self):
         failpoints.configure(['a.b.c=drop*2'])

@@ -52,25 +52,25 @@ class JsonTest(unittest.TestCase):
         line, text = self.written('Volume is created%s', log.fields(
             volume_id='v', size_gb=3, pool=None, seconds=1.5, done=True, cause=OSError('x')))
         self.assertEqual(1, line.count('\n'))
-        told = json.loads(line)
+        entry = json.loads(line)
         self.assertEqual({'volume_id': 'v', 'size_gb': 3, 'pool': None, 'seconds': 1.5,
-                          'done': True, 'cause': 'x'}, told['fields'])
+                          'done': True, 'cause': 'x'}, entry['fields'])
         self.assertEqual(('Volume is created', 'WARNING', 'blockattach.x'),
-                         (told['message'], told['levelname'], told['name']))
+                         (entry['message'], entry['levelname'], entry['name']))
         self.assertIn('Volume is created volume_id=v size_gb=3', text)
 
     def test_the_rest_of_the_sentence_stays(self):
         line, _ = self.written('Cannot %s: %s%s', 'attach', 7, log.fields(host='h\nx'))
-        told = json.loads(line)
+        entry = json.loads(line)
         self.assertEqual(('Cannot attach: 7', {'host': 'h\nx'}),
-                         (told['message'], told['fields']))
+                         (entry['message'], entry['fields']))
 
     def test_lines_of_others(self):
         for sentence, arguments, message in (
                 ('x', (), 'x'), ('x %s', ('y',), 'x y'), ('x %(a)s', ({'a': 1},), 'x 1')):
             with self.subTest(sentence=sentence):
-                told = json.loads(self.written(sentence, *arguments)[0])
-                self.assertEqual((message, {}), (told['message'], told['fields']))
+                entry = json.loads(self.written(sentence, *arguments)[0])
+                self.assertEqual((message, {}), (entry['message'], entry['fields']))
 
 
 class LineTest(unittest.TestCase):

@@ -221,11 +221,11 @@ class Guest:
         self.close()
 
     def _command(self, console: int) -> list[str]:
-        told = {'NAME': self.name, 'ADDRESSES': ' '.join(self.links.addresses),
-                'ADDRESSES6': ' '.join(self.links.addresses6),
-                'MODULES': ' '.join(self._modules), 'UDEV': str(int(self._udev)),
-                'SHARED': self._shared or '', 'PYTHON': sys.executable,
-                'AGENT': str(_HERE / 'agent.py')}
+        variables = {'NAME': self.name, 'ADDRESSES': ' '.join(self.links.addresses),
+                     'ADDRESSES6': ' '.join(self.links.addresses6),
+                     'MODULES': ' '.join(self._modules), 'UDEV': str(int(self._udev)),
+                     'SHARED': self._shared or '', 'PYTHON': sys.executable,
+                     'AGENT': str(_HERE / 'agent.py')}
         return ['linux.uml', f'mem={self._memory}', 'root=/dev/root', 'rootfstype=hostfs',
                 'rootflags=/', 'ro', f'init={_HERE / "init.sh"}', 'con=null',
                 f'con0=null,fd:{console}', 'quiet', 'panic=-1', 'noreboot',
@@ -233,7 +233,7 @@ class Guest:
                 *(f'ubd{number}={path}' for number, path in enumerate(self._disks)),
                 *(f'vec{number}:transport=tap,ifname={tap},depth=64,gro=1'
                   for number, tap in enumerate(self.links.taps)),
-                *(f'LAB_{name}="{value}"' for name, value in told.items())]
+                *(f'LAB_{name}="{value}"' for name, value in variables.items())]
 
 
 def _shim() -> str:

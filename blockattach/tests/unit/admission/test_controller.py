@@ -9,7 +9,7 @@ from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads
 
 SLOW, FAST = 'storage-1@slow', 'storage-1@fast'
@@ -31,7 +31,7 @@ class AdmissionControllerTest(unittest.TestCase):
         def found():
             used = self.admission.use().get(name)
             return used and (used.busy, used.waiting)
-        patience.until(lambda: found() == (busy, waiting))
+        polling.until(lambda: found() == (busy, waiting))
         self.assertEqual((busy, waiting), found())
 
     def advance(self, seconds):
@@ -71,7 +71,7 @@ class AdmissionControllerTest(unittest.TestCase):
         with self.admission.slot():
             end.wait(threads.SECONDS)
 
-    def test_work_is_had_in_turn_and_given_back(self):
+    def test_work_slots_are_granted_in_order_and_released(self):
         with self.held():
             self.comers.come('third', self.keep, threading.Event())
             self.wait_for_use(controller.WORK, 2, 1)
@@ -97,7 +97,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(25)
             self.assertEqual('late', self.comers.next()[0])
 
-    def test_a_caller_on_the_bus_is_waited_for_no_longer_than_he_waits(self):
+    def test_a_call_waits_no_longer_than_its_caller(self):
         caller = context.RequestContext(overwrite=False)
         caller.deadline = self.clock.monotonic() + 3
         with self.held():
@@ -109,7 +109,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(3)
             self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
 
-    def test_who_has_hung_up_is_not_begun(self):
+    def test_a_request_whose_client_hung_up_is_not_begun(self):
         with self.assertRaises(errors.RequestAbandoned), self.admission.slot(5, lambda: True):
             self.fail('it was begun')
         with self.admission.slot(0.01, lambda: True):
@@ -119,7 +119,7 @@ class AdmissionControllerTest(unittest.TestCase):
             pass
         self.wait_for_use(controller.WORK, 0, 0)
 
-    def test_who_waits_for_a_backend_leaves_his_place_for_work(self):
+    def test_waiting_for_a_backend_releases_the_work_slot(self):
         with self.ending() as end:
             for number in range(2):
                 self.comers.come(number, self.work, SLOW, end)
@@ -132,7 +132,7 @@ class AdmissionControllerTest(unittest.TestCase):
         self.wait_for_use(SLOW, 0, 0)
         self.wait_for_use(controller.WORK, 0, 0)
 
-    def test_the_callers_of_a_backend_are_served_in_turn_until_their_deadline(self):
+    def test_the_callers_of_a_backend_are_served_in_order_until_their_deadline(self):
         with self.ending() as end:
             self.comers.come('first', self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 0)
@@ -155,7 +155,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(10)
             self.assertEqual('second', self.comers.next()[0])
 
-    def test_who_would_wait_for_a_slow_backend_in_vain_is_told_at_once(self):
+    def test_a_request_that_would_wait_too_long_for_a_slow_backend_is_shed_at_once(self):
         with self.ending() as end:
             for number in range(2):
                 self.comers.come(number, self.work, SLOW, end)
@@ -184,7 +184,7 @@ class AdmissionControllerTest(unittest.TestCase):
         for _ in range(5):
             self.assertEqual('done', self.comers.next()[1])
 
-    def test_one_place_is_enough_for_whoever_asks_twice(self):
+    def test_one_slot_is_enough_for_nested_requests(self):
         with self.admission.backend_slot(SLOW), self.admission.backend_slot(SLOW):
             self.assertEqual(1, self.admission.use()[SLOW].busy)
         self.assertEqual(0, self.admission.use()[SLOW].busy)

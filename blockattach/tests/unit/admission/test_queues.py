@@ -4,7 +4,7 @@ import unittest
 from blockattach import errors
 from blockattach.admission import queues
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads
 
 
@@ -17,7 +17,7 @@ class SlotQueueTest(unittest.TestCase):
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, *expected):
-        patience.until(lambda: self.queue.use() == expected)
+        polling.until(lambda: self.queue.use() == expected)
         self.assertEqual(expected, self.queue.use())
 
     def advance(self, seconds):
@@ -42,7 +42,7 @@ class SlotQueueTest(unittest.TestCase):
         self.assertEqual(0.0, self.queue.acquire(self.clock.monotonic() + 1))
         self.assertEqual((2, 0), self.queue.use())
 
-    def test_who_comes_first_is_served_first(self):
+    def test_requests_are_granted_in_their_order(self):
         self.fill()
         self.fill_queue(3)
         for number in range(3):
@@ -78,12 +78,12 @@ class SlotQueueTest(unittest.TestCase):
         self.queue.release()
         self.assertEqual(('patient', 30.0), self.comers.next())
 
-    def test_who_is_late_already_is_not_granted(self):
+    def test_a_late_request_gets_no_slot(self):
         with self.assertRaises(errors.QueueTimeout):
             self.queue.acquire(self.clock.monotonic())
         self.assertEqual((0, 0), self.queue.use())
 
-    def test_who_comes_back_goes_before_all_who_have_not_begun(self):
+    def test_a_request_that_comes_back_goes_before_all_that_have_not_begun(self):
         self.fill()
         self.fill_queue(2)
         self.comers.come('back', self.queue.reacquire)
@@ -94,7 +94,7 @@ class SlotQueueTest(unittest.TestCase):
             self.queue.release()
             self.assertEqual(number, self.comers.next()[0])
 
-    def test_who_would_wait_in_vain_is_told_at_once(self):
+    def test_a_request_that_would_wait_too_long_is_shed_at_once(self):
         self.fill()
         asked = []
 

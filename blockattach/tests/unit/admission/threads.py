@@ -2,9 +2,9 @@
 import queue
 import threading
 
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class Comers:

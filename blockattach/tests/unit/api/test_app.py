@@ -82,12 +82,13 @@ class BuildTest(unittest.TestCase):
 class ExtensionTest(unittest.TestCase):
     """What goes beyond the Block Storage API is on offer, for who asks."""
 
-    def test_whoever_asks_for_it_gets_it(self):
-        for header, told in (('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
-                             ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.3'),
-                             ('volume 3.71', 'volume 3.71')):
+    def test_what_is_asked_for_is_answered(self):
+        for header, answered in (
+                ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
+                ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.3'),
+                ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
-                self.assertEqual(told, app.negotiator().negotiate(header).header)
+                self.assertEqual(answered, app.negotiator().negotiate(header).header)
 
     def test_version_documents_name_it_beside_their_strict_bodies(self):
         built = app.build_app(services(), anybody(), check_answers=True)
@@ -105,6 +106,6 @@ class OperationsTest(unittest.TestCase):
             with self.subTest(operation=row.name):
                 self.assertTrue(row.summary.endswith('.'))
 
-    def test_only_what_tells_nothing_is_public(self):
+    def test_only_what_reveals_nothing_is_public(self):
         public = {row.name for row in routes.operations() if row.public}
         self.assertEqual({'GET /', 'GET /v3', 'GET /v3/'}, public)

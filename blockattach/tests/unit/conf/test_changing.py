@@ -44,7 +44,7 @@ class ChangingFileTest(unittest.TestCase):
         file.said()
         self.assertEqual(['1'], read)
 
-    def test_a_broken_change_is_told_once_and_changes_nothing(self):
+    def test_a_broken_change_is_logged_once_and_changes_nothing(self):
         file = self.made()
         for breaking in (lambda: self.path.write_text('many'), self.path.unlink,
                          lambda: self.path.write_bytes(b'\xff')):

@@ -49,16 +49,16 @@ class LocationsTest(unittest.TestCase):
                 with self.subTest(name=name):
                     self.assertEqual(expected, locations.where(self.conf, group, name))
 
-    def test_a_wrong_value_is_told_at_once(self):
+    def test_a_wrong_value_is_reported_at_once(self):
         for text, words in (
                 ('[api]\nthreads = many', f'[api] threads in {self.path} is wrong: '),
                 ('[api]\nthreads = 0', f'[api] threads in {self.path} is wrong: '),
                 ('[api]\nurl = gopher://x', f'[api] url in {self.path} is wrong: '),
                 ('[DEFAULT]\ndebug = perhaps', self.path)):
             with self.subTest(text=text):
-                told = self.refused(text)
-                self.assertIn(words, told)
-                self.assertNotIn('\n', told)
+                message = self.refused(text)
+                self.assertIn(words, message)
+                self.assertNotIn('\n', message)
         with mock.patch.dict(os.environ, {'OS_API__THREADS': 'many'}):
             self.assertIn('OS_API__THREADS', self.refused(''))
 

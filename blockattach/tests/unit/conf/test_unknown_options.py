@@ -80,7 +80,7 @@ class UnknownOptionsTest(unittest.TestCase):
                 self.assertEqual([(str(self.path), group, name, nearest)],
                                  list(map(tuple, self.found(text))))
 
-    def test_it_is_told_in_a_sentence(self):
+    def test_it_is_reported_in_a_sentence(self):
         [found] = self.found('[api]\nportt = 1')
         self.assertEqual(f'[api] portt in {self.path} is not known: is port meant?', str(found))
 

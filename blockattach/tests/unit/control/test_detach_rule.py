@@ -56,16 +56,16 @@ class RuleTestCase(unittest.TestCase):
 class CheckTest(RuleTestCase):
     """DELETE /attachments/{id}."""
 
-    def test_what_a_server_uses_stays_whoever_asks(self):
-        for who in (caller(), caller(roles=('admin',), is_admin=True), caller(roles=('service',)),
-                    caller(service_roles=('member',))):
-            with (self.subTest(roles=who.roles),
+    def test_what_a_server_uses_stays_for_every_caller(self):
+        for ctxt in (caller(), caller(roles=('admin',), is_admin=True), caller(roles=('service',)),
+                     caller(service_roles=('member',))):
+            with (self.subTest(roles=ctxt.roles),
                   self.assertRaises(errors.AttachmentInUseByServer) as caught):
-                self.rule().check(who, samples.attachment(), _Verb.DELETE)
+                self.rule().check(ctxt, samples.attachment(), _Verb.DELETE)
             self.assertTrue(str(caught.exception).startswith(SENTENCE))
             self.assertIn('X-Service-Token', str(caught.exception))
 
-    def test_a_service_is_let_through_unasked(self):
+    def test_a_service_passes_unchecked(self):
         self.rule().check(caller(service_roles=('reader', 'service')), samples.attachment(),
                           _Verb.DELETE)
         self.rule(service_roles=('nova', 'glance')).check(
@@ -77,7 +77,7 @@ class CheckTest(RuleTestCase):
             self.rule(service_roles=('nova',)).check(
                 caller(service_roles=('service',)), samples.attachment(), _Verb.DELETE)
 
-    def test_what_no_server_was_told_of_goes_unasked(self):
+    def test_what_no_server_knows_of_goes_unchecked(self):
         for unused in (samples.attachment(instance_uuid=None), samples.attachment(connection=None),
                        samples.attachment(connection={})):
             self.rule().check(caller(), unused, _Verb.DELETE)
@@ -132,8 +132,8 @@ class CheckTest(RuleTestCase):
 class CheckVolumeTest(RuleTestCase):
     """The actions of a volume, which may name an attachment."""
 
-    def check(self, rows, attachment_id, who=None):
-        self.rule().check_volume(who or caller(), samples.VOLUME, rows, attachment_id,
+    def check(self, rows, attachment_id, ctxt=None):
+        self.rule().check_volume(ctxt or caller(), samples.VOLUME, rows, attachment_id,
                                  _Verb.DETACH)
 
     def test_a_volume_without_attachments(self):

@@ -139,7 +139,7 @@ class RememberedTest(unittest.TestCase):
             for came_from in (None, S.RESERVED, S.ATTACHED):
                 self.assertIs(came_from, lifecycle.remembered(state, state, came_from))
 
-    def test_told_to_go_while_connecting_it_does_not_go_back_there(self):
+    def test_deleted_while_connecting_it_does_not_go_back_there(self):
         for came_from in (None, S.RESERVED, S.ATTACHED):
             self.assertIs(S.ERROR_DETACHING,
                           lifecycle.remembered(S.CONNECTING, S.DISCONNECTING, came_from))
@@ -163,7 +163,7 @@ class RememberedTest(unittest.TestCase):
 
 class RefusalTest(unittest.TestCase):
 
-    def test_who_waits_hears_of_it_and_nothing_has_happened(self):
+    def test_a_waiting_caller_gets_the_error_and_nothing_has_happened(self):
         for state in lifecycle.TRANSITIONAL:
             for came_from in (None, *S):
                 self.assertIs(E.REFUSED, lifecycle.refusal(state, came_from, True))
@@ -184,7 +184,7 @@ class RefusalTest(unittest.TestCase):
                 self.assertIs(expected, lifecycle.next_state(state, event, came_from))
 
 
-class ToldTest(unittest.TestCase):
+class NotificationsTest(unittest.TestCase):
     """All that starts ends once."""
 
     def walk(self):
@@ -192,57 +192,57 @@ class ToldTest(unittest.TestCase):
 
         A life begins with a birth that is told (as it were from nowhere), or hidden.
         """
-        lives = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
+        histories = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
         for born in (S.RESERVED, S.CONNECTING, S.ATTACHED):
-            told = lifecycle.notifications_of(None, born)
-            yield None, None, born, frozenset(), told
-            lives.append((born, None, self.after(frozenset(), told), False))
+            notified = lifecycle.notifications_of(None, born)
+            yield None, None, born, frozenset(), notified
+            histories.append((born, None, self.after(frozenset(), notified), False))
         seen = set()
-        while lives:
-            life = lives.pop()
-            if life in seen:
+        while histories:
+            history = histories.pop()
+            if history in seen:
                 continue
-            seen.add(life)
-            state, memory, begun, hidden = life
+            seen.add(history)
+            state, memory, begun, legacy = history
             for event in lifecycle.allowed_events(state):
-                if hidden and event is not E.ATTACH:
+                if legacy and event is not E.ATTACH:
                     continue
                 target = lifecycle.next_state(state, event, memory)
-                told = lifecycle.notifications_of(None if hidden else state, target)
-                yield state, event, target, begun, told
-                lives.append((target, lifecycle.remembered(state, target, memory),
-                              self.after(begun, told), False))
+                notified = lifecycle.notifications_of(None if legacy else state, target)
+                yield state, event, target, begun, notified
+                histories.append((target, lifecycle.remembered(state, target, memory),
+                                  self.after(begun, notified), False))
 
-    def after(self, begun, told):
-        for one in told:
+    def after(self, begun, notified):
+        for one in notified:
             _, what, how = one.split('.')
             begun = begun | {what} if how == 'start' else begun - {what}
         return begun
 
     def test_nothing_starts_twice_and_only_what_has_started_ends(self):
-        for state, event, target, begun, told in self.walk():
+        for state, event, target, begun, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
-                for one in told:
+                for one in notified:
                     _, what, how = one.split('.')
-                    self.assertEqual(how != 'start', what in begun, (begun, told))
+                    self.assertEqual(how != 'start', what in begun, (begun, notified))
                     begun = self.after(begun, (one,))
 
     def test_nothing_is_under_way_but_where_the_table_says_so(self):
-        for state, event, target, begun, told in self.walk():
+        for state, event, target, begun, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
                 expected = {'attach'} if target in lifecycle.ATTACHING else (
                     {'detach'} if target is S.DISCONNECTING else set())
-                self.assertEqual(expected, self.after(begun, told))
+                self.assertEqual(expected, self.after(begun, notified))
 
     def test_it_ends_well_only_where_it_did(self):
-        for state, event, target, _, told in self.walk():
+        for state, event, target, _, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
                 self.assertEqual(target is S.ATTACHED and (event in (E.COMPLETE, E.ATTACH, None)
                                                            and state is not S.ATTACHED),
-                                 T.ATTACH_END in told)
-                self.assertEqual(event in (E.DISCONNECTED, E.RELEASE), T.DETACH_END in told)
+                                 T.ATTACH_END in notified)
+                self.assertEqual(event in (E.DISCONNECTED, E.RELEASE), T.DETACH_END in notified)
 
-    def test_whole_lives(self):
+    def test_whole_histories(self):
         for states, expected in (
                 ((None, S.RESERVED, S.CONNECTING, S.CONNECTED, S.ATTACHED, S.DISCONNECTING,
                   S.GONE), (T.ATTACH_START, T.ATTACH_END, T.DETACH_START, T.DETACH_END)),
@@ -285,5 +285,5 @@ class WordsTest(unittest.TestCase):
         self.assertEqual((), lifecycle.states_on_wire('detached'))
         self.assertEqual((), lifecycle.states_on_wire('no such word'))
 
-    def test_who_is_granted(self):
+    def test_which_states_are_granted(self):
         self.assertEqual({S.CONNECTING, S.CONNECTED, S.ATTACHED}, lifecycle.GRANTED)

@@ -38,7 +38,7 @@ class DifferenceTest(unittest.TestCase):
         for wanted, found in ((RW, RO), (RO, RW)):
             self.check([grant(mode=wanted)], [actual(mode=found)], to_grant=[grant(mode=wanted)])
 
-    def test_the_account_differs_where_the_target_tells_it(self):
+    def test_the_account_differs_where_the_target_shows_it(self):
         for account in (None, grant().credential.username):
             self.check([grant()], [actual(account=account)])
         for account in ('', 'other'):

@@ -108,7 +108,7 @@ class InvariantsTest(unittest.TestCase):
         self.assertEqual(set(), names(dataclasses.replace(
             second(target(ACTUAL, OTHER)), grants=grants)))
 
-    def test_a_target_that_was_not_asked_is_not_judged(self):
+    def test_a_target_that_was_not_asked_is_not_checked(self):
         self.assertEqual(set(), names(dataclasses.replace(WHOLE, targets=())))
 
     def test_a_violation_names_the_command_that_repairs_it(self):

@@ -26,7 +26,7 @@ def admit(own_status='available', shared=False, holders=(), instance=A, mode=Non
 
 class AdmitTest(unittest.TestCase):
 
-    def test_own_life_in_the_way(self):
+    def test_own_status_in_the_way(self):
         for own_status, shared, holders in itertools.product(
                 STATUSES, (False, True), ((), (holder(),))):
             if own_status in ('available', 'downloading'):
@@ -42,7 +42,7 @@ class AdmitTest(unittest.TestCase):
                                  admit(shared=True, holders=holders, instance=instance,
                                        mode=mode))
 
-    def test_who_may_not_join_on_a_volume_to_boot_from(self):
+    def test_joins_refused_on_a_volume_to_boot_from(self):
         # multiattach, bootable, taken, may join: whether it is forbidden
         for shared, bootable, taken, may in itertools.product((False, True), repeat=4):
             with self.subTest(shared=shared, bootable=bootable, taken=taken, may=may):
@@ -58,7 +58,7 @@ class AdmitTest(unittest.TestCase):
                     self.assertEqual(multiattach.admit(held, A, RW),
                                      multiattach.admit(held, A, RW, rule))
 
-    def test_what_is_told_to_who_may_not_join_a_volume_that_nobody_may(self):
+    def test_what_is_answered_to_joins_of_a_volume_that_refuses_all(self):
         for own_status, kind in (('error', errors.InvalidVolume),
                                  ('maintenance', errors.NotAuthorized)):
             held = multiattach.Held('v', own_status, own_status, True, bootable=True, taken=True)

@@ -64,12 +64,12 @@ class FilterTest(unittest.TestCase):
                     self.assertIn(words, reason or 'it passed')
 
     def test_capacity_agrees_with_what_a_report_allows(self):
-        told = {'total_capacity_gb': 100, 'free_capacity_gb': 30, 'provisioned_capacity_gb': 50,
-                'reserved_percentage': 10}
-        room = pools.measure(told)
+        report = {'total_capacity_gb': 100, 'free_capacity_gb': 30, 'provisioned_capacity_gb': 50,
+                  'reserved_percentage': 10}
+        room = pools.measure(report)
         pool = samples.pool(total_gb=room.total_gb, free_gb=room.free_gb, thin=room.thin,
                             provisioned_gb=room.provisioned_gb, limit_gb=room.limit_gb,
-                            allocated_gb=50, capabilities=told)
+                            allocated_gb=50, capabilities=report)
         self.assertIsNone(placement.FILTERS['capacity'](samples.request(size_gb=20), pool))
         self.assertIn('20 GiB left', str(
             placement.FILTERS['capacity'](samples.request(size_gb=21), pool)))

@@ -13,10 +13,10 @@ PER_GB = {
 
 class ForConsumerTest(unittest.TestCase):
 
-    def test_who_keeps_them(self):
+    def test_where_they_are_enforced(self):
         specs = {'total_iops_sec': '500'}
-        for consumer, told in (('front-end', specs), ('both', specs), ('back-end', None)):
-            self.assertEqual(told, qos.for_consumer(consumer, specs, 1))
+        for consumer, expected in (('front-end', specs), ('both', specs), ('back-end', None)):
+            self.assertEqual(expected, qos.for_consumer(consumer, specs, 1))
         self.assertEqual({}, qos.for_consumer('both', {}, 1))
 
     def test_a_small_volume_gets_the_least(self):
@@ -34,11 +34,11 @@ class ForConsumerTest(unittest.TestCase):
             'total_iops_sec_per_gb': '1', 'total_iops_sec_per_gb_min': '10',
             'total_iops_sec_max': '5'}, 1))
 
-    def test_what_is_told_per_gib_wins_over_what_is_told_plainly(self):
+    def test_what_is_set_per_gib_wins_over_what_is_set_plainly(self):
         self.assertEqual({'read_bytes_sec': 30}, qos.for_consumer(
             'both', {'read_bytes_sec': '7', 'read_bytes_sec_per_gb': '10'}, 3))
 
-    def test_what_is_not_told_per_gib_stays_as_it_is(self):
+    def test_what_is_not_set_per_gib_stays_as_it_is(self):
         specs = {'total_iops_sec_max': '9', 'total_iops_sec': '3', 'size_iops_sec': '4096',
                  'read_iops_sec_per_gb_min': '5', 'mine': None, 'mine_per_gb': 'x'}
         self.assertEqual(specs, qos.for_consumer('front-end', specs, 10))

@@ -8,7 +8,8 @@ class ReservationsTest(unittest.TestCase):
 
     def test_of_one(self):
         for complete, stranger in ((True, reservation.HostReservation.NONE), (False, None)):
-            held = reservation.Reservations(frozenset({'a', 'b'}), frozenset({'a', 'c'}), complete)
+            reservations = reservation.Reservations(
+                frozenset({'a', 'b'}), frozenset({'a', 'c'}), complete)
             self.assertEqual(
                 ['holder', 'registered', 'holder', stranger],
-                [held.of(initiator) for initiator in ('a', 'b', 'c', 'd')])
+                [reservations.of(initiator) for initiator in ('a', 'b', 'c', 'd')])

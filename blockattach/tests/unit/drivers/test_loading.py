@@ -20,13 +20,13 @@ class LoadingTest(unittest.TestCase):
         self.assertIsInstance(backend.target, fake_target.FakeTarget)
         self.assertEqual('tested', backend.name)
 
-    def test_an_unknown_name_is_told_with_those_that_are_known(self) -> None:
+    def test_an_unknown_name_is_reported_with_the_known_ones(self) -> None:
         for part in ('store', 'target'):
             with self.assertNoLogs('stevedore', 'WARNING'), self.assertRaisesRegex(
                     errors.ConfigurationError, f'{part} = tape .*fake'):
                 loading.load_backend(dataclasses.replace(self.settings, **{part: 'tape'}))
 
-    def test_pools_tell_of_store_target_and_backend(self) -> None:
+    def test_pools_report_store_target_and_backend(self) -> None:
         [report] = loading.load_backend(self.settings).pools()
         self.assertEqual(1000.0, report.capabilities['total_capacity_gb'])
         self.assertEqual('fast', report.capabilities['volume_backend_name'])

@@ -24,13 +24,14 @@ class LvmSettingsTest(unittest.TestCase):
         return backend.settings(conf, 'fast', '/nowhere')
 
     def test_the_pool_is_named_after_the_group(self):
-        told = self.settings(store='lvm', volume_group='vg')
-        self.assertEqual(('thin', 'vg-pool'), (told.lvm.lvm_type, told.lvm.thin_pool))
-        self.assertEqual(100 * units.MIB, told.lvm.clear_bandwidth)
+        lvm_settings = self.settings(store='lvm', volume_group='vg')
+        self.assertEqual(
+            ('thin', 'vg-pool'), (lvm_settings.lvm.lvm_type, lvm_settings.lvm.thin_pool))
+        self.assertEqual(100 * units.MIB, lvm_settings.lvm.clear_bandwidth)
 
     def test_no_clearing_is_a_bandwidth_of_nothing(self):
-        told = self.settings(store='lvm', volume_group='vg', volume_clear='none')
-        self.assertEqual(0, told.lvm.clear_bandwidth)
+        lvm_settings = self.settings(store='lvm', volume_group='vg', volume_clear='none')
+        self.assertEqual(0, lvm_settings.lvm.clear_bandwidth)
 
     def test_the_kind_of_volumes_decides_what_the_store_can_do(self):
         for lvm_type, more in (('thin', {'discard'}), ('thick', {'wipe'})):

@@ -139,7 +139,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(tgt_socket.Unanswered):
             tgt_socket.Client(self.path).ping()
 
-    def test_who_is_silent_lives_also_when_its_queue_is_full(self) -> None:
+    def test_a_silent_one_is_alive_also_when_its_queue_is_full(self) -> None:
         self.server.bind(self.path)
         self.server.listen(0)
         client = tgt_socket.Client(self.path, timeout=0.1)
@@ -148,7 +148,7 @@ class ClientTest(unittest.TestCase):
             self.assertFalse(client.answers())
             self.assertTrue(client.is_running())
 
-    def test_who_has_gone_does_not_live(self) -> None:
+    def test_one_that_has_gone_is_not_alive(self) -> None:
         client = tgt_socket.Client(self.path)
         self.assertFalse(client.is_running())
         self.server.bind(self.path)
@@ -157,7 +157,7 @@ class ClientTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.path))
         self.assertFalse(client.is_running())
 
-    def test_who_answers_lives(self) -> None:
+    def test_one_that_answers_is_alive(self) -> None:
         self.assertTrue(self.answer(struct.pack('=II', 0, 8)).is_running())
 
     def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:

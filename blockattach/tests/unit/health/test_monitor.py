@@ -9,9 +9,9 @@ from blockattach.conf import health as health_conf
 from blockattach.health import monitor
 from blockattach.health import report
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class MonitorTest(unittest.TestCase):
@@ -40,7 +40,7 @@ class MonitorTest(unittest.TestCase):
 
     def passes(self, condition):
         """Let time pass until this is so."""
-        patience.until(lambda: self.clock.advance(5) or condition())
+        polling.until(lambda: self.clock.advance(5) or condition())
 
     def test_before_a_look_nothing_is_well(self):
         made = self.watching()
@@ -78,9 +78,9 @@ class MonitorTest(unittest.TestCase):
         made = self.watching()
         made.start()
         self.passes(lambda: report.read(self.path).state is report.State.READY)
-        told = report.read(self.path)
+        reported = report.read(self.path)
         self.assertEqual(('blockattach-x', os.getpid(), 5, {}),
-                         (told.process, told.pid, told.interval, told.wrong))
+                         (reported.process, reported.pid, reported.interval, reported.wrong))
         self.wrong['database'] = 'away'
         self.passes(lambda: report.read(self.path).wrong == {'database': 'away'})
         self.assertIs(report.State.NOT_READY, report.read(self.path).state)

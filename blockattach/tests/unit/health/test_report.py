@@ -9,9 +9,9 @@ import unittest
 
 from blockattach import clock
 from blockattach.health import report
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class ReportTestCase(unittest.TestCase):
@@ -32,9 +32,9 @@ class ReportTestCase(unittest.TestCase):
 class FileTest(ReportTestCase):
 
     def test_what_is_written_is_read(self):
-        told = self.report(report.State.NOT_READY, bus='cannot reach it')
-        report.write(self.path, told)
-        self.assertEqual(told, report.read(self.path))
+        reported = self.report(report.State.NOT_READY, bus='cannot reach it')
+        report.write(self.path, reported)
+        self.assertEqual(reported, report.read(self.path))
 
     def test_nothing_but_the_report_is_left(self):
         for _ in range(2):
@@ -68,11 +68,11 @@ class StatusTest(ReportTestCase):
         report.write(self.path, self.report())
         self.assertEqual((0, 'blockattach-scheduler is ready\n'), self.ask())
 
-    def test_one_that_cannot_lives_all_the_same(self):
+    def test_one_that_cannot_goes_on_all_the_same(self):
         report.write(self.path, self.report(report.State.NOT_READY, database='cannot reach it'))
-        told = 'database: cannot reach it\nblockattach-scheduler is not ready\n'
-        self.assertEqual((1, told), self.ask())
-        self.assertEqual((0, told), self.ask('--live'))
+        reported = 'database: cannot reach it\nblockattach-scheduler is not ready\n'
+        self.assertEqual((1, reported), self.ask())
+        self.assertEqual((0, reported), self.ask('--live'))
 
     def test_one_that_ends(self):
         report.write(self.path, self.report(report.State.STOPPING))
@@ -82,13 +82,13 @@ class StatusTest(ReportTestCase):
     def test_one_that_is_silent(self):
         report.write(self.path, self.report(seconds_ago=600))
         for arguments in ((), ('--live',), ('--max-age', '599')):
-            status, told = self.ask(*arguments)
-            self.assertEqual((1, True), (status, 'is silent' in told), told)
+            status, reported = self.ask(*arguments)
+            self.assertEqual((1, True), (status, 'is silent' in reported), reported)
         self.assertEqual(0, self.ask('--max-age', '6000')[0])
 
     def test_no_report(self):
-        status, told = self.ask()
-        self.assertEqual((1, True), (status, told.startswith(f'cannot read {self.path}')))
+        status, reported = self.ask()
+        self.assertEqual((1, True), (status, reported.startswith(f'cannot read {self.path}')))
         with open(self.path, 'w', encoding='utf-8') as file:
             json.dump({'process': 'x'}, file)
         self.assertEqual(1, self.ask('--live')[0])

@@ -29,7 +29,7 @@ class NoAuthenticationTest(unittest.TestCase):
     def setUp(self):
         self.auth = auth.NoAuthentication(tiny.enforcer_of().is_admin)
 
-    def who(self, token, project_id=None, **headers):
+    def authenticated(self, token, project_id=None, **headers):
         if token is not None:
             headers['X-Auth-Token'] = token
         context = ask(self.auth, headers, project_id)
@@ -43,26 +43,26 @@ class NoAuthenticationTest(unittest.TestCase):
                 ('u:p:member,reader', ('u', 'p', ['member', 'reader'], False)),
                 ('u:p:admin', ('u', 'p', ['admin'], True))):
             with self.subTest(token=token):
-                self.assertEqual(wanted, self.who(token))
+                self.assertEqual(wanted, self.authenticated(token))
 
     def test_malformed_tokens_are_nobody(self):
         for token in ('x', ':', 'u:', ':p', 'u:p:', 'u:p:r:s', 'u' * 256 + ':p', 'u:p\x1b',
                       'u\n:p'):
             with self.subTest(token=token[:10]):
-                self.assertIsNone(self.who(token))
+                self.assertIsNone(self.authenticated(token))
 
     def test_without_a_token_the_project_is_the_urls_or_the_default(self):
         for token in (None, '', auth.NO_TOKEN):
             with self.subTest(token=token):
                 self.assertEqual((auth.DEFAULT_USER_ID, 'p', list(auth.ALL_ROLES), True),
-                                 self.who(token, 'p'))
-                self.assertEqual(auth.DEFAULT_PROJECT_ID, self.who(token)[1])
+                                 self.authenticated(token, 'p'))
+                self.assertEqual(auth.DEFAULT_PROJECT_ID, self.authenticated(token)[1])
 
     def test_the_default_ids_are_uuids(self):
         for value in (auth.DEFAULT_USER_ID, auth.DEFAULT_PROJECT_ID):
             self.assertEqual(value, uuid.UUID(value).hex)
 
-    def test_the_token_is_kept_for_who_is_asked_in_the_callers_name(self):
+    def test_the_token_is_kept_for_requests_in_the_callers_name(self):
         for headers, token in (({'X-Auth-Token': 'u:p:member'}, 'u:p:member'), ({}, None)):
             self.assertEqual(token, ask(self.auth, headers).auth_token)
 
@@ -74,7 +74,7 @@ class NoAuthenticationTest(unittest.TestCase):
             with self.subTest(token=token):
                 context = ask(self.auth, {'X-Auth-Token': 'u:p:member', 'X-Service-Token': token})
                 self.assertEqual((roles, ['member']), (context.service_roles, context.roles))
-        self.assertIsNone(self.who('u:p', **{'X-Service-Token': 'x'}))
+        self.assertIsNone(self.authenticated('u:p', **{'X-Service-Token': 'x'}))
 
     def test_the_callers_own_id_of_the_request_goes_along(self):
         name = 'req-6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
@@ -114,7 +114,7 @@ class KeystoneAuthenticationTest(unittest.TestCase):
                 self.assertIsNone(self.ask(HTTP_X_IDENTITY_STATUS=status))
         self.assertIsNone(ask(self.auth))
 
-    def test_who_brings_a_bad_service_token_is_nobody(self):
+    def test_a_bad_service_token_makes_the_caller_unknown(self):
         self.assertIsNone(self.ask(HTTP_X_SERVICE_IDENTITY_STATUS='Invalid'))
 
     def test_without_a_service_token_there_is_no_service(self):
@@ -123,7 +123,7 @@ class KeystoneAuthenticationTest(unittest.TestCase):
         del environ['HTTP_X_SERVICE_ROLES']
         self.assertEqual([], ask(self.auth, environ=environ).service_roles)
 
-    def test_whose_he_is_and_where_he_comes_from(self):
+    def test_the_callers_project_and_address(self):
         context = self.ask(
             HTTP_X_USER_DOMAIN_ID='d1', HTTP_X_PROJECT_DOMAIN_ID='d2', HTTP_X_USER_NAME='ann',
             HTTP_X_PROJECT_NAME='shop', HTTP_X_IS_ADMIN_PROJECT='False')

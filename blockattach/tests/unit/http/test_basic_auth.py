@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
         return basic_auth.BasicAuthentication(tiny.enforcer_of().is_admin, basic_auth.Accounts(
             changing.ChangingFile(str(self.users), basic_auth.parse_users), found))
 
-    def who(self, authenticator, user, password, project_id=None):
+    def authenticated(self, authenticator, user, password, project_id=None):
         context = test_auth.ask(authenticator, {'Authorization': header(user, password)},
                                 project_id)
         return context and (context.user_id, context.project_id, context.roles, context.is_admin)
@@ -54,27 +54,27 @@ class AuthenticationTest(Case):
 
     def test_without_a_file_of_roles_everybody_is_an_administrator(self):
         one = self.authenticator()
-        for project, told in (('p', 'p'), (None, auth.DEFAULT_PROJECT_ID)):
-            self.assertEqual(('ann', told, ['admin', 'member', 'reader'], True),
-                             self.who(one, 'ann', 'pass:word', project))
-        self.assertEqual('bob', self.who(one, 'bob', UMLAUT)[0])
+        for project, answered in (('p', 'p'), (None, auth.DEFAULT_PROJECT_ID)):
+            self.assertEqual(('ann', answered, ['admin', 'member', 'reader'], True),
+                             self.authenticated(one, 'ann', 'pass:word', project))
+        self.assertEqual('bob', self.authenticated(one, 'bob', UMLAUT)[0])
 
-    def test_the_file_of_roles_says_who_may_what(self):
+    def test_the_file_of_roles_gives_permissions(self):
         one = self.authenticator('# who\nann:shop:member,reader\nroot:all:admin\n')
         for _ in range(2):  # the second time the password is known
             self.assertEqual(('ann', 'shop', ['member', 'reader'], False),
-                             self.who(one, 'ann', 'pass:word', 'elsewhere'))
+                             self.authenticated(one, 'ann', 'pass:word', 'elsewhere'))
         with self.assertLogs('blockattach.http.basic_auth', 'WARNING'):
-            self.assertIsNone(self.who(one, 'bob', UMLAUT))
+            self.assertIsNone(self.authenticated(one, 'bob', UMLAUT))
 
     def test_everybody_else_is_nobody(self):
         one = self.authenticator()
-        self.who(one, 'ann', 'pass:word')
+        self.authenticated(one, 'ann', 'pass:word')
         for user, password in (('ann', 'other'), ('ann', ''), ('eve', 'pass:word'), ('', ''),
                                ('ann', 'x' * 100), ('ann', 'a\0b'), ('a' * 300, 'x'),
                                ('ann\n', 'pass:word')):
             with self.subTest(user=user[:5], password=password[:5]):
-                self.assertIsNone(self.who(one, user, password))
+                self.assertIsNone(self.authenticated(one, user, password))
 
     def test_headers_that_are_none(self):
         one = self.authenticator()
@@ -85,12 +85,12 @@ class AuthenticationTest(Case):
 
     def test_a_changed_password_counts_at_once(self):
         one = self.authenticator()
-        self.assertIsNotNone(self.who(one, 'ann', 'pass:word'))
+        self.assertIsNotNone(self.authenticated(one, 'ann', 'pass:word'))
         self.users.write_text(f'ann:{digest("another")}\n')
-        self.assertIsNone(self.who(one, 'ann', 'pass:word'))
-        self.assertIsNotNone(self.who(one, 'ann', 'another'))
+        self.assertIsNone(self.authenticated(one, 'ann', 'pass:word'))
+        self.assertIsNotNone(self.authenticated(one, 'ann', 'another'))
         self.users.write_text('')
-        self.assertIsNone(self.who(one, 'ann', 'another'))
+        self.assertIsNone(self.authenticated(one, 'ann', 'another'))
 
     def test_of_headers_that_keystone_would_set_nothing_is_believed(self):
         context = test_auth.ask(self.authenticator('ann:shop:reader\n'), {
@@ -125,9 +125,9 @@ class FilesTest(unittest.TestCase):
 
 class ChallengeTest(unittest.TestCase):
 
-    def test_a_refusal_tells_how_to_log_in(self):
-        for status, told in ((401, basic_auth.CHALLENGE), (403, None), (200, None)):
+    def test_a_refusal_says_how_to_log_in(self):
+        for status, answered in ((401, basic_auth.CHALLENGE), (403, None), (200, None)):
             answer = webob.Request.blank('/').get_response(
                 basic_auth.challenge(lambda request, status=status: webob.Response(status=status))(
                     webob.Request.blank('/')))
-            self.assertEqual(told, answer.headers.get('WWW-Authenticate'))
+            self.assertEqual(answered, answer.headers.get('WWW-Authenticate'))

@@ -60,13 +60,13 @@ class VersionsTest(unittest.TestCase):
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_the_answer_tells_the_version_and_that_it_depends_on_it(self):
-        for asked, told in ((tiny.LATEST, 'volume 3.71'), ('volume 3.27', 'volume 3.27'),
-                            ('compute 2.89, volume 3.30', 'volume 3.30'),
-                            ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0')):
+    def test_the_answer_names_the_version_and_that_it_depends_on_it(self):
+        for asked, answered in ((tiny.LATEST, 'volume 3.71'), ('volume 3.27', 'volume 3.27'),
+                                ('compute 2.89, volume 3.30', 'volume 3.30'),
+                                ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0')):
             with self.subTest(asked=asked):
                 answer = self.api.call('GET', '/v3/attachments/a', version=asked)
-                self.assertEqual((200, told, 'OpenStack-API-Version'), (
+                self.assertEqual((200, answered, 'OpenStack-API-Version'), (
                     answer.status_int, answer.headers['OpenStack-API-Version'],
                     answer.headers['Vary']))
 
@@ -102,7 +102,7 @@ class VersionsTest(unittest.TestCase):
                 answer = self.api.call('GET', '/v3/attachments/a', version=version)
                 self.assertEqual(('badRequest', 400), tiny.fault(answer)[:2])
 
-    def test_an_operation_of_the_extension_is_there_only_for_who_asks(self):
+    def test_an_operation_of_the_extension_is_there_only_if_asked_for(self):
         path = '/v3/attachments/a/more'
         self.assertEqual(NOT_FOUND, tiny.fault(self.api.call('GET', path)))
         answer = self.api.call('GET', path, version='volume 3.71, blockattach 1.0')
@@ -255,7 +255,7 @@ class FaultsTest(unittest.TestCase):
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_a_known_failure_is_told(self):
+    def test_a_known_failure_is_answered(self):
         for name, wanted in (
                 ('full', ('computeFault', 500,
                           'Unable to create attachment for volume (no room).')),
@@ -266,7 +266,7 @@ class FaultsTest(unittest.TestCase):
                 self.assertEqual((wanted[1], 'application/json'),
                                  (answer.status_int, answer.content_type))
 
-    def test_what_nobody_expected_is_logged_and_not_told(self):
+    def test_an_unforeseen_failure_is_logged_and_not_answered(self):
         with self.assertLogs('blockattach.http.faults', 'ERROR') as logged:
             answer = self.api.call('GET', '/v3/boom/bug')
         self.assertEqual(('computeFault', 500), tiny.fault(answer)[:2])

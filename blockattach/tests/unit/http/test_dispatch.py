@@ -20,10 +20,10 @@ class OrderTest(unittest.TestCase):
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_the_route_comes_before_who_asks(self):
+    def test_the_route_comes_before_authentication(self):
         self.assertEqual(404, self.api.call('GET', '/v3/nothing', token='broken').status_int)
 
-    def test_who_asks_comes_before_the_version(self):
+    def test_authentication_comes_before_the_version(self):
         answer = self.api.call('GET', '/v3/attachments/a', token='broken', version='volume x')
         self.assertEqual(('unauthorized', 401, 'This request requires authentication.'),
                          tiny.fault(answer))
@@ -76,7 +76,7 @@ class PolicyTest(unittest.TestCase):
                 answer = self.api.call('GET', '/v3/attachments', token=token)
                 self.assertEqual(code, answer.status_int)
 
-    def test_a_refusal_may_be_told_as_an_absence(self):
+    def test_a_refusal_may_be_answered_as_an_absence(self):
         answer = self.api.call('GET', '/v3/attachments/a', token=tiny.STRANGER)
         self.assertEqual(('itemNotFound', 404), tiny.fault(answer)[:2])
 
@@ -234,7 +234,7 @@ class AnswerTest(unittest.TestCase):
                 with self.assertRaises(faults.WrongAnswer):
                     api.call('GET', '/v3/x', version=version)
 
-    def test_a_failure_is_not_held_against_the_promise(self):
+    def test_a_failure_is_not_checked_against_the_promise(self):
         promise = {V(3, 0): schema.obj({'a': {'type': 'integer'}}, ['a'])}
         value = operation.Answer({'wrong': True}, 503)
         self.assertEqual(503, self.api(value, answer=promise).call('GET', '/v3/x').status_int)

@@ -35,11 +35,11 @@ class TableTest(unittest.TestCase):
             with self.subTest(error=type(error).__name__):
                 answer = faults.answer(error)
                 self.assertEqual(status, answer.status_int)
-                told = {'code': status, 'message': str(error)}
+                body = {'code': status, 'message': str(error)}
                 if error.retry_after is not None:
-                    told['retryAfter'] = error.retry_after
+                    body['retryAfter'] = error.retry_after
                 self.assertEqual(error.retry_after, answer.headers.get('Retry-After'))
-                self.assertEqual({key: told}, answer.json)
+                self.assertEqual({key: body}, answer.json)
 
     def test_what_may_be_repeated_says_so(self):
         for error in every(errors.BlockattachError):
@@ -47,7 +47,7 @@ class TableTest(unittest.TestCase):
                 passes = faults.fault(error('text')).status in (503, 504)
                 self.assertTrue(not passes or error.retry_after, error)
 
-    def test_every_error_that_is_the_clients_affair_is_told_below_500(self):
+    def test_every_error_that_is_the_clients_affair_is_answered_below_500(self):
         for error in every(errors.InvalidInput):
             self.assertEqual(faults.Fault(400), faults.fault(error('text')), error)
         for error in every(errors.NotFound):
@@ -61,7 +61,7 @@ class TableTest(unittest.TestCase):
                 self.assertTrue(any(ancestor in faults.TABLE for ancestor in error.__mro__
                                     if ancestor not in (errors.BlockattachError, Exception)))
 
-    def test_the_inner_affairs_of_the_service_are_told_to_nobody(self):
+    def test_inner_errors_of_the_service_are_not_answered(self):
         for error in (ValueError('secret'), KeyError('secret'), errors.BlockattachError('secret'),
                       errors.ConfigurationError('secret'), errors.NoValidPool('secret')):
             with self.subTest(error=error), self.assertLogs('blockattach.http.faults', 'ERROR'):
@@ -84,7 +84,7 @@ class BodyTest(unittest.TestCase):
                 answer = faults.response(status, 'why')
                 self.assertEqual({key: {'code': status, 'message': 'why'}}, answer.json)
 
-    def test_when_a_repeat_may_succeed_is_told_twice(self):
+    def test_when_a_repeat_may_succeed_is_said_twice(self):
         answer = faults.response(413, 'why', retry_after='0')
         self.assertEqual('0', answer.headers['Retry-After'])
         self.assertEqual({'overLimit': {'code': 413, 'message': 'why', 'retryAfter': '0'}},

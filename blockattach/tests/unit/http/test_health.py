@@ -48,7 +48,7 @@ class HealthCheckTest(unittest.TestCase):
                          (answer.status_int, answer.body, answer.content_type))
         self.assertEqual(204, self.ask(method='HEAD').status_int)
 
-    def test_each_check_counts_and_is_told(self):
+    def test_each_check_counts_and_is_shown(self):
         for name in self.wrong:
             with self.subTest(name=name):
                 self.wrong = {**dict.fromkeys(self.wrong), name: 'is away'}
@@ -108,7 +108,7 @@ class HealthCheckTest(unittest.TestCase):
     def test_details_are_off_unless_asked_for(self):
         self.assertNotIn('threads', self.ask(Accept='application/json').json)
 
-    def test_who_may_not_ask_learns_nothing(self):
+    def test_a_client_without_permission_learns_nothing(self):
         self.conf.set_override('allowed_source_ranges', ['192.0.2.0/24'], group='healthcheck')
         self.assertEqual(200, self.ask().status_int)
         self.assertEqual(404, self.ask(address='198.51.100.1').status_int)

@@ -11,7 +11,7 @@ from blockattach.telemetry import counting
 from blockattach.tests.unit.http import tiny
 
 
-class HeldClock(clock.Clock):
+class StoppedClock(clock.Clock):
     """A clock that goes on by a quarter of a second whenever it is looked at."""
 
     def __init__(self):
@@ -45,7 +45,7 @@ class RequestLogTest(unittest.TestCase):
 
     def line(self, path, inner):
         app = middleware.Application(
-            (middleware.log_request(HeldClock()), middleware.answer_faults), inner)
+            (middleware.log_request(StoppedClock()), middleware.answer_faults), inner)
         with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
             webob.Request.blank(path).get_response(app)
         self.assertEqual(1, len(logged.output))

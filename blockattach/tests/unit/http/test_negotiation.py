@@ -14,7 +14,7 @@ class NegotiationTest(unittest.TestCase):
         self.both = negotiation.Negotiator(VOLUME, EXTENSION)
 
     def test_what_is_asked_for_is_given(self):
-        for header, version, extension, told in (
+        for header, version, extension, answered in (
                 (None, V(3, 0), None, 'volume 3.0'),
                 ('', V(3, 0), None, 'volume 3.0'),
                 ('volume 3.27', V(3, 27), None, 'volume 3.27'),
@@ -30,7 +30,7 @@ class NegotiationTest(unittest.TestCase):
                 ('blockattach latest', V(3, 0), V(1, 2), 'volume 3.0, blockattach 1.2')):
             with self.subTest(header=header):
                 for _ in range(2):  # the second time from what is kept
-                    self.assertEqual((version, extension, told), self.both.negotiate(header))
+                    self.assertEqual((version, extension, answered), self.both.negotiate(header))
 
     def test_malformed(self):
         for header in ('volume', 'volume ', 'volume 3', 'volume 3.', 'volume .1', 'volume 3.1.1',

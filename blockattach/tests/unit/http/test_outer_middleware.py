@@ -10,7 +10,7 @@ from blockattach.http import outer_middleware
 ORIGIN = 'https://dashboard.example.org'
 
 
-class FrontTest(unittest.TestCase):
+class ProxyTest(unittest.TestCase):
 
     def setUp(self):
         self.conf = cfg.ConfigOpts()
@@ -32,8 +32,8 @@ class FrontTest(unittest.TestCase):
                    'X-Forwarded-For': '198.51.100.7', 'X-Forwarded-Prefix': '/volume'}
         self.assertEqual(['http://localhost', '192.0.2.1'], self.ask(headers=headers).json)
         self.conf.set_override('enable_proxy_headers_parsing', True, 'oslo_middleware')
-        told = ['https://api.example.org/volume', '198.51.100.7']
-        self.assertEqual(told, self.ask(headers=headers).json)
+        expected = ['https://api.example.org/volume', '198.51.100.7']
+        self.assertEqual(expected, self.ask(headers=headers).json)
         self.assertEqual(['https://api.example.org', '198.51.100.7'], self.ask(headers={
             'Forwarded': 'for=198.51.100.7;proto=https;host=api.example.org'}).json)
 

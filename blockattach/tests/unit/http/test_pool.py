@@ -3,9 +3,9 @@ import threading
 import unittest
 
 from blockattach.http import pool
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class PoolTest(unittest.TestCase):
@@ -34,18 +34,18 @@ class PoolTest(unittest.TestCase):
         self.held[name] = threading.Event()
         return self.pool.put(name, until)
 
-    def let_go(self, name):
+    def release(self, name):
         self.held[name].set()
-        patience.until(lambda: ('done', name) in self.story)
+        polling.until(lambda: ('done', name) in self.story)
 
     def wait_for_use(self, busy, waiting):
-        patience.until(lambda: self.pool.use()[1:] == (busy, waiting))
+        polling.until(lambda: self.pool.use()[1:] == (busy, waiting))
 
     def fill(self):
         """All threads are busy, and these wait in their order."""
         for name in ('a', 'b'):
             self.assertTrue(self.put(name))
-            patience.until(lambda name=name: ('begun', name) in self.story)
+            polling.until(lambda name=name: ('begun', name) in self.story)
         for number, name in enumerate(('c', 'd', 'e')):
             self.assertTrue(self.put(name, until=10.0 + number))
         self.wait_for_use(2, 3)
@@ -56,8 +56,8 @@ class PoolTest(unittest.TestCase):
     def test_first_come_first_served(self):
         self.fill()
         for ending, following in (('a', 'c'), ('b', 'd'), ('c', 'e')):
-            self.let_go(ending)
-            patience.until(lambda name=following: name in self.begun())
+            self.release(ending)
+            polling.until(lambda name=following: name in self.begun())
         self.assertEqual(['a', 'b', 'c', 'd', 'e'], self.begun())
 
     def test_one_more_than_may_wait(self):
@@ -70,15 +70,15 @@ class PoolTest(unittest.TestCase):
         self.assertEqual([], self.pool.late(9.0))
         self.assertEqual(['c', 'd'], self.pool.late(11.0))
         self.wait_for_use(2, 1)
-        self.let_go('a')
-        patience.until(lambda: 'e' in self.begun())
+        self.release('a')
+        polling.until(lambda: 'e' in self.begun())
         self.assertEqual(['a', 'b', 'e'], self.begun())
         self.assertEqual([], self.pool.late(99.0))
 
     def test_a_thread_goes_on_whatever_happens(self):
         with self.assertLogs('blockattach.http.pool', 'ERROR'):
             self.put('fails')
-            self.let_go('fails')
+            self.release('fails')
             self.wait_for_use(0, 0)
         self.fill()
 
@@ -87,9 +87,9 @@ class PoolTest(unittest.TestCase):
         self.pool.end()
         for event in self.held.values():
             event.set()
-        patience.until(lambda: len(self.story) == 10)
+        polling.until(lambda: len(self.story) == 10)
 
-    def test_many_who_come_and_go(self):
+    def test_many_requests_at_once(self):
         done = []
         made = pool.Pool('many', 4, 1000, done.append)
         coming = [threading.Thread(target=lambda part=part: [made.put(one, 0.0) for one in part])
@@ -98,7 +98,7 @@ class PoolTest(unittest.TestCase):
             thread.start()
         for thread in coming:
             thread.join()
-        patience.until(lambda: len(done) == 300)
+        polling.until(lambda: len(done) == 300)
         made.end()
         self.assertEqual(set(range(300)), set(done))
-        patience.until(lambda: made.use()[1:] == (0, 0))
+        polling.until(lambda: made.use()[1:] == (0, 0))

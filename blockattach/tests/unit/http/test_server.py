@@ -10,9 +10,9 @@ from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import server
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 MANY = 30
 TWO = api_conf.QueueSettings(work_places=2, threads=2)
 HOST = b'Host: x\r\n'
@@ -171,7 +171,7 @@ class ServerTest(unittest.TestCase):
         # Behind the body comes nothing that an application could take for a header.
         self.assertNotIn('HTTP_X_SERVICE_TOKEN', self.environ)
 
-    def test_who_asks_before_sending_is_asked_to_go_on(self):
+    def test_a_client_that_expects_100_is_asked_to_go_on(self):
         with socket.create_connection(('127.0.0.1', self.server.port), SECONDS) as client:
             client.sendall(b'POST /a HTTP/1.1\r\n' + HOST
                            + b'Expect: 100-continue\r\nContent-Length: 3\r\n\r\n')
@@ -180,7 +180,7 @@ class ServerTest(unittest.TestCase):
             self.assertIn(b' 200 OK', client.recv(65536))
         self.assertEqual(b'abc', self.body)
 
-    def test_who_offers_another_protocol_is_answered_in_this_one(self):
+    def test_an_offer_of_another_protocol_is_answered_in_this_one(self):
         """As many clients do that know HTTP/2, with bodies too."""
         offer = b'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n'
         answer = self.post(offer + b'Content-Length: 3\r\n', b'abcGET /b HTTP/1.1\r\n\r\n')
@@ -316,7 +316,7 @@ class BusyServerTest(unittest.TestCase):
         answer.read()
         return answer.status
 
-    def test_who_is_refused_may_ask_again_on_the_same_connection(self):
+    def test_after_a_refusal_the_connection_serves_again(self):
         holder, client = self.client(), self.client()
         holder.request('GET', '/slow')
         self.assertTrue(self.begun.wait(SECONDS))
@@ -324,7 +324,7 @@ class BusyServerTest(unittest.TestCase):
         self.assertEqual(503, self.ask(client, '/a'))
         self.go_on.set()
         self.assertEqual(200, holder.getresponse().status)
-        patience.until(lambda: self.ask(client, '/a') == 200)
+        polling.until(lambda: self.ask(client, '/a') == 200)
 
     def test_as_many_as_there_may_be_are_refused_at_once(self):
         refusals = Refusals()
@@ -334,7 +334,7 @@ class BusyServerTest(unittest.TestCase):
         self.assertTrue(self.begun.wait(SECONDS))
         for client in clients[1:]:
             client.request('GET', '/slow')
-        patience.until(lambda: refusals.count == MANY - 1)
+        polling.until(lambda: refusals.count == MANY - 1)
         self.go_on.set()
         self.assertEqual([200] + [503] * (MANY - 1),
                          [client.getresponse().status for client in clients])
@@ -362,7 +362,7 @@ class ArrivalTest(unittest.TestCase):
 
     def test_it_has_waited_since_the_client_wrote(self):
         self.client.sendall(b'x')
-        patience.until(lambda: arrival.of(
+        polling.until(lambda: arrival.of(
             {arrival.SOCKET: self.connection}).waited >= 0.05)
         self.assertEqual(b'x', self.connection.recv(1))
 
@@ -371,7 +371,7 @@ class ArrivalTest(unittest.TestCase):
         self.assertFalse(came.gone())
         self.client.sendall(b'x')
         self.client.close()
-        patience.until(came.gone)
+        polling.until(came.gone)
 
     def test_where_nothing_can_be_known(self):
         self.assertEqual((0.0, False), (arrival.of({}).waited, arrival.of({}).gone()))

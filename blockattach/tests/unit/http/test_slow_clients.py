@@ -14,9 +14,9 @@ from blockattach.conf import api as api_conf
 from blockattach.http import arrival
 from blockattach.http import server
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 HEADER_SECONDS = 10
 BODY_SECONDS = 30
 QUEUE_SECONDS = 60
@@ -78,7 +78,7 @@ class Case(unittest.TestCase):
     def hold_all(self):
         """Requests that hold all threads."""
         holding = [self.ask('/held') for _ in range(THREADS)]
-        patience.until(lambda: self.server.use().busy == THREADS)
+        polling.until(lambda: self.server.use().busy == THREADS)
         return holding
 
     def until_closed(self, client):
@@ -91,7 +91,7 @@ class Case(unittest.TestCase):
         """Time passes: the server may have begun to count a moment ago only."""
         coming = select.poll()
         coming.register(client, select.POLLIN)
-        patience.until(lambda: self.clock.advance(1) or coming.poll(0))
+        polling.until(lambda: self.clock.advance(1) or coming.poll(0))
 
     def until_cut(self, client, sent):
         """Time passes, a byte a second, until the server says something."""
@@ -155,7 +155,7 @@ class DeadlineTest(Case):
 
     def test_of_the_answer(self):
         client = self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
-        patience.until(lambda: '/large' in self.begun and self.server.use().busy == 0)
+        polling.until(lambda: '/large' in self.begun and self.server.use().busy == 0)
         self.clock.advance(3600)
         try:
             answer = self.until_closed(client)
@@ -175,16 +175,16 @@ class CrowdTest(Case):
             self.assertEqual(200, self.status(self.ask(path)))
         self.assertEqual(0, self.server.use().waiting)
 
-    def test_who_sends_slowly_holds_up_nobody(self):
+    def test_a_slow_sender_delays_no_other(self):
         for sent in (b'', b'G', HALF, HEADER, HEADER + b'abc'):
             with self.subTest(sent=sent):
                 self.crowd(sent)
                 self.assert_served()
 
-    def test_who_takes_slowly_holds_up_nobody(self):
+    def test_a_slow_reader_delays_no_other(self):
         for count in range(2 * THREADS):
             self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
-            patience.until(lambda count=count: self.begun.count('/large') == count + 1)
+            polling.until(lambda count=count: self.begun.count('/large') == count + 1)
         self.assert_served()
 
     def test_health_is_answered_while_all_threads_are_busy(self):
@@ -197,13 +197,13 @@ class CrowdTest(Case):
         self.go_on.set()
         self.assertEqual([200] * THREADS, [self.status(one) for one in holding])
 
-    def test_those_who_came_during_a_burst_are_served_in_their_order(self):
+    def test_requests_of_a_burst_are_served_in_their_order(self):
         self.hold_all()
         honest = []
         for number in range(10):
             self.crowd(HALF)
             honest.append(self.ask(f'/honest/{number}'))
-            patience.until(lambda count=number + 1: self.server.use().waiting == count)
+            polling.until(lambda count=number + 1: self.server.use().waiting == count)
         self.go_on.set()
         self.assertEqual([200] * 10, [self.status(one) for one in honest])
         # Of two threads each takes the next: so none is more than one place from its own.
@@ -211,10 +211,10 @@ class CrowdTest(Case):
         self.assertTrue(all(abs(place - number) <= 1 for place, number in enumerate(order)),
                         order)
 
-    def test_who_waits_for_too_long_is_refused_though_no_thread_is_free(self):
+    def test_a_request_that_waits_for_too_long_is_refused_though_no_thread_is_free(self):
         holding = self.hold_all()
         waiting = self.ask('/a')
-        patience.until(lambda: self.server.use().waiting == 1)
+        polling.until(lambda: self.server.use().waiting == 1)
         self.clock.advance(QUEUE_SECONDS)
         answer = waiting.getresponse()
         answer.read()
@@ -244,7 +244,7 @@ class EndTest(Case):
         holding = self.hold_all()
         waiting = [self.ask('/a') for _ in range(5)]
         silent, half = self.connect(), self.connect(HALF)
-        patience.until(lambda: self.server.use().waiting == 5)
+        polling.until(lambda: self.server.use().waiting == 5)
         ending = threading.Thread(target=self.server.stop)
         ending.start()
         self.assertEqual(b'', silent.recv(1))
@@ -265,7 +265,7 @@ class EndTest(Case):
         self.server.bind()
         self.server.start()
         holding = self.connect(b'GET /held HTTP/1.1\r\nHost: x\r\n\r\n')
-        patience.until(lambda: self.begun)
+        polling.until(lambda: self.begun)
         self.server.stop()
         self.assertEqual(b'', holding.recv(1))
 

@@ -16,9 +16,9 @@ from blockattach.conf import api as api_conf
 from blockattach.http import server
 from blockattach.http import tls
 from blockattach.tests.fixtures import certificates
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 LARGE = 20000000
 REQUEST = b'GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
@@ -108,7 +108,7 @@ class ServerTest(Case):
         answer = self.talk(sent % (b'large', length) + b'x' * length)
         self.assertTrue(answer.endswith(b'x' * LARGE), answer[:200])
 
-    def test_a_client_who_speaks_plain_http_is_told(self):
+    def test_a_client_that_speaks_plain_http_is_answered(self):
         self.serve()
         with socket.create_connection((certificates.LOOPBACK, self.server.port),
                                       SECONDS) as plain:
@@ -117,7 +117,7 @@ class ServerTest(Case):
         self.assertTrue(answer.startswith(b'HTTP/1.1 400 '), answer)
         self.assertIn(b'HTTPS', answer)
 
-    def test_a_client_who_keeps_silent_holds_up_nobody(self):
+    def test_a_client_that_keeps_silent_delays_no_other(self):
         self.serve()
         with contextlib.ExitStack() as silent:
             for _ in range(4):
@@ -125,7 +125,7 @@ class ServerTest(Case):
                     (certificates.LOOPBACK, self.server.port), SECONDS))
             self.assertIn(b'https /a', self.talk(closing(b'a')))
 
-    def test_a_client_who_is_gone_before_it_is_accepted_holds_up_nobody(self):
+    def test_a_client_that_is_gone_before_it_is_accepted_delays_no_other(self):
         self.bind()
         for sent in (b'', REQUEST):
             gone = socket.create_connection((certificates.LOOPBACK, self.server.port), SECONDS)

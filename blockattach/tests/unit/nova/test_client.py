@@ -8,10 +8,10 @@ from blockattach import errors
 from blockattach.conf import nova as nova_conf
 from blockattach.nova import client
 from blockattach.tests.fixtures import nova
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.unit import samples
 
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 """Seconds that no test waits for."""
 
 
@@ -32,7 +32,7 @@ class ClientTestCase(unittest.TestCase):
         self.addCleanup(logger.removeHandler, silent)
 
     def ask(self, caller=None, **settings):
-        found = {'endpoint_override': self.nova.url, 'timeout': PATIENCE, **settings}
+        found = {'endpoint_override': self.nova.url, 'timeout': LIMIT, **settings}
         return client.NovaClient(nova_conf.NovaSettings(**found)).attachment_in_use(
             caller or self.caller, samples.SERVER, samples.VOLUME)
 
@@ -126,7 +126,7 @@ class RequestTest(ClientTestCase):
 
     def test_a_name_cannot_leave_its_place_in_the_path(self):
         client.NovaClient(nova_conf.NovaSettings(
-            endpoint_override=self.nova.url, timeout=PATIENCE)).attachment_in_use(
+            endpoint_override=self.nova.url, timeout=LIMIT)).attachment_in_use(
             self.caller, '../../x?y#z', samples.VOLUME)
         self.assertEqual('/v2.1/servers/..%2F..%2Fx%3Fy%23z/os-volume_attachments/'
                          f'{samples.VOLUME}', self.nova.requests[0].path)

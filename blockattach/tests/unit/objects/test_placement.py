@@ -75,35 +75,35 @@ class FingerprintsTest(unittest.TestCase):
         for release in history.RELEASES:
             for name, version in release.objects.items():
                 with self.subTest(release=release.name, name=name):
-                    told = made[name].obj_to_primitive(version, dict(release.objects))
-                    again = type(made[name]).obj_from_primitive(told)
+                    sent = made[name].obj_to_primitive(version, dict(release.objects))
+                    again = type(made[name]).obj_from_primitive(sent)
                     self.assertEqual(version, again.VERSION)
-                    self.assertEqual(ordered(told), ordered(again.obj_to_primitive(version)))
+                    self.assertEqual(ordered(sent), ordered(again.obj_to_primitive(version)))
 
 
 class AttachmentTest(unittest.TestCase):
     """What a consumer is told."""
 
-    def told(self, info: dict[str, object] | None) -> attachment.Attachment:
+    def sent(self, info: dict[str, object] | None) -> attachment.Attachment:
         made = attachment.Attachment.from_domain(samples.attachment(), info)
         return attachment.Attachment.obj_from_primitive(made.obj_to_primitive())
 
     def test_it_says_what_the_api_says(self) -> None:
-        told = self.told(INFO)
-        self.assertEqual(INFO, told.connection_info)
+        sent = self.sent(INFO)
+        self.assertEqual(INFO, sent.connection_info)
         self.assertEqual(
             (samples.ATTACHMENT, samples.VOLUME, samples.PROJECT, samples.SERVER, 'compute-1',
              '/dev/vdb', 'attached', 'ro'),
-            (told.id, told.volume_id, told.project_id, told.instance_uuid, told.host,
-             told.mountpoint, told.attach_status, told.attach_mode))
-        self.assertEqual(samples.NOW, told.attached_at.replace(tzinfo=None))
+            (sent.id, sent.volume_id, sent.project_id, sent.instance_uuid, sent.host,
+             sent.mountpoint, sent.attach_status, sent.attach_mode))
+        self.assertEqual(samples.NOW, sent.attached_at.replace(tzinfo=None))
 
     def test_what_was_not_asked_for_is_null(self) -> None:
-        self.assertIsNone(self.told(None).connection_info)
+        self.assertIsNone(self.sent(None).connection_info)
 
     def test_a_secret_is_not_printed(self) -> None:
-        self.assertNotIn(samples.SECRET, repr(self.told(INFO)))
-        self.assertNotIn(samples.SECRET, str(self.told(INFO)))
+        self.assertNotIn(samples.SECRET, repr(self.sent(INFO)))
+        self.assertNotIn(samples.SECRET, str(self.sent(INFO)))
 
 
 class PayloadTest(unittest.TestCase):

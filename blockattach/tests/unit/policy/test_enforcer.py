@@ -99,7 +99,7 @@ class DefaultsTest(Case):
             self.made().authorize(caller('reader'), volumes.CREATE)
         self.made().authorize(caller('member'), volumes.CREATE)
 
-    def test_who_is_an_administrator_is_a_rule(self):
+    def test_a_rule_says_which_callers_are_administrators(self):
         self.write('context_is_admin: role:boss\n')
         rules_of = self.made()
         self.assertEqual((True, False), (rules_of.is_admin(caller('boss')),
@@ -193,7 +193,7 @@ class FileTest(Case):
         rules_of.reload()
         self.assertTrue(rules_of.allowed(maker, volumes.CREATE))
 
-    def test_a_broken_file_leaves_the_former_rules_and_is_told_once(self):
+    def test_a_broken_file_leaves_the_former_rules_and_is_logged_once(self):
         self.write('"volume:create": "role:maker"\n')
         time = clock.ManualClock()
         rules_of = enforcer.Enforcer(self.conf, time)

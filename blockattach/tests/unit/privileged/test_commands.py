@@ -19,7 +19,7 @@ class CommandsTest(unittest.TestCase):
     def test_what_it_says_comes_back(self):
         self.assertEqual('a b\n', run('echo', 'a b'))
 
-    def test_it_sees_only_what_it_is_told(self):
+    def test_it_gets_only_what_it_is_given(self):
         said = run('env', environment={'LVM_SYSTEM_DIR': '/x'})
         self.assertEqual({'PATH', 'LC_ALL', 'LVM_SYSTEM_DIR'},
                          {line.partition('=')[0] for line in said.splitlines()})
@@ -28,12 +28,12 @@ class CommandsTest(unittest.TestCase):
     def test_no_shell_reads_it(self):
         self.assertEqual('$(id); x\n', run('echo', '$(id); x'))
 
-    def test_its_failure_is_told_with_its_complaint(self):
+    def test_its_failure_is_reported_with_its_complaint(self):
         with self.assertRaises(commands.CommandFailed) as caught:
             run('sh', '-c', 'echo said; echo wrong >&2; exit 5')
         self.assertEqual(('sh -c', 5, 'wrong'), caught.exception.args)
 
-    def test_a_program_that_is_missing_is_told(self):
+    def test_a_program_that_is_missing_is_reported(self):
         with self.assertRaises(commands.CommandMissing) as caught:
             run('no-such-program')
         self.assertEqual('no-such-program', caught.exception.program)

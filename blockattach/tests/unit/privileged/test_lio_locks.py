@@ -9,7 +9,7 @@ import unittest
 
 from blockattach.privileged import lio_locks
 from blockattach.tests.fixtures import lio_kernel
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 HOLDER = """
 import sys
@@ -20,7 +20,7 @@ with lio_locks.alone(sys.argv[2]):
     print('held', flush=True)
     sys.stdin.read()
 """
-WAIT = patience.LIMIT
+WAIT = polling.LIMIT
 
 
 class LocksTest(unittest.TestCase):

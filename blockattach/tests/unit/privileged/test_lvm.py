@@ -94,7 +94,7 @@ class DaemonTest(lvm_backend.LvmTestCase):
         with self.assertRaises(errors.BackendRefused):
             self.machine.store('thin', volume_group='another').create(self.volume())
 
-    def test_one_that_cannot_be_started_is_told_with_where_to_look(self):
+    def test_one_that_cannot_be_started_is_reported_with_where_to_look(self):
         cfg.CONF.set_override('helper_command', 'false', group='privsep_lvm')
         with self.assertRaisesRegex(errors.ConfigurationError, r'helper_command in .privsep_lvm'):
             self.machine.store('thin').check()

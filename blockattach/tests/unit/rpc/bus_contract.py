@@ -88,7 +88,7 @@ class BusTestCase(Base):
         return probe.ProbeClient((bus or self.bus).client(probe.ProbeInterface, server=host))
 
     def heard(self, endpoint: probe.ProbeEndpoint) -> Any:
-        return endpoint.heard.get(timeout=probe.PATIENCE)
+        return endpoint.heard.get(timeout=probe.LIMIT)
 
     def logged(self) -> LogQueue:
         """What the bus logs from now on, in whichever thread."""
@@ -140,12 +140,12 @@ class BusContract(BusTestCase):
         endpoints = [probe.ProbeEndpoint(name) for name in ('a', 'b', 'c')]
         for endpoint in endpoints:
             self.serve(endpoint, endpoint.name)
-        self.client().tell(self.ctxt, 'all')
+        self.client().announce(self.ctxt, 'all')
         self.assertEqual(['all'] * 3, [self.heard(endpoint) for endpoint in endpoints])
         self.assertTrue(all(endpoint.heard.empty() for endpoint in endpoints))
 
     def test_a_fanout_that_nobody_hears_is_no_error(self) -> None:
-        self.client().tell(self.ctxt, 'nobody')
+        self.client().announce(self.ctxt, 'nobody')
 
     def test_nobody_there_is_unreachable(self) -> None:
         self.assert_unreachable(self.client('absent'))
@@ -169,7 +169,7 @@ class BusContract(BusTestCase):
             self.assertEqual(sent.kwargs, caught.exception.kwargs)
             self.assertEqual(str(sent), str(caught.exception))
 
-    def test_an_unforeseen_error_is_uncertain_and_tells_nothing(self) -> None:
+    def test_an_unforeseen_error_is_uncertain_and_reveals_nothing(self) -> None:
         self.serve(probe.ProbeEndpoint())
         for how, name in (('unforeseen', 'Unforeseen'), ('builtin', 'KeyError')):
             with (self.subTest(how), self.assertLogs('blockattach.rpc', 'ERROR'),
@@ -183,7 +183,7 @@ class BusContract(BusTestCase):
         self.serve(endpoint)
         log = self.logged()
         self.client('one').note(self.ctxt, 'fail')
-        record = log.records.get(timeout=probe.PATIENCE)
+        record = log.records.get(timeout=probe.LIMIT)
         self.assertEqual(logging.ERROR, record.levelno)
         self.client('one').note(self.ctxt, 'next')
         self.assertEqual('next', self.heard(endpoint))
@@ -213,7 +213,7 @@ class BusContract(BusTestCase):
         endpoints = [probe.ProbeEndpoint(name) for name in ('a', 'b')]
         for endpoint in endpoints:
             self.serve(endpoint, endpoint.name)
-        self.client().tell(self.ctxt, [1])
+        self.client().announce(self.ctxt, [1])
         first, second = (self.heard(endpoint) for endpoint in endpoints)
         first.append(2)
         self.assertEqual([1], second)
@@ -278,22 +278,22 @@ class BusContract(BusTestCase):
         server = self.serve(endpoint)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             call = pool.submit(self.client('one').meet, self.ctxt)
-            self.assertTrue(endpoint.entered.acquire(timeout=probe.PATIENCE))
+            self.assertTrue(endpoint.entered.acquire(timeout=probe.LIMIT))
             stop = pool.submit(server.stop)
             assert isinstance(endpoint.gate, threading.Event)
             endpoint.gate.set()
-            self.assertTrue(call.result(probe.PATIENCE))
-            stop.result(probe.PATIENCE)
+            self.assertTrue(call.result(probe.LIMIT))
+            stop.result(probe.LIMIT)
 
     def test_a_call_outlives_the_server_that_it_was_lost_with(self) -> None:
         endpoint = probe.ProbeEndpoint()
         endpoint.gate.set()
         log = self.logged()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            call = pool.submit(self.client('one').insist, self.ctxt)
-            self.assertIn('sent again', log.records.get(timeout=probe.PATIENCE).getMessage())
+            call = pool.submit(self.client('one').persist, self.ctxt)
+            self.assertIn('sent again', log.records.get(timeout=probe.LIMIT).getMessage())
             self.serve(endpoint)
-            self.assertTrue(call.result(probe.PATIENCE))
+            self.assertTrue(call.result(probe.LIMIT))
 
     def test_a_stopped_server_hears_nothing_until_it_is_started_again(self) -> None:
         endpoint = probe.ProbeEndpoint()

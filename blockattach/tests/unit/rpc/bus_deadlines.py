@@ -12,8 +12,8 @@ from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-PATIENCE = bus_contract.SETTINGS.call_timeout
-LATE = PATIENCE + 1
+CALL_TIMEOUT = bus_contract.SETTINGS.call_timeout
+LATE = CALL_TIMEOUT + 1
 
 
 class AskingEndpoint(probe.ProbeEndpoint):
@@ -47,19 +47,19 @@ class DeadlinesContract(bus_contract.BusTestCase):
         deadline = endpoint.contexts[-1].deadline
         return None if deadline is None else deadline - self.there.monotonic()
 
-    def test_a_call_brings_the_patience_of_its_caller_whatever_the_clocks_say(self) -> None:
+    def test_a_call_brings_the_timeout_of_its_caller_whatever_the_clocks_say(self) -> None:
         self.one.echo(self.ctxt, 1)
-        self.assertEqual(PATIENCE, self.left(self.endpoint))
+        self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
     def test_what_a_message_has_waited_is_taken_off(self) -> None:
         self.one.echo(self.ctxt, 1)
         self.there.advance(10)
         self.one.echo(self.ctxt, 2)
-        self.assertEqual(PATIENCE - 10, self.left(self.endpoint))
+        self.assertEqual(CALL_TIMEOUT - 10, self.left(self.endpoint))
         # The fastest message counts, also if it comes later.
         self.here.advance(40)
         self.one.echo(self.ctxt, 3)
-        self.assertEqual(PATIENCE, self.left(self.endpoint))
+        self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
     def test_a_late_call_is_not_begun(self) -> None:
         self.one.echo(self.ctxt, 1)
@@ -70,7 +70,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertTrue(caught.exception.final)
         self.assertIn('echo', str(caught.exception))
         self.assertEqual(1, len(self.endpoint.contexts))
-        self.assertIn('late', log.records.get(timeout=probe.PATIENCE).getMessage())
+        self.assertIn('late', log.records.get(timeout=probe.CALL_TIMEOUT).getMessage())
 
     def test_a_cast_has_no_end(self) -> None:
         self.one.note(self.ctxt, 1)
@@ -84,19 +84,19 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.there.advance(LATE)
         log = self.logged()
         self.one.offer(self.ctxt, 'late')
-        self.assertIn('late', log.records.get(timeout=probe.PATIENCE).getMessage())
+        self.assertIn('late', log.records.get(timeout=probe.CALL_TIMEOUT).getMessage())
         self.assertTrue(self.endpoint.heard.empty())
         self.here.advance(LATE)
         self.one.offer(self.ctxt, 'in time')
         self.assertEqual('in time', self.heard(self.endpoint))
 
-    def test_a_call_within_a_call_has_what_is_left(self) -> None:
+    def test_a_call_within_a_call_has_the_remaining_time(self) -> None:
         between = AskingEndpoint(self.client('one', self.asked),
                                  lambda: self.there.advance(10))
         self.serve(between, 'between', self.asked)
         self.client('between', self.asking).echo(self.ctxt, 1)
-        self.assertEqual(PATIENCE, between.contexts[0].deadline)
-        self.assertEqual(PATIENCE - 10, self.left(self.endpoint))
+        self.assertEqual(CALL_TIMEOUT, between.contexts[0].deadline)
+        self.assertEqual(CALL_TIMEOUT - 10, self.left(self.endpoint))
 
     def test_a_call_within_one_that_is_over_is_not_sent(self) -> None:
         between = AskingEndpoint(self.client('one', self.asked),
@@ -110,9 +110,9 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertIs(contract.Timeout.NORMAL,
                       contract.methods(probe.ProbeInterface)['echo'].timeout)
         caller = context.admin_context()
-        caller.deadline = self.here.monotonic() + 10 * PATIENCE
+        caller.deadline = self.here.monotonic() + 10 * CALL_TIMEOUT
         self.one.echo(caller, 1)
-        self.assertEqual(PATIENCE, self.left(self.endpoint))
+        self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
     def test_a_message_of_an_older_release_has_no_end(self) -> None:
         """It brings no stamp."""

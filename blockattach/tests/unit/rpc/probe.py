@@ -7,9 +7,9 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach.rpc import contract
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 """Seconds after which a test gives up on what should come at once."""
 
 
@@ -35,7 +35,7 @@ class ProbeInterface(contract.Interface):
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
-    def insist(self, ctxt: context.RequestContext) -> bool:
+    def persist(self, ctxt: context.RequestContext) -> bool:
         """The same, however often it must be asked."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
@@ -55,7 +55,7 @@ class ProbeInterface(contract.Interface):
 
     @contract.fanout(since='1.0')
     @abc.abstractmethod
-    def tell(self, ctxt: context.RequestContext, value: Any) -> None:
+    def announce(self, ctxt: context.RequestContext, value: Any) -> None:
         """Remembered by all."""
 
 
@@ -97,10 +97,10 @@ class ProbeEndpoint(ProbeInterface):
 
     def meet(self, ctxt: context.RequestContext) -> bool:
         self.entered.release()
-        self.gate.wait(PATIENCE)
+        self.gate.wait(LIMIT)
         return True
 
-    def insist(self, ctxt: context.RequestContext) -> bool:
+    def persist(self, ctxt: context.RequestContext) -> bool:
         return self.meet(ctxt)
 
     def hurry(self, ctxt: context.RequestContext) -> None:
@@ -114,7 +114,7 @@ class ProbeEndpoint(ProbeInterface):
     def offer(self, ctxt: context.RequestContext, value: Any) -> None:
         self.heard.put(value)
 
-    def tell(self, ctxt: context.RequestContext, value: Any) -> None:
+    def announce(self, ctxt: context.RequestContext, value: Any) -> None:
         self.heard.put(value)
 
     def secret(self, ctxt: context.RequestContext) -> str:
@@ -137,8 +137,8 @@ class ProbeClient(ProbeInterface):
     def meet(self, ctxt: context.RequestContext) -> bool:
         return bool(self._invoke(ctxt, 'meet'))
 
-    def insist(self, ctxt: context.RequestContext) -> bool:
-        return bool(self._invoke(ctxt, 'insist'))
+    def persist(self, ctxt: context.RequestContext) -> bool:
+        return bool(self._invoke(ctxt, 'persist'))
 
     def hurry(self, ctxt: context.RequestContext) -> None:
         self._invoke(ctxt, 'hurry')
@@ -149,8 +149,8 @@ class ProbeClient(ProbeInterface):
     def offer(self, ctxt: context.RequestContext, value: Any) -> None:
         self._invoke(ctxt, 'offer', value=value)
 
-    def tell(self, ctxt: context.RequestContext, value: Any) -> None:
-        self._invoke(ctxt, 'tell', value=value)
+    def announce(self, ctxt: context.RequestContext, value: Any) -> None:
+        self._invoke(ctxt, 'announce', value=value)
 
 
 class YoungInterface(ProbeInterface):

@@ -85,11 +85,11 @@ class ContractTest(unittest.TestCase):
 
     def test_methods_are_found_with_what_was_said_of_them(self) -> None:
         methods = contract.methods(probe.ProbeInterface)
-        self.assertEqual({'echo', 'fail', 'meet', 'insist', 'hurry', 'note', 'offer', 'tell'},
+        self.assertEqual({'echo', 'fail', 'meet', 'persist', 'hurry', 'note', 'offer', 'announce'},
                          set(methods))
         self.assertIs(contract.Kind.CALL, methods['echo'].kind)
         self.assertIs(contract.Kind.CAST, methods['note'].kind)
-        self.assertIs(contract.Kind.FANOUT, methods['tell'].kind)
+        self.assertIs(contract.Kind.FANOUT, methods['announce'].kind)
         self.assertIs(contract.Timeout.SHORT, methods['hurry'].timeout)
         self.assertEqual(methods, contract.methods(probe.ProbeEndpoint))
 

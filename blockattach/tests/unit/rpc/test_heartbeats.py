@@ -5,9 +5,9 @@ import unittest
 
 from blockattach.rpc import heartbeats
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 TIMEOUT = 15.0
 NEXT = TIMEOUT / heartbeats.SIGNS
 
@@ -47,9 +47,9 @@ class HeartbeatsTest(unittest.TestCase):
 
     def next_sign(self):
         """Whose sign comes next, once its time has come."""
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.clock.advance(NEXT)
-        return self.signs.get(timeout=PATIENCE)
+        return self.signs.get(timeout=LIMIT)
 
     def test_a_caller_hears_of_it_as_long_as_it_is_worked_on(self):
         message = self.begin()
@@ -59,7 +59,7 @@ class HeartbeatsTest(unittest.TestCase):
     def test_oslo_messaging_needs_no_thread_of_its_own_for_it(self):
         self.assertIsNone(self.begin().client_timeout)
 
-    def test_whoever_does_not_listen_hears_nothing(self):
+    def test_without_listening_nothing_is_heard(self):
         self.begin(timeout=None)
         listens = self.begin()
         self.assertIs(listens, self.next_sign())
@@ -70,14 +70,14 @@ class HeartbeatsTest(unittest.TestCase):
         for _ in range(3):
             self.assertIs(other, self.next_sign())
 
-    def test_whoever_cannot_be_told_keeps_nobody_else_from_it(self):
+    def test_one_that_cannot_be_reached_does_not_keep_others_from_heartbeats(self):
         gone, other = self.begin(error=OSError()), self.begin()
         self.assertEqual([gone, other, other],
-                         [self.next_sign(), self.signs.get(timeout=PATIENCE), self.next_sign()])
+                         [self.next_sign(), self.signs.get(timeout=LIMIT), self.next_sign()])
 
-    def test_who_is_less_patient_hears_sooner(self):
+    def test_a_shorter_timeout_gets_heartbeats_sooner(self):
         self.begin(timeout=10 * TIMEOUT)
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
         hasty = self.begin()
         self.assertIs(hasty, self.next_sign())
 
@@ -89,8 +89,8 @@ class HeartbeatsTest(unittest.TestCase):
         thread, = {one for one in threading.enumerate()
                    if one.name == 'heartbeats'} - before
         self.heartbeats.end(message)
-        self.assertTrue(self.clock.until_waiting(1, PATIENCE))
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.clock.advance(NEXT)
-        patience.until(lambda: not thread.is_alive())
+        polling.until(lambda: not thread.is_alive())
         later = self.begin()
         self.assertIs(later, self.next_sign())

@@ -39,7 +39,7 @@ class InprocBusTest(bus_contract.BusContract, unittest.TestCase):
         self.url = f'inproc://{uuid.uuid4().hex}/'
         super().setUp()
 
-    def test_servers_of_a_topic_take_turns(self) -> None:
+    def test_servers_of_a_topic_alternate(self) -> None:
         for name in ('a', 'b', 'c'):
             self.serve(probe.ProbeEndpoint(name), name)
         names = [self.client().echo(self.ctxt, 1)[0] for _ in range(9)]
@@ -71,7 +71,7 @@ class InprocBusTest(bus_contract.BusContract, unittest.TestCase):
                 server = self.serve(endpoint)
                 self.assert_unreachable(self.client('one', other))
                 self.serve(stranger, 'one', other)
-                self.client().tell(self.ctxt, 'here')
+                self.client().announce(self.ctxt, 'here')
                 self.client('one').note(self.ctxt, 'here')
                 self.client('one', other).note(self.ctxt, 'there')
                 self.assertEqual(['here', 'here'], [self.heard(endpoint) for _ in range(2)])

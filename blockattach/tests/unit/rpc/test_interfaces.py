@@ -18,11 +18,11 @@ from blockattach.objects import placement
 from blockattach.rpc import scheduler
 from blockattach.rpc import transport
 from blockattach.rpc import volume
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class VolumeEndpoint(volume.VolumeInterface):
@@ -83,7 +83,7 @@ class ForeignEndpoint:
         raise UnknownError('hunter2')
 
 
-class HeldEndpoint(VolumeEndpoint):
+class BlockedEndpoint(VolumeEndpoint):
     """Its backend lets nobody in until it may go on."""
 
     def __init__(self) -> None:
@@ -113,8 +113,8 @@ class InterfacesTest(unittest.TestCase):
         server.start()
         self.addCleanup(server.stop)
 
-    def test_what_is_only_written_down_is_not_held_up_by_a_slow_backend(self) -> None:
-        endpoint = HeldEndpoint()
+    def test_what_only_writes_is_not_delayed_by_a_slow_backend(self) -> None:
+        endpoint = BlockedEndpoint()
         server = self.bus.server(endpoint, 'host@one', threads=1)
         server.start()
         self.addCleanup(server.stop)
@@ -128,12 +128,12 @@ class InterfacesTest(unittest.TestCase):
         self.assertTrue(client.ping(self.ctxt))
         self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
 
-    def test_each_waits_for_its_turn_and_hears_of_a_refusal(self) -> None:
-        told: list[float | None] = []
+    def test_each_waits_for_a_slot_and_gets_a_refusal(self) -> None:
+        result: list[float | None] = []
 
         @contextlib.contextmanager
         def admit(caller: context.RequestContext) -> Iterator[None]:
-            told.append(caller.deadline)
+            result.append(caller.deadline)
             raise errors.QueueTimeout
             yield
 
@@ -142,7 +142,7 @@ class InterfacesTest(unittest.TestCase):
         self.addCleanup(server.stop)
         with self.assertRaises(errors.QueueTimeout):
             volume.VolumeClients(self.bus).on('host@one').ping(self.ctxt)
-        self.assertIsNotNone(told[0])
+        self.assertIsNotNone(result[0])
 
     def test_a_volume_manager_is_asked_by_name(self) -> None:
         one, other = VolumeEndpoint(), VolumeEndpoint()
@@ -153,8 +153,8 @@ class InterfacesTest(unittest.TestCase):
         self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
         one.answer = False
         self.assertFalse(client.create_volume(self.ctxt, 'v', 2))
-        told = client.connect(self.ctxt, 'v', 'iqn', 'a', 3)
-        self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, told)
+        result = client.connect(self.ctxt, 'v', 'iqn', 'a', 3)
+        self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, result)
         client.disconnect(self.ctxt, 'v', ('iqn',), 'a', 4)
         client.delete_volume(self.ctxt, 'v', 5)
         client.ping(self.ctxt)
@@ -164,7 +164,7 @@ class InterfacesTest(unittest.TestCase):
                           ('disconnect', 'v', ['iqn'], 'a', 4)], one.asked[:4])
         self.assertEqual([], other.asked)
 
-    def test_what_a_host_has_reserved_is_told_however_often_it_is_asked(self) -> None:
+    def test_what_a_host_has_reserved_is_answered_however_often_it_is_asked(self) -> None:
         endpoint = VolumeEndpoint()
         self.serve(endpoint, 'host@one')
         client = volume.VolumeClients(self.bus).on('host@one')
@@ -190,7 +190,7 @@ class InterfacesTest(unittest.TestCase):
             extra_specs={'multiattach': '<is> True'}, tried=('h@b#p',))
         scheduler.SchedulerClient(self.bus).create_volume(
             self.ctxt, placement.VolumeRequest.from_domain(request))
-        heard = endpoint.heard.get(timeout=probe.PATIENCE)
+        heard = endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(request, heard.to_domain())
 
     def test_a_report_reaches_every_scheduler(self) -> None:
@@ -201,7 +201,7 @@ class InterfacesTest(unittest.TestCase):
             self.ctxt, placement.PoolsReport.from_capabilities(
                 'h@b', {'p': {'free_capacity_gb': 1.5}}))
         for endpoint in endpoints:
-            report = endpoint.heard.get(timeout=probe.PATIENCE)
+            report = endpoint.heard.get(timeout=probe.LIMIT)
             self.assertEqual('h@b', report.host)
             self.assertEqual({'p': {'free_capacity_gb': 1.5}}, report.capabilities())
 

@@ -73,7 +73,7 @@ class NotificationsTest(unittest.TestCase):
         transport.register_options(self.conf)
         self.ctxt = context.RequestContext(auth_token='hunter2', project_id='p', overwrite=False)
 
-    def told(self) -> notifications.Notifications:
+    def notifier(self) -> notifications.Notifications:
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         return notifications.build(self.conf, 'volume.h@b', self.url)
 
@@ -88,10 +88,10 @@ class NotificationsTest(unittest.TestCase):
 
     def test_an_event_is_heard_without_the_token(self) -> None:
         listener = Listener()
-        told = self.told()
-        told.emit(self.ctxt, 'volume.attach.end', {'volume_id': 'v'})
+        notifier = self.notifier()
+        notifier.emit(self.ctxt, 'volume.attach.end', {'volume_id': 'v'})
         self.listen(listener)
-        ctxt, publisher, event_type, payload = listener.heard.get(timeout=probe.PATIENCE)
+        ctxt, publisher, event_type, payload = listener.heard.get(timeout=probe.LIMIT)
         self.assertEqual(('volume.h@b', 'volume.attach.end', {'volume_id': 'v'}),
                          (publisher, event_type, payload))
         self.assertEqual('p', ctxt['project_id'])
@@ -101,42 +101,42 @@ class NotificationsTest(unittest.TestCase):
         listeners = {'audit': Listener(), 'billing': Listener()}
         for pool, listener in listeners.items():
             self.listen(listener, pool)
-        self.told().emit(self.ctxt, 'volume.attach.end', {})
+        self.notifier().emit(self.ctxt, 'volume.attach.end', {})
         for listener in listeners.values():
-            self.assertEqual('volume.attach.end', listener.heard.get(timeout=probe.PATIENCE)[2])
+            self.assertEqual('volume.attach.end', listener.heard.get(timeout=probe.LIMIT)[2])
             self.assertTrue(listener.heard.empty())
 
     def test_an_event_put_back_comes_again(self) -> None:
         listener = Listener(again=1)
         self.listen(listener)
-        self.told().emit(self.ctxt, 'volume.attach.end', {'n': 1})
-        first, second = (listener.heard.get(timeout=probe.PATIENCE) for _ in range(2))
+        self.notifier().emit(self.ctxt, 'volume.attach.end', {'n': 1})
+        first, second = (listener.heard.get(timeout=probe.LIMIT) for _ in range(2))
         self.assertEqual(first[3], second[3])
 
-    def test_nothing_is_told_unless_configured(self) -> None:
+    def test_nothing_is_sent_unless_configured(self) -> None:
         listener = Listener()
         silent = notifications.build(self.conf, 'volume.h@b', self.url)
         silent.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
-        self.told().emit(self.ctxt, 'volume.detach.end', {})
+        self.notifier().emit(self.ctxt, 'volume.detach.end', {})
         self.listen(listener)
-        self.assertEqual('volume.detach.end', listener.heard.get(timeout=probe.PATIENCE)[2])
+        self.assertEqual('volume.detach.end', listener.heard.get(timeout=probe.LIMIT)[2])
         self.assertTrue(listener.heard.empty())
 
-    def test_what_cannot_be_told_does_no_harm(self) -> None:
+    def test_what_cannot_be_sent_does_no_harm(self) -> None:
         with self.assertLogs(level='WARNING'):
-            self.told().emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
+            self.notifier().emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
 
-    def test_whoever_tells_may_have_a_name_of_its_own(self) -> None:
+    def test_a_publisher_may_have_a_name_of_its_own(self) -> None:
         listener = Listener()
-        self.told().emit(self.ctxt, 'volume.attach.end', {}, 'volume.other@b')
+        self.notifier().emit(self.ctxt, 'volume.attach.end', {}, 'volume.other@b')
         self.listen(listener)
-        self.assertEqual('volume.other@b', listener.heard.get(timeout=probe.PATIENCE)[1])
+        self.assertEqual('volume.other@b', listener.heard.get(timeout=probe.LIMIT)[1])
 
-    def test_nobody_is_told_after_the_end(self) -> None:
-        told = self.told()
-        told.close()
-        told.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
-        self.assertFalse(told.enabled)
+    def test_nothing_is_sent_after_the_end(self) -> None:
+        notifier = self.notifier()
+        notifier.close()
+        notifier.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
+        self.assertFalse(notifier.enabled)
 
 
 class AttachmentNotificationsTest(unittest.TestCase):
@@ -161,15 +161,15 @@ class AttachmentNotificationsTest(unittest.TestCase):
     def attachments(self, driver: tuple[str, ...] = ('messagingv2',)
                     ) -> notifications.AttachmentNotifications:
         self.conf.set_override('driver', list(driver), group='oslo_messaging_notifications')
-        told = notifications.build(self.conf, 'volume.h', self.url)
-        self.addCleanup(told.close)
-        return notifications.AttachmentNotifications(told, self.read_volume,
+        notifier = notifications.build(self.conf, 'volume.h', self.url)
+        self.addCleanup(notifier.close)
+        return notifications.AttachmentNotifications(notifier, self.read_volume,
                                                      lambda volume_id: self.rows)
 
-    def ended(self, told: notifications.AttachmentNotifications) -> None:
+    def ended(self, notifier: notifications.AttachmentNotifications) -> None:
         """The last move of an attachment."""
-        told.moved(self.ctxt, samples.attachment(state=S.DISCONNECTING),
-                   samples.attachment(state=S.GONE, detached_at=samples.NOW))
+        notifier.moved(self.ctxt, samples.attachment(state=S.DISCONNECTING),
+                       samples.attachment(state=S.GONE, detached_at=samples.NOW))
 
     def heard(self, count: int) -> list[tuple[Any, ...]]:
         """The first messages, as any listener gets them: one that knows nothing of us."""
@@ -181,18 +181,18 @@ class AttachmentNotificationsTest(unittest.TestCase):
             executor='threading')
         server.start()
         self.addCleanup(server.stop)
-        found = [listener.heard.get(timeout=probe.PATIENCE) for _ in range(count)]
+        found = [listener.heard.get(timeout=probe.LIMIT) for _ in range(count)]
         self.assertTrue(listener.heard.empty())
         return found
 
     def test_each_event_has_its_name_and_its_publisher(self) -> None:
-        told = self.attachments()
+        notifier = self.attachments()
         for before, after in ((None, S.CONNECTING), (S.CONNECTED, S.ATTACHED),
                               (S.CONNECTING, S.RESERVED), (S.ATTACHED, S.DISCONNECTING),
                               (S.DISCONNECTING, S.GONE), (S.DISCONNECTING, S.ERROR_DETACHING)):
-            told.moved(self.ctxt, before and samples.attachment(state=before),
-                       samples.attachment(state=after))
-        told.forced(self.ctxt, self.rows[1])
+            notifier.moved(self.ctxt, before and samples.attachment(state=before),
+                           samples.attachment(state=after))
+        notifier.forced(self.ctxt, self.rows[1])
         self.assertEqual(
             [('volume.h@b', f'volume.{event}') for event in (
                 'attach.start', 'attach.end', 'attach.error', 'detach.start', 'detach.end',
@@ -232,20 +232,21 @@ class AttachmentNotificationsTest(unittest.TestCase):
         jsonschema.validate(payload, PAYLOAD)
         self.assertEqual('volume.h', publisher)
 
-    def test_nothing_is_read_unless_somebody_is_told(self) -> None:
+    def test_nothing_is_read_unless_something_is_sent(self) -> None:
         self.ended(self.attachments(driver=()))
         self.assertEqual(0, self.reads)
         self.ended(self.attachments())
         self.assertEqual(1, self.reads)
 
-    def test_what_only_holds_a_volume_is_told_of_once_it_is_taken_over(self) -> None:
-        told = self.attachments()
-        held = samples.attachment(state=S.CONNECTED, legacy_reservation=True)
-        told.moved(self.ctxt, None, held)
-        told.moved(self.ctxt, held, samples.attachment(state=S.GONE, legacy_reservation=True))
-        told.forced(self.ctxt, held)
+    def test_a_legacy_reservation_is_notified_once_it_is_taken_over(self) -> None:
+        notifier = self.attachments()
+        reservation = samples.attachment(state=S.CONNECTED, legacy_reservation=True)
+        notifier.moved(self.ctxt, None, reservation)
+        notifier.moved(self.ctxt, reservation,
+                       samples.attachment(state=S.GONE, legacy_reservation=True))
+        notifier.forced(self.ctxt, reservation)
         self.assertEqual(0, self.reads)
-        told.moved(self.ctxt, held, samples.attachment())
+        notifier.moved(self.ctxt, reservation, samples.attachment())
         self.assertEqual(['volume.attach.start', 'volume.attach.end'],
                          [event_type for _, _, event_type, _ in self.heard(2)])
 

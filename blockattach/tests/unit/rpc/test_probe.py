@@ -57,7 +57,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
     def make_bus(self, url=None, **more):
         """None: the probe has a way of its own."""
 
-    def test_it_tells_when_the_broker_is_there_again(self):
+    def test_it_reports_when_the_broker_is_there_again(self):
         for _ in range(2):
             self.assertIn(f'cannot reach the message broker at 127.0.0.1:{self.way[1]}',
                           self.probe.wrong())
@@ -70,7 +70,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             self.assertIsNone(self.probe.wrong())
         self.assertEqual(1, self.probe.reconnects)
 
-    def test_it_tells_a_refusal_in_words(self):
+    def test_it_reports_a_refusal_in_words(self):
         conf = cfg.ConfigOpts()
         self.adapt(conf)
         conf.set_override('transport_url', self.broker._replace(
@@ -80,7 +80,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
         said = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
         self.assertRegex(said, rf'at {self.broker.hostname}:\d+: (\(403\) )?ACCESS_REFUSED')
 
-    def test_it_tells_no_password(self):
+    def test_it_reveals_no_password(self):
         self.assertNotIn(self.broker.password, self.probe.wrong() + self.probe.broker)
 
 

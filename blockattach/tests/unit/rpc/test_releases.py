@@ -162,7 +162,7 @@ class ObjectsTest(BusTestCase):
         client.note(self.ctxt, boxed(NewThing, name='n', colour='c'))
         self.old()
         self.serve(self.bus((OLD,)), self.endpoint)
-        thing, box = self.endpoint.heard.get(timeout=probe.PATIENCE)
+        thing, box = self.endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(('1.0', 'n'), (thing.VERSION, thing.name))
         self.assertEqual(('1.0', 'n'), (box.things[0].VERSION, box.things[0].name))
 
@@ -192,7 +192,7 @@ class ObjectsTest(BusTestCase):
         client.note(self.ctxt, boxed(OldThing, name='n'))
         self.new()
         self.serve(self.bus((OLD, NEW)), self.endpoint)
-        thing, box = self.endpoint.heard.get(timeout=probe.PATIENCE)
+        thing, box = self.endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual((NewThing, 'n'), (type(thing), thing.name))
         self.assertFalse(thing.obj_attr_is_set('colour'))
         self.assertEqual('n', box.things[0].name)

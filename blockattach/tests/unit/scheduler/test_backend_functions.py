@@ -40,9 +40,9 @@ GOODNESS = (
 class FunctionsTest(unittest.TestCase):
 
     def found(self, apply, name, function, warned):
-        told = {'tier': 'gold', **({} if function is None else {name: function})}
+        properties = {'tier': 'gold', **({} if function is None else {name: function})}
         request = samples.request(facts=FACTS, extra_specs={'tier': 'gold'})
-        pool = samples.pool(capabilities=told)
+        pool = samples.pool(capabilities=properties)
         if not warned:
             with self.assertNoLogs(LOGGER, 'WARNING'):
                 return apply(request, pool)

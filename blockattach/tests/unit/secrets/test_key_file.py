@@ -11,7 +11,7 @@ from concurrent import futures
 from blockattach import errors
 from blockattach import secrets
 from blockattach.secrets import key_file
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 PROCESSES = 4
 THREADS = 4
@@ -72,14 +72,14 @@ class KeyFileTest(unittest.TestCase):
                      for _ in range(PROCESSES)]
         for process in processes:
             process.start()
-        sealed = [answers.get(timeout=patience.LIMIT) for _ in processes]
+        sealed = [answers.get(timeout=polling.LIMIT) for _ in processes]
         for process in processes:
-            process.join(patience.LIMIT)
+            process.join(polling.LIMIT)
         sealer = self.load()
         self.assertEqual(['hunter2'] * PROCESSES, [sealer.unseal(text) for text in sealed])
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_a_key_is_replaced_and_whoever_uses_the_file_notices(self):
+    def test_a_key_is_replaced_and_users_of_the_file_notice(self):
         running, operator = self.load(), self.load()
         old = running.seal('hunter2')
         first = running.ring()[0].id

@@ -64,7 +64,7 @@ class KeyManagerTest(unittest.TestCase):
         self.assertIsNone(running.key_of(old))
         self.assertRaises(errors.ConfigurationError, self.sealer().unseal, old)
 
-    def test_a_key_that_is_not_there_is_told(self):
+    def test_a_key_that_is_not_there_is_reported(self):
         self.named.append('3c1e8a4e-0000-4000-8000-000000000000')
         with self.assertRaisesRegex(errors.ConfigurationError, self.named[1]):
             self.sealer()
@@ -77,14 +77,14 @@ class KeyManagerTest(unittest.TestCase):
             running.reload()
         self.assertEqual('hunter2', running.unseal(sealed))
 
-    def test_what_is_no_key_of_ours_is_told(self):
+    def test_what_is_no_key_of_ours_is_reported(self):
         store = shared_keys.SharedKeys(self.conf)
         short = symmetric_key.SymmetricKey('AES', 128, b'x' * 16)
         self.named.append(store.store('context', short))
         with self.assertRaisesRegex(errors.ConfigurationError, 'has not 256 bits'):
             self.sealer()
 
-    def test_one_that_does_not_answer_is_told_without_secrets(self):
+    def test_one_that_does_not_answer_is_reported_without_secrets(self):
         self.configure('nothing')
         with self.assertRaises(errors.ConfigurationError) as caught:
             self.sealer()

@@ -9,9 +9,9 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import threads
 from blockattach.tests.fixtures import clock
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class TelemetryTestCase(unittest.TestCase):
@@ -67,7 +67,7 @@ class ActTest(TelemetryTestCase):
         self.assertEqual(1, self.value('http_request_seconds_count', operation='none',
                                        status='5xx'))
 
-    def test_acts_are_seen_while_they_go_on(self):
+    def test_acts_are_listed_while_they_go_on(self):
         caller = context.RequestContext(request_id='req-1')
         with self.telemetry.transaction('write'):
             self.clock.advance(3)
@@ -80,7 +80,7 @@ class ActTest(TelemetryTestCase):
                         'database_transaction', 'scheduler_placing', 'backend_call')))
         self.assertEqual([], self.seen())
 
-    def test_they_are_seen_without_counts_too(self):
+    def test_they_are_listed_without_counts_too(self):
         self.telemetry.counts = None
         with self.assertRaises(OSError), self.telemetry.transaction('read'):
             self.assertEqual([(metrics.TRANSACTION, {'kind': 'read'}, 0)], self.seen())
@@ -113,7 +113,7 @@ class ReadingTest(TelemetryTestCase):
             self.assertEqual(4, self.value('database_connections', use='busy'))
         self.assertIn('the disk is on fire', told.output[0])
 
-    def test_several_may_tell_of_one_metric(self):
+    def test_several_may_report_one_metric(self):
         for name in ('one', 'two'):
             self.telemetry.readings.add(name, lambda name=name: {
                 metrics.POOL_FREE: {(name,): 1}})

@@ -9,7 +9,7 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import counting
 from blockattach.telemetry import exposition
 from blockattach.testing import ports
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 LOCAL = '127.0.0.1'
 
@@ -26,19 +26,19 @@ class ExpositionTest(unittest.TestCase):
         made = exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
             LOCAL, self.ports))
         self.addCleanup(made.stop)
-        with self.assertLogs('blockattach.telemetry.exposition', 'INFO') as told:
+        with self.assertLogs('blockattach.telemetry.exposition', 'INFO') as body:
             made.start()
-        return made, told.output[0]
+        return made, body.output[0]
 
     def ask(self, port):
         with urllib.request.urlopen(f'http://{LOCAL}:{port}/metrics',
-                                    timeout=patience.LIMIT) as answer:
+                                    timeout=polling.LIMIT) as answer:
             return answer.read().decode()
 
     def test_each_takes_the_first_port_that_is_free(self):
         for port in self.ports:
-            _, told = self.served()
-            self.assertIn(f'host={LOCAL} port={port}', told)
+            _, body = self.served()
+            self.assertIn(f'host={LOCAL} port={port}', body)
             self.assertIn('blockattach_in_progress{act="http_request"} 0.0', self.ask(port))
 
     def test_one_port_more_than_there_is_is_refused(self):
@@ -55,11 +55,11 @@ class ExpositionTest(unittest.TestCase):
             exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
                 '192.0.2.1', self.ports)).start()
 
-    def test_it_lets_go_of_its_port(self):
+    def test_it_releases_its_port(self):
         made, _ = self.served()
         made.stop()
         made.stop()
         with self.assertRaises(urllib.error.URLError):
             self.ask(self.ports[0])
-        _, told = self.served()
-        self.assertIn(f'port={self.ports[0]}', told)
+        _, body = self.served()
+        self.assertIn(f'port={self.ports[0]}', body)

@@ -11,7 +11,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.telemetry import acts
 from blockattach.telemetry import state_report
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 
 SECONDS = 60
 SECRETS = ('hunter2', 'correct-horse', 'battery-staple', 'tr0ub4dor')
@@ -41,23 +41,23 @@ class StateReportTest(unittest.TestCase):
         return ''.join(path.read_text('utf-8') for path in pathlib.Path(self.folder).glob(
             f'blockattach-volume_{os.getpid()}_gurumeditation_*'))
 
-    def test_it_tells_what_goes_on_and_what_was_added(self):
+    def test_it_shows_what_goes_on_and_what_was_added(self):
         context.RequestContext(request_id='req-4711')
         self.report.add('Locks', lambda: {'volumes': ['v1 alone']})
         with self.telemetry.backend('disks', 'target', 'grant'):
-            told = self.report.text()
+            report_text = self.report.text()
         for text in ('State of blockattach-volume', 'MainThread', 'test_it_tells_what_goes_on',
                      'backend_call', 'verb = grant', 'request_id = req-4711', 'v1 alone',
                      'collector = http'):
             with self.subTest(text):
-                self.assertIn(text, told)
+                self.assertIn(text, report_text)
 
-    def test_it_tells_no_secret(self):
+    def test_it_has_no_secret(self):
         password = SECRETS[3]
         self.report.add('Bus', lambda: {'url': f'rabbit://guest:{password}@broker:5672/'})
-        told = self.report.text()
-        self.assertIn('rabbit://guest:***@broker:5672/', told)
-        self.assertEqual([], [secret for secret in SECRETS if secret in told])
+        report_text = self.report.text()
+        self.assertIn('rabbit://guest:***@broker:5672/', report_text)
+        self.assertEqual([], [secret for secret in SECRETS if secret in report_text])
 
     def test_a_section_that_cannot_be_made_leaves_the_others(self):
         def fail():
@@ -65,9 +65,9 @@ class StateReportTest(unittest.TestCase):
 
         self.report.add('One', fail)
         self.report.add('Two', lambda: {'state': 'fine'})
-        told = self.report.text()
-        self.assertIn('cannot be reported = the disk is on fire', told)
-        self.assertIn('state = fine', told)
+        report_text = self.report.text()
+        self.assertIn('cannot be reported = the disk is on fire', report_text)
+        self.assertIn('state = fine', report_text)
 
     def test_it_is_written_while_others_hang(self):
         lock = threading.Lock()
@@ -75,7 +75,7 @@ class StateReportTest(unittest.TestCase):
             waiting = threading.Thread(target=lock.acquire, name='hangs', daemon=True)
             waiting.start()
             self.report.ask()
-            patience.until(lambda: '= hangs' in self.written())
+            polling.until(lambda: '= hangs' in self.written())
         waiting.join()
 
     def test_a_file_that_is_touched_asks_for_it(self):
@@ -88,4 +88,4 @@ class StateReportTest(unittest.TestCase):
         self.report.start()
         # Later than now, whatever the clock of the file system.
         os.utime(path, (2 ** 33, 2 ** 33))
-        patience.until(self.written)
+        polling.until(self.written)

@@ -83,7 +83,7 @@ class TracingTest(unittest.TestCase):
             self.assertIsNone(self.finished()['none'].parent)
             self.spans.clear()
 
-    def test_a_failure_is_seen(self):
+    def test_a_failure_is_recorded(self):
         with self.assertRaises(errors.BackendRefused), self.telemetry.work('create', None):
             raise errors.BackendRefused(reason='the password is hunter2')
         span = self.finished()['create volume']

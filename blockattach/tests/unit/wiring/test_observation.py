@@ -9,10 +9,10 @@ from oslo_config import cfg
 from blockattach import clock
 from blockattach import metrics
 from blockattach.health import monitor
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.wiring import observation
 
-SECONDS = patience.LIMIT
+SECONDS = polling.LIMIT
 
 
 class HangingDatabase:

@@ -21,12 +21,12 @@ from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.wiring import attachments
 from blockattach.wiring import foundation
 
 VERB = detach_rule.Verb.DELETE
-PATIENCE = patience.LIMIT
+LIMIT = polling.LIMIT
 """Seconds after which a test gives up on what should come at once."""
 
 
@@ -154,21 +154,21 @@ class NotificationsTest(WiringTestCase):
         connected = make.attachment(base.database, state=lifecycle.State.CONNECTED)
         made = make.move(base.database, connected, lifecycle.Event.COMPLETE)
         base.attachment_notifications.moved(context.admin_context(), connected, made)
-        publisher, event_type, payload = self.heard().get(timeout=PATIENCE)
+        publisher, event_type, payload = self.heard().get(timeout=LIMIT)
         self.assertEqual(('volume.storage-1@file', 'volume.attach.end', 'in-use', [made.id]),
                          (publisher, event_type, payload['status'],
                           [row['id'] for row in payload['volume_attachment']]))
 
-    def test_the_end_is_told_though_the_volume_is_gone_by_then(self):
+    def test_the_end_is_notified_though_the_volume_is_gone_by_then(self):
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         base = self.base()
         leaving = make.attachment(base.database, state=lifecycle.State.DISCONNECTING)
         moved = attachment_verbs.move(base.database, leaving.volume_id, leaving.id,
                                  lifecycle.Event.DISCONNECTED)
-        told = volumes.start_delete(base.database, leaving.volume_id, PATIENCE)
-        volumes.deleted(base.database, leaving.volume_id, told.generation)
+        deleting = volumes.start_delete(base.database, leaving.volume_id, LIMIT)
+        volumes.deleted(base.database, leaving.volume_id, deleting.generation)
         base.attachment_notifications.moved(context.admin_context(), moved.old, moved.new)
-        publisher, event_type, payload = self.heard().get(timeout=PATIENCE)
+        publisher, event_type, payload = self.heard().get(timeout=LIMIT)
         self.assertEqual(('volume.storage-1@file', 'volume.detach.end', []),
                          (publisher, event_type, payload['volume_attachment']))
 

@@ -84,15 +84,15 @@ class ProcessTestCase(base.StackTestCase):
         begun.send_signal(number)
         return begun.wait(SECONDS), begun.text()
 
-    def told(self, name):
+    def reported(self, name):
         """What the process says of itself; None as long as it says nothing."""
         with contextlib.suppress(OSError):
             return report.read(f'{self.folder}/blockattach-{name}.health')
         return None
 
     def is_ready(self, name):
-        told = self.told(name)
-        return told is not None and told.state is report.State.READY
+        reported = self.reported(name)
+        return reported is not None and reported.state is report.State.READY
 
     def serving(self, name, *arguments):
         """A process that serves."""
@@ -115,13 +115,13 @@ class ProcessTestCase(base.StackTestCase):
             connection.close()
 
 
-class LifeTest(ProcessTestCase):
+class LifecycleTest(ProcessTestCase):
 
     def test_each_serves_says_so_and_ends_in_order(self):
         for name in PROCESSES:
             with self.subTest(process=name):
                 begun = self.serving(name, '--use-json')
-                self.assertEqual(begun.pid, self.told(name).pid)
+                self.assertEqual(begun.pid, self.reported(name).pid)
                 asked = self.run_once(
                     'status', 'health', '--file', f'{self.folder}/blockattach-{name}.health',
                     '--max-age', str(SECONDS))
@@ -132,7 +132,7 @@ class LifeTest(ProcessTestCase):
                 lines = [json.loads(line) for line in said.splitlines()]
                 self.assertFalse([line for line in lines if line['traceback']], said)
                 self.assertTrue([line for line in lines if line['message'].endswith('stopped')])
-                self.assertIs(report.State.STOPPING, self.told(name).state)
+                self.assertIs(report.State.STOPPING, self.reported(name).state)
 
     def test_ctrl_c_ends_them_in_order_too(self):
         for name in PROCESSES:
@@ -162,7 +162,7 @@ class SignalsTest(ProcessTestCase):
                     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
         return False
 
-    def test_whoever_stops_one_that_only_begins_hears_nothing(self):
+    def test_one_that_is_stopped_as_it_begins_prints_nothing(self):
         self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
         # Whoever has come so far before he is told waits for it: nobody writes to it.
         os.unlink(self.file)
@@ -202,11 +202,11 @@ class SignalsTest(ProcessTestCase):
 
     def test_periods_are_read_anew(self):
         begun = self.serving('volume')
-        self.assertEqual(HEALTH_SECONDS, self.told('volume').interval)
+        self.assertEqual(HEALTH_SECONDS, self.reported('volume').interval)
         self.configure(volume='reconcile_interval = 7')
         self.append('[health]\ninterval = 2')
         begun.send_signal(signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: self.told('volume').interval == 2, SECONDS))
+        self.assertTrue(base.wait_for(lambda: self.reported('volume').interval == 2, SECONDS))
         self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in begun.text(),
                                       SECONDS))
         self.assertIn('Option volume.reconcile_interval changed', begun.text())
@@ -237,35 +237,36 @@ class EndTest(base.StackTestCase):
     """What runs when the process is told to stop."""
 
     def test_a_request_that_runs_is_answered(self):
-        status, said, answered = self.stop_while_it_works(patience=SECONDS, work_ends=True)
+        status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True)
         self.assertEqual((0, True), (status, answered), said)
         self.assertNotIn('left\n', said)
 
     def test_what_takes_too_long_is_cut_off(self):
-        status, said, answered = self.stop_while_it_works(patience=4, work_ends=False)
+        status, said, answered = self.stop_while_it_works(graceful_seconds=4, work_ends=False)
         self.assertEqual((1, False), (status, answered), said)
         self.assertIn('blockattach-x: cut off after 4 seconds', said)
         self.assertIn('left\n', said)
 
-    def test_whoever_says_it_twice_does_not_wait(self):
-        status, said, answered = self.stop_while_it_works(patience=0, work_ends=False, times=2)
+    def test_a_second_signal_ends_the_wait(self):
+        status, said, answered = self.stop_while_it_works(
+            graceful_seconds=0, work_ends=False, times=2)
         self.assertEqual((128 + signal.SIGTERM, False), (status, answered), said)
 
     def test_a_signal_is_heard_whichever_thread_gets_it(self):
         """As happens to a process that was suspended when it was told to stop."""
-        status, said, answered = self.stop_while_it_works(patience=SECONDS, work_ends=True,
+        status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True,
                                                           thread=True)
         self.assertEqual((0, True), (status, answered), said)
 
-    def test_whoever_does_not_wait_is_heard_while_it_ends_whichever_thread_gets_it(self):
+    def test_a_second_signal_is_noticed_while_it_ends_in_each_thread(self):
         """That its patience is over, and that it is told twice."""
         for number, ends in ((signal.SIGALRM, 1), (signal.SIGTERM, 128 + signal.SIGTERM)):
             with self.subTest(number):
                 status, said, answered = self.stop_while_it_works(
-                    patience=SECONDS, work_ends=False, then=number)
+                    graceful_seconds=SECONDS, work_ends=False, then=number)
                 self.assertEqual((ends, False), (status, answered), said)
 
-    def tell_another_thread(self, begun, number=signal.SIGTERM):
+    def signal_another_thread(self, begun, number=signal.SIGTERM):
         def sleeps():
             with open(f'/proc/{begun.pid}/stat', encoding='ascii') as file:
                 return file.read().rpartition(')')[2].split()[0] == 'S'
@@ -276,12 +277,12 @@ class EndTest(base.StackTestCase):
                       if int(name) != begun.pid)
         self.assertEqual(0, ctypes.CDLL(None).tgkill(begun.pid, thread, number))
 
-    def stop_while_it_works(self, patience, work_ends, times=1, thread=False, then=None):
+    def stop_while_it_works(self, graceful_seconds, work_ends, times=1, thread=False, then=None):
         """The exit status, what was said, and whether the work was done.
 
         :param then: a signal that another thread gets while the process ends
         """
-        program = PROGRAM.format(patience=patience)
+        program = PROGRAM.format(graceful_seconds=graceful_seconds)
         begun = subprocess.Popen([sys.executable, '-c', program], text=True, bufsize=1,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)
@@ -290,14 +291,14 @@ class EndTest(base.StackTestCase):
         try:
             self.assertEqual('works\n', begun.stdout.readline())
             if thread:
-                self.tell_another_thread(begun)
+                self.signal_another_thread(begun)
             else:
                 begun.send_signal(signal.SIGTERM)
             self.assertEqual('stops\n', begun.stdout.readline())
             for _ in range(times - 1):
                 begun.send_signal(signal.SIGTERM)
             if then is not None:
-                self.tell_another_thread(begun, then)
+                self.signal_another_thread(begun, then)
             if work_ends:
                 begun.stdin.write('end\n')
                 begun.stdin.flush()
@@ -338,7 +339,7 @@ sys.argv = ['x']
 def load(conf):
     from blockattach.conf import core
     conf.register_opts(core.OPTS)
-    conf.set_default('graceful_shutdown_timeout', {patience})
+    conf.set_default('graceful_shutdown_timeout', {graceful_seconds})
     return Working()
 sys.exit(process.run('blockattach-x', load))
 """

@@ -30,7 +30,7 @@ from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import patience
+from blockattach.tests.fixtures import polling
 from blockattach.volume import checker
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
@@ -38,7 +38,7 @@ from blockattach.wiring import volume
 HOST = 'storage-1@fake'
 POOL = f'{HOST}#pool'
 LEASE_SECONDS = 3600.0
-WAIT_SECONDS = patience.LIMIT
+WAIT_SECONDS = polling.LIMIT
 _OPTIONS = {
     'control': {'backend_seconds': LEASE_SECONDS, 'schedule_seconds': LEASE_SECONDS,
                 'idempotency_key_seconds': LEASE_SECONDS},
@@ -60,7 +60,7 @@ def die():
     raise Death
 
 
-class Life:
+class Instance:
     """One life of a volume manager: nothing of it is handed to the next."""
 
     def __init__(self, world, host=HOST, service=None, clock=None):
@@ -104,27 +104,27 @@ class World:
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}
-        self.life = None
-        self.begin_life()
+        self.instance = None
+        self.start_instance()
         self.scheduler.start()
-        self.life.look()
+        self.instance.look()
 
     def close(self):
-        self.life.repairer.stop()
+        self.instance.repairer.stop()
         self._databases.close()
 
     def settle(self):
         """Let all that waits go on, and what follows from it."""
         for _ in range(5):
             self.work.settle()
-            self.life.work.settle()
+            self.instance.work.settle()
 
-    def begin_life(self):
+    def start_instance(self):
         """The next life; what the last one had taken on is forgotten."""
-        if self.life is not None:
-            self.life.repairer.stop()
-        self.life = Life(self)
-        self.life.service.start()
+        if self.instance is not None:
+            self.instance.repairer.stop()
+        self.instance = Instance(self)
+        self.instance.service.start()
 
     def volume(self, multiattach=False):
         """A volume that the store really has."""
@@ -190,7 +190,7 @@ class World:
     def look(self):
         """What comes round every few seconds, once every deadline has passed."""
         self.expire()
-        self.life.look()
+        self.instance.look()
 
     def granted(self, volume):
         """Whom the target lets in to a volume: initiator to mode and sessions."""
@@ -267,7 +267,7 @@ class WorldTestCase(unittest.TestCase):
 
     def wait_for(self, condition):
         """Wait until something is so that threads bring about."""
-        patience.until(condition, tick=0.002)
+        polling.until(condition, tick=0.002)
 
     def at_once(self, *acts):
         """Begin all acts together; the outcomes in their order."""

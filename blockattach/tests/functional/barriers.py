@@ -1,10 +1,10 @@
 """Stop a thread at a failpoint until it is let on."""
 import threading
 
-from blockattach.tests.functional import lives
+from blockattach.tests.functional import instances
 
 
-class Gate:
+class Barrier:
     """An action for a failpoint that stops the first who comes until `open`; others pass."""
 
     def __init__(self):
@@ -15,7 +15,7 @@ class Gate:
     def __call__(self):
         if self._first.acquire(blocking=False):
             self.reached.set()
-            self._goes_on.wait(lives.WAIT_SECONDS)
+            self._goes_on.wait(instances.WAIT_SECONDS)
 
     def open(self):
         self._goes_on.set()
