@@ -49,7 +49,7 @@ class ActionsTestCase(base.ApiTestCase):
         return attachment_queries.of_volume(self.http.database, volume_id, with_legacy=True)
 
     def grants(self, volume_id):
-        """Whom the target really lets in, and in which mode."""
+        """The grants of the target: initiators and modes."""
         return {grant.initiator: str(grant.mode)
                 for export in self.http.manager.backend.fake_target.exports()
                 if export.volume_id == volume_id for grant in export.grants}

@@ -1,4 +1,4 @@
-"""Attachments whose consumers never came back are ended: what Nova says, and who is told."""
+"""Attachments whose consumers never came back are ended: what Nova says, and what is notified."""
 import itertools
 from concurrent import futures
 
@@ -176,7 +176,7 @@ class WithoutNovaTest(Case):
         self.assertEqual((True, False), (self.there(kept), self.there(ended)))
 
     def test_what_os_reserve_holds_for_nobody(self):
-        """Hidden rows: no notification is told of them, as of all that becomes of them."""
+        """Legacy reservations: no notification is sent of them."""
         reserved, connected = self.volume(), self.volume()
         self.done(reserved, 'os-reserve')
         self.done(connected, 'os-reserve')
@@ -329,7 +329,7 @@ class WithNovaTest(Case):
         self.assertEqual([], self.messages())
 
     def test_two_managers_look_at_once(self):
-        """Each is judged, ended and told of once."""
+        """Each is checked, ended and notified once."""
         self.pass_by(LONG)
         with futures.ThreadPoolExecutor(2) as pool:
             self.assertEqual([0, 1], sorted(pool.map(lambda _: self.look(), range(2))))

@@ -1,4 +1,4 @@
-"""Who may write: the read-only flag of a volume, and types whose volumes have one writer."""
+"""Access modes: the read-only flag of a volume, and types whose volumes have one writer."""
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
@@ -17,7 +17,7 @@ class ModesTestCase(actions.ActionsTestCase):
             f'/attachments/{attachment_id}').body['attachment']['attach_mode']
 
     def assert_mode(self, mode, volume_id, attachment_id, connector):
-        """What is told, to whom it is told, and what the target does."""
+        """What the volume, the attachment and the target say."""
         shown = self.http.as_member.get(f'/attachments/{attachment_id}').body['attachment']
         self.assertEqual((mode, mode),
                          (shown['attach_mode'], shown['connection_info']['access_mode']))
@@ -106,7 +106,7 @@ class ReadonlyTest(ModesTestCase):
 
 
 class AttachModeTest(ModesTestCase):
-    """os-attach comes last, and says a mode: the target does what is told from then on."""
+    """os-attach comes last, and says a mode: the target enforces it from then on."""
 
     def test_a_reader_cannot_write(self):
         volume_id = self.volume()

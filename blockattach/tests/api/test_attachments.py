@@ -1,4 +1,4 @@
-"""Attachments: reserve, connect, complete, delete, and each way in which that is refused."""
+"""Attachments: reserve, connect, complete, delete, and each way in which they are refused."""
 import functools
 
 from blockattach.domain import attachment_lifecycle
@@ -125,7 +125,7 @@ class ModeTest(base.ApiTestCase):
 
     def test_modes(self):
         rows = (
-            # mode asked at create, connector's mode, stored and told
+            # mode asked at create, connector's mode, stored and answered
             (None, None, 'rw'),
             ('ro', None, 'ro'),
             ('rw', None, 'rw'),
@@ -161,7 +161,7 @@ class ModeTest(base.ApiTestCase):
 
 
 class ConnectionInfoTest(base.ApiTestCase):
-    """What a consumer needs to log in, and who sees the secret."""
+    """What a consumer needs to log in, and which callers see the secret."""
 
     def test_the_whole(self):
         volume_id = self.volume()

@@ -165,7 +165,7 @@ class BadInputTest(base.ApiTestCase):
         for method, path, good in self.writes():
             with self.subTest(path=path, action=next(iter(good))):
                 self.refused(404, method, path, good, stranger)
-                # The project of the path is the caller's, or it is no path of his.
+                # The project of the path is the caller's, or the path does not exist.
                 request = webob.Request.blank(
                     f'/v3/{http.PROJECT}{path}', method=method, headers={
                         'X-Auth-Token': stranger.token, 'OpenStack-API-Version': LATEST})
@@ -175,7 +175,7 @@ class BadInputTest(base.ApiTestCase):
         self.refused(404, 'DELETE', f'/attachments/{self.attachment_id}', persona=stranger)
         other = self.http.as_stranger.post('/volumes', {'volume': {'size': 1}}).body['volume']
         for action in ('os-detach', 'os-force_detach'):
-            # An attachment that he may not know of is none.
+            # An attachment that the caller may not know of does not exist.
             self.http.as_stranger.post(f'/volumes/{other["id"]}/action', {
                 action: {'attachment_id': self.attachment_id}})
         self.assertEqual(['attached', 'reserved'], sorted(

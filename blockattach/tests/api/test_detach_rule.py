@@ -138,7 +138,8 @@ class DetachRuleTest(base.ApiTestCase):
         self.assertEqual([], self.nova.requests)
 
     def test_what_the_server_begins_to_use_after_the_judgement_stays(self):
-        """Judged while it was held only; the server connects and completes before it can go."""
+        """Checked while it was reserved only; the server connects and completes before it can
+        go."""
         service = self.http.as_service
         for way in ('delete', 'os-detach', 'os-force_detach'):
             with self.subTest(way):

@@ -156,7 +156,7 @@ class IdempotencyTest(NamedTestCase):
 
 
 class UnderWayTest(NamedTestCase):
-    """The same request while the first is still at work: its backend lets nobody in yet."""
+    """The same request while the first is still at work: its backend does not grant yet."""
 
     def setUp(self):
         self.clock = clock.ManualClock()

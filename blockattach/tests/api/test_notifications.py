@@ -1,4 +1,4 @@
-"""What the world is told while requests come: all that starts ends once, well or in error."""
+"""What is notified while requests come: all that starts ends once, well or in error."""
 from blockattach.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -27,7 +27,7 @@ class Case(actions.ActionsTestCase):
         return self.http.as_member.delete(f'/attachments/{attachment_id}')
 
     def assert_notified(self, expected, attachment_id=None):
-        """Of one attachment; of the only one that anything was told of, where none is named."""
+        """Of one attachment; without a name, of the only one with notifications."""
         if attachment_id is None:
             attachment_id, = {payload['attachment']['id'] for _, payload in self.heard.events}
         self.assertEqual(expected, self.heard.of(attachment_id))

@@ -1,4 +1,4 @@
-"""What os-attach leaves to be seen: on the volume, and on the attachment that it makes."""
+"""What os-attach leaves: on the volume, and on the attachment that it makes."""
 from blockattach.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -8,7 +8,7 @@ FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 
 
 class MetadataTest(actions.ActionsTestCase):
-    """The mode that os-attach tells is among the metadata until the attachment has ended."""
+    """The mode that os-attach sets is among the metadata until the attachment has ended."""
 
     def metadata(self, volume_id):
         return self.shown(volume_id)['metadata']
@@ -101,10 +101,10 @@ class MetadataTest(actions.ActionsTestCase):
 
 
 class ConnectionInfoTest(actions.ActionsTestCase):
-    """Null where os-attach told of a consumer whose host nobody knows."""
+    """Null where os-attach named a consumer whose host is unknown."""
 
     def infos(self, attachment_id, version='3.71'):
-        """What a show and a list tell."""
+        """What a show and a list return."""
         shown = self.http.as_member.get(f'/attachments/{attachment_id}', version)
         listed = self.http.as_member.get('/attachments/detail', version)
         self.assert_status(200, shown)

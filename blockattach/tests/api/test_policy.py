@@ -1,6 +1,6 @@
-"""Who may do what: the tables of ``policy/*.yaml``, each cell tried.
+"""Which persona may do what: the tables of ``policy/*.yaml``, each cell tried.
 
-A stranger is told that a thing is not there, never that it is not his.
+A stranger is answered that a thing does not exist, never that it belongs to another project.
 """
 import pathlib
 import re
@@ -21,7 +21,7 @@ PERSONAS = {
     'admin': 'an administrator of the project',
     'other_admin': 'an administrator of another project',
     'member': 'a member of the project',
-    'service': 'a member whose request a service brings, with its own token beside his',
+    'service': 'a member whose request a service brings, with a token of its own besides',
     'reader': 'a reader of the project',
     'service_only': 'of the project with the role service and no other',
     'nobody': 'of the project with a role that no rule knows',

@@ -1,4 +1,4 @@
-"""What a client is told at once of a volume that no pool will do for."""
+"""What a client is answered at once for a volume that no pool will do for."""
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries

@@ -1,4 +1,4 @@
-"""QoS specs: their life, the volume types that have them, and what consumers are told."""
+"""QoS specs: their lifecycle, the volume types that have them, and what consumers get."""
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 
@@ -223,7 +223,7 @@ class TypesTest(QosTestCase):
 
 
 class ConsumerTest(QosTestCase):
-    """What the consumer of a volume is told."""
+    """What the consumer of a volume gets."""
 
     def setUp(self):
         super().setUp()

@@ -36,7 +36,7 @@ class RepairsTest(actions.ActionsTestCase):
             http.HOST: self.http.manager.backend.fake_target}).violations()
 
     def repair(self, one):
-        """What the command does that is told."""
+        """What the command does that is named."""
         if one.repair == invariants.DERIVE.format(volume_id=one.volume_id):
             derived.volume_words(self.http.database, one.volume_id)
         elif one.repair == invariants.COUNT:

@@ -171,7 +171,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual('creating', self.status(volume_id))
 
     def test_detached_leaves_nothing_behind(self):
-        """The peer forgets the records and leaves what the target lets in."""
+        """The peer forgets the records and leaves the grants of the target."""
         volume_id = self.volume(multiattach=True)
         for _ in range(2):
             self.attached(volume_id, base.new_id())

@@ -55,7 +55,7 @@ class HeededTest(HintsTestCase):
         self.other, = {http.HOST, SECOND} - {self.home}
 
     def test_near_to_a_volume_and_apart_from_it(self):
-        # Fewest volumes first: without a hint they would come to either in turn.
+        # Fewest volumes first: without a hint they would come to either one.
         for _ in range(3):
             self.assertEqual(self.home, self.made_on({'same_host': [self.first]}))
         for _ in range(5):

@@ -76,7 +76,7 @@ class ServicesTest(base.ApiTestCase):
 
 
 class ReconciledTest(base.ApiTestCase):
-    """What a volume service has put right: shown to clients of ``blockattach 1.2``."""
+    """What a volume service has repaired: shown to clients of ``blockattach 1.2``."""
 
     def list(self, version='1.2'):
         reply = self.http.as_admin.send(

@@ -1,4 +1,5 @@
-"""The actions that hold a volume and say who uses it: os-reserve, os-attach and their undoing."""
+"""The actions that reserve a volume and name its consumer: os-reserve, os-attach and their
+undoing."""
 import threading
 from concurrent import futures
 
@@ -184,7 +185,7 @@ class BootableTest(actions.ActionsTestCase):
         with futures.ThreadPoolExecutor(len(asks)) as threads:
             codes = list(threads.map(ask, asks, timeout=polling.LIMIT))
         # Of those of today one at most; an action may take over what another one has reserved, and
-        # is told to repeat itself (409) where several do.
+        # is answered to repeat (409) where several do.
         self.assertLessEqual(codes[::4].count(200), 1)
         self.assertEqual({200, 403}, {200, *codes[::4]})
         self.assertLessEqual({code for code in codes if code >= 400}, {403, 409})

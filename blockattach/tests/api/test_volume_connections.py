@@ -1,4 +1,4 @@
-"""os-initialize_connection and os-terminate_connection, and the life that clients of old lead."""
+"""os-initialize_connection and os-terminate_connection, as legacy clients use them."""
 from blockattach.domain import connection
 from blockattach.drivers import faults
 from blockattach.tests.api import actions
@@ -17,7 +17,7 @@ class ConnectionTestCase(actions.ActionsTestCase):
         return self.act(volume_id, 'os-terminate_connection', {'connector': connector})
 
     def log_in(self, volume_id, connector, info):
-        """The mode that a host gets with what it was told; None if it is refused."""
+        """The mode that a host gets with its connection; None if it is refused."""
         data = info['data']
         return self.http.manager.backend.fake_target.log_in(
             volume_id, connector['initiator'],
@@ -225,7 +225,7 @@ class TerminateTest(ConnectionTestCase):
 
 
 class SharedHostTest(ConnectionTestCase):
-    """Servers of one host share its connection; a connector does not tell which one is meant."""
+    """Servers of one host share its connection; a connector does not say which one is meant."""
 
     def setUp(self):
         super().setUp()
@@ -247,7 +247,7 @@ class SharedHostTest(ConnectionTestCase):
         return row
 
     def expected(self, connector=None):
-        """The host's rows after its connection was told to end; whether it is still let in."""
+        """The host's rows after its connection was to end; whether it is still granted."""
         self.assert_status(202, self.terminate(self.volume_id, connector or self.connector))
         rows = [row.id for row in self.rows(self.volume_id) if row.host == self.connector['host']]
         self.assertEqual(bool(rows), self.connector['initiator'] in self.grants(self.volume_id))

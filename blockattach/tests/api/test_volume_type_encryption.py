@@ -1,4 +1,4 @@
-"""Encrypted volumes: what a type says of them, who may be their consumer, and that nobody shares
+"""Encrypted volumes: what a type says of them, which consumers may use them, and that none share
 them."""
 from blockattach import failpoints
 from blockattach.db import volume_types
