@@ -13,8 +13,8 @@ from blockattach.tests.fixtures import database
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
 
-# MariaDB's list of transactions is made anew only when nobody has looked for 0.1 seconds: who
-# looks more often sees for ever what was there first.
+# MariaDB renews its list of transactions only when it was not read for 0.1 seconds: polling
+# more often returns for ever what was there first.
 BETWEEN_LOOKS = 0.3
 # In this database: other tests wait for locks at the same time.
 WAITS = {'mysql': 'SELECT count(*) FROM information_schema.innodb_trx JOIN '
@@ -46,7 +46,8 @@ class DatabaseTestCase(unittest.TestCase):
     def waits_for_a_lock(self, watcher=None):
         """How many transactions do; for servers.
 
-        :param watcher: who looks, where connections of the test's own database are counted
+        :param watcher: the one that looks, where connections of the test's own database are
+            counted
         """
         with (watcher or self.database).reader() as connection:
             return connection.exec_driver_sql(WAITS[self.KIND]).scalar_one()

@@ -1,4 +1,4 @@
-"""Volume managers that do as they are told, in the place of the bus."""
+"""Volume managers that answer as a test says, in the place of the bus."""
 import threading
 
 from blockattach import errors
@@ -47,7 +47,7 @@ class Managers:
 
     @property
     def hosts(self):
-        """Who was asked, in order."""
+        """The hosts that were asked, in order."""
         return [host for host, _, _ in self.asked]
 
 

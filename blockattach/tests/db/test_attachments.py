@@ -245,15 +245,15 @@ class MoveTest(Case):
 
 @base.on_every_database
 class OvertakenTest(Case):
-    """What was read before others changed it: it is judged by what they have left."""
+    """A snapshot that others changed since: the request is checked against the present rows."""
 
     def setUp(self):
         super().setUp()
         self.volume = make.volume(self.database, multiattach=True)
 
     def read(self, instance=None):
-        """What a new attachment is judged by, as it is now."""
-        return preconditions.get(self.database, self.volume.id, instance, None)
+        """The snapshot for a new attachment, as it is now."""
+        return admissions.get(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
         return attachments.reserve(self.database, attachments.Wish(

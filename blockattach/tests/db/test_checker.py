@@ -75,7 +75,7 @@ class CheckerTest(base.DatabaseTestCase):
                 derived.volume_words(self.database, self.volume.id)
                 derived.counts(self.database)
                 remaining = self.found()
-                # Whoever looks for what is overdue goes on with it.
+                # The pass over what is overdue goes on with it.
                 self.assertLessEqual(remaining, {'nothing_is_overdue'})
 
     def test_overdue_work_is_found_after_some_grace(self):
@@ -133,5 +133,5 @@ class TargetTest(base.DatabaseTestCase):
         self.assertEqual(['nothing_gone_is_offered', 'room_is_counted'],
                          [one.invariant for one in looking.lasting()])
         self.assertEqual({HOST: 'exports lost as planned'}, looking.silent)
-        # Who does not answer costs a time-out each time: it is not asked again.
+        # A target that does not answer costs a time-out each time: it is not asked again.
         self.assertEqual(asked + 2, self.target.faults.calls['exports'])

@@ -1,4 +1,4 @@
-"""One credential per (volume, initiator), for as long as any attachment of the pair lives."""
+"""One credential per (volume, initiator), for as long as any attachment of the pair exists."""
 import hashlib
 import pathlib
 import uuid
@@ -132,7 +132,7 @@ class ModeTest(Case):
         self.assertEqual({'iqn.a': RW}, self.wanted())
         self.attach('iqn.b', RO)
         self.assertEqual({'iqn.a': RW, 'iqn.b': RO}, self.wanted())
-        # The writer goes: narrowed as soon as it is told to.
+        # The writer goes: narrowed as soon as its detach begins.
         self.move(writer, E.DISCONNECT)
         self.assertEqual({'iqn.a': RO, 'iqn.b': RO}, self.wanted())
 

@@ -85,10 +85,10 @@ def lifecycle_of_a_volume(db):
 
 # What is done, and by which index each large table is read then; one of several does as well.
 QUERIES = {
-    'the life of an attachment': (lifecycle_of_an_attachment, {
+    'the lifecycle of an attachment': (lifecycle_of_an_attachment, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
         'attachments': (ONE_ATTACHMENT, OF_PROJECT, *OF_VOLUME)}),
-    'the life of a volume': (lifecycle_of_a_volume, {
+    'the lifecycle of a volume': (lifecycle_of_a_volume, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
         'volume_metadata': METADATA}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),

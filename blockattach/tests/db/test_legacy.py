@@ -1,4 +1,5 @@
-"""What the legacy actions need of the database: hidden rows, announced detaches, settings."""
+"""What the legacy actions need of the database: legacy reservations, announced detaches,
+settings."""
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
@@ -179,7 +180,7 @@ class MetadataTest(base.DatabaseTestCase):
                 self.assertEqual((False, None), self.details(volume))
 
     def test_it_goes_with_another_one_too(self):
-        """As in Cinder: it tells the mode of the last os-attach, and ends with the next end."""
+        """As in Cinder: it has the mode of the last os-attach, and ends with the next end."""
         volume = make.volume(self.database, multiattach=True)
         other = make.attachment(self.database, volume, S.RESERVED)
         self.attach(volume)

@@ -109,7 +109,7 @@ class AttachmentTest(Case):
         self.assertEqual(3, len(attachment_queries.of_volume(self.database, volume.id)))
 
     def test_each_move_happens_once(self):
-        """The whole life, every step of it cut off, and then every step again."""
+        """The whole lifecycle, every step of it cut off, and then every step again."""
         self.both_ways(self.check_moves)
 
     def check_moves(self, where):
@@ -279,7 +279,7 @@ class LateTest(Case):
         self.assertEqual(before + 1, self.count(models.volume.volumes))
 
     def test_what_never_arrives_is_not_guessed(self):
-        """The server holds on to a session whose client has gone: nobody can tell."""
+        """The server keeps a session whose client has gone: the outcome is unknown."""
         volume = make.volume(self.database)
         wish = attachments.Wish(volume.id, volume.project_id)
         with self.assertRaises(errors.OutcomeUnknown) as caught:

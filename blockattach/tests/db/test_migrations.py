@@ -234,7 +234,7 @@ class TableTest(base.DatabaseTestCase):
 
 
 class SqlTest(unittest.TestCase):
-    """The statements for somebody who runs them by hand."""
+    """The statements, for an administrator to run by hand."""
 
     def test_each_kind_gets_statements_of_its_own(self):
         for url, word in (('mysql+pymysql://somewhere/%2F', 'MEDIUMTEXT'),

@@ -36,7 +36,7 @@ class OverviewTest(base.DatabaseTestCase):
         manual.advance(30)
         make.attachment(later, volume, S.CONNECTING)
         manual.advance(10)
-        # One that only waits for its consumer is as old as he likes.
+        # One that only waits for its consumer may be of any age.
         self.assertEqual({'connecting': 40}, overview.read(later).oldest)
 
     def test_one_that_was_born_connecting_is_as_old_as_itself(self):

@@ -317,7 +317,8 @@ class RaceTest(PlacementCase):
         self.assertEqual('creating', self.now(asked.id).status)
 
     def test_many_schedulers_that_find_the_same_volume_waiting_place_it_once(self):
-        # Just enough room: whoever took the placed volume for a waiting one would end it in error.
+        # Just enough room: if the placed volume were taken for a waiting one it would end in
+        # error.
         make.pool(self.database, 'one@b#p', 3)
         lost = [self.volume() for _ in range(3)]
         for one in lost:

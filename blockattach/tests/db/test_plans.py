@@ -80,7 +80,7 @@ class PlanTest(base.DatabaseTestCase):
                           lifecycle.Event.DISCONNECT, lifecycle.Event.DISCONNECTED):
                 row = make.move(self.database, row, event)
 
-        self.check({'life': live})
+        self.check({'lifecycle': live})
 
     def test_looking_at_attachments(self):
         self.check({
@@ -123,7 +123,7 @@ class PlanTest(base.DatabaseTestCase):
             deleting = volumes.start_delete(self.database, volume.id, 60)
             volumes.deleted(self.database, volume.id, deleting.generation)
 
-        self.check({'life': live})
+        self.check({'lifecycle': live})
 
     def test_a_purge(self):
         if self.KIND == database.SQLITE:

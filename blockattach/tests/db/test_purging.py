@@ -1,4 +1,4 @@
-"""History goes after its time; what lives, and what something refers to, stays."""
+"""History goes after its time; live rows, and those that something refers to, stay."""
 import collections
 import datetime
 from concurrent import futures
@@ -106,7 +106,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.later(20)
         self.gone_volume(kind=kind)
         volume_types.delete(self.db, kind.id)
-        # A type that is older than a volume of it, by a mistake of whoever wrote the row.
+        # A type that is older than a volume of it, by a mistake in the row.
         with self.db.writer() as connection:
             connection.execute(TABLES['volume_types'].update().where(
                 TABLES['volume_types'].c.id == kind.id).values(
@@ -128,7 +128,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([('volumes', 2)], self.purge(most=2))
 
     def history(self, number, every=1):
-        """So many attachments of a volume that lives; each ``every``-th one has ended."""
+        """So many attachments of a live volume; each ``every``-th one has ended."""
         volume = make.volume(self.db, multiattach=True)
         template = make.attachment(self.db, volume, lifecycle.State.RESERVED)
         make.move(self.db, template, lifecycle.Event.RELEASE)

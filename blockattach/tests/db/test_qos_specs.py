@@ -76,7 +76,7 @@ class LifecycleTest(base.DatabaseTestCase):
 
 @base.on_every_database
 class RaceTest(test_races.Case):
-    """Of those who come at once one is right, and nothing is left in between."""
+    """Of concurrent requests one succeeds, and none leaves half of its work."""
 
     def test_a_type_gets_one_of_many(self):
         for _ in range(ROUNDS):

@@ -306,7 +306,7 @@ class HostTest(Case):
         for volume in (self.mine, *self.others):
             volumes.start_delete(self.database, volume.id, 60)
         self.assertEqual([], volume_queries.interrupted(self.database, self.MINE))
-        found = volume_queries.interrupted(self.database, self.MINE, 'a new life')
+        found = volume_queries.interrupted(self.database, self.MINE, 'a new instance')
         self.assertEqual([self.mine.id], [volume.id for volume in found])
         self.assertEqual([], volume_queries.interrupted(self.database, self.MINE, self.MINE))
 

@@ -1,4 +1,4 @@
-"""The limit on attachments: judged where rows are born, in their transaction."""
+"""The limit on attachments: checked where rows are inserted, in their transaction."""
 import threading
 
 import sqlalchemy as sa

@@ -113,7 +113,8 @@ class ReserveRaceTest(Case):
 
 @base.on_every_database
 class BootableRaceTest(Case):
-    """Who may not join others on a volume to boot from: of those who come together, one comes."""
+    """Requests that may not join others on a volume to boot from: of concurrent ones, one
+    succeeds."""
 
     def setUp(self):
         super().setUp()
@@ -144,7 +145,7 @@ class BootableRaceTest(Case):
             self.reserve_as(number // 2, 'a:rule' if number % 2 else None)
             for number in range(THREADS)]))
         self.assertEqual({errors.NotAuthorized}, set(refused))
-        # Of those who may not, at most the very first of all came.
+        # Of those without the right, at most the very first of all succeeded.
         self.assertIn(len(refused), (THREADS // 2, THREADS // 2 - 1))
         self.assertEqual(len(made), len(self.rows()))
 

@@ -75,7 +75,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
                 self.look(connection)
 
     def test_a_session_that_somebody_else_had_meanwhile(self):
-        """Behind a proxy that lends it; who is in a transaction goes on in it."""
+        """Behind a proxy that lends it; an open transaction goes on in it."""
         texts = set()
         sa.event.listen(self.database.engine, 'before_cursor_execute',
                         lambda connection, cursor, text, *rest: texts.add(text))

@@ -27,7 +27,7 @@ CONNECT = [
 # By the request: the messages on the bus, and each statement with its reason, in their order.
 REQUESTS = {
     'create': (['volume connect'], [
-        ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
+        ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
         ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
         ('INSERT grants', 'the credential of a host that is new to the volume'),
         ('INSERT attachments', 'the row, with its intent'),
@@ -37,11 +37,11 @@ REQUESTS = {
         ('INSERT grants', 'the same'), ('INSERT attachments', 'the same'),
         *CONNECT]),
     'reserve': ([], [
-        ('SELECT volumes', 'the volume, and who holds it: visible, allowed, admitted'),
+        ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
         ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
         ('INSERT attachments', 'the row')]),
     'update': (['volume connect'], [
-        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
         (BOTH, 'the intent, if what was read still holds'),
         ('SELECT volumes', 'whether the host has a credential, and which names are free'),
         ('INSERT grants', 'the credential of a host that is new to the volume'),
@@ -54,33 +54,33 @@ REQUESTS = {
                            'a row gets another connector is there one'),
         CONNECT[1]]),
     'complete': ([], [
-        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
         (BOTH, 'the state, if what was read still holds')]),
     'show attachment': ([], [
         ('SELECT attachments', 'the row with the credential of its connection')]),
     'delete': (['volume disconnect'], [
-        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
         (BOTH, 'the intent, if what was read still holds'),
         ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
         (BOTH, 'manager: the end'),
         ('DELETE grants', 'manager: the credential, unless another row needs it'),
-        ('SELECT attachments', 'the answer: what is left on the volume')]),
-    'delete what was held': ([], [
-        ('SELECT attachments', 'the row with its volume: visible, allowed, judged'),
+        ('SELECT attachments', 'the answer: what remains on the volume')]),
+    'delete a reserved one': ([], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
         (BOTH, 'the end'),
-        ('SELECT attachments', 'the answer: what is left on the volume')]),
+        ('SELECT attachments', 'the answer: what remains on the volume')]),
     'show volume': ([], [
         ('SELECT volumes', 'the volume with its type and its metadata'),
-        ('SELECT attachments', 'who is attached')]),
+        ('SELECT attachments', 'its attachments')]),
     'list volumes': ([], [
         ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'who is attached, and the metadata')]),
+        ('SELECT attachments', 'its attachments, and the metadata')]),
     'list volumes after a marker': ([], [
         ('SELECT volumes', 'the marker'), ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'who is attached, and the metadata')]),
+        ('SELECT attachments', 'its attachments, and the metadata')]),
     'list volumes with a count': ([], [
         ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'who is attached, and the metadata'),
+        ('SELECT attachments', 'its attachments, and the metadata'),
         ('SELECT volumes', 'the count')]),
     'list attachments': ([], [
         ('SELECT attachments', 'the page with the credentials')]),
@@ -93,7 +93,7 @@ REQUESTS = {
         ('SELECT volume_types', 'the type, as it is under that lock'),
         ('INSERT volumes', 'the row'),
         ('SELECT volumes', 'scheduler: attempts, hints and what else filters look at'),
-        ('SELECT pools', 'scheduler: the pools and who keeps them'),
+        ('SELECT pools', 'scheduler: the pools and their services'),
         ('UPDATE volumes', 'scheduler: the pool, if it is still waiting for one'),
         ('UPDATE pools', 'scheduler: the room, if it is still there'),
         ('UPDATE volumes', 'manager: the owner'),
@@ -102,11 +102,11 @@ REQUESTS = {
         ('UPDATE pools', 'manager: what is free now')]),
     'delete a volume': (['volume delete_volume'], [
         ('SELECT volumes', 'the volume with its type and its metadata: visible'),
-        ('SELECT attachments', 'who is attached'),
+        ('SELECT attachments', 'its attachments'),
         ('SELECT volumes', 'the volume, locked'),
         ('SELECT services', 'whether its backend is frozen'),
         ('UPDATE volumes', 'the intent'),
-        ('SELECT volumes', 'who is told'),
+        ('SELECT volumes', 'the manager to call'),
         ('UPDATE volumes', 'manager: the owner'),
         ('SELECT volumes', 'manager: what is to be removed'),
         ('SELECT volumes', 'manager: the volume, locked'),
@@ -223,7 +223,7 @@ class StatementsTest(Case):
         self.expect('update', lambda: self.update(made, connector))
         self.expect('update again', lambda: self.update(made, connector))
         reserved = self.create(self.volume()).body['attachment']['id']
-        self.expect('delete what was held', lambda: self.api.delete(f'/attachments/{reserved}'))
+        self.expect('delete a reserved one', lambda: self.api.delete(f'/attachments/{reserved}'))
 
     def test_beside_others(self):
         """Many others, and many that have gone: nothing is asked more often."""
@@ -324,7 +324,7 @@ class FlatTest(Case):
         return reply.body, counted[0]
 
     def lifecycle(self, volume_id):
-        """How many rows are looked at in the life of one more."""
+        """How many rows are read in the lifecycle of one more."""
         found = {}
         made, found['create'] = self.looked_at(lambda: self.create(volume_id, make.connector()))
         made = made['attachment']['id']

@@ -127,7 +127,7 @@ class DeadlockTest(Case):
 class IsolationTest(Case):
     """PostgreSQL where an operator has made transactions stricter by default: it holds for others.
 
-    In ours whoever has waited for a lock has to see what was written meanwhile.
+    In ours a transaction that has waited for a lock has to see what was written meanwhile.
     """
 
     KIND = database.POSTGRESQL
@@ -155,7 +155,7 @@ class IsolationTest(Case):
             other.execute(volume.volumes.update().values(name='changed'))
             other.commit()
         def note(connection):
-            # Whoever only looks ends so too.
+            # One that only reads ends so too.
             if connection.get_execution_options().get(engine.WRITER):
                 self.thrown_out.append(connection)
 

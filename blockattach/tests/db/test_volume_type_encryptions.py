@@ -159,7 +159,7 @@ class ExclusionTest(base.DatabaseTestCase):
 
 @base.on_chosen_databases
 class VolumeTest(base.DatabaseTestCase):
-    """What a volume has of its type, as it was judged."""
+    """What a volume has of its type, as it was checked."""
 
     def draft(self, kind):
         return volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})

@@ -1,4 +1,4 @@
-"""The verbs of a volume's own life: each one transaction, and late words change nothing."""
+"""The verbs of a volume's lifecycle: each one transaction, and late words change nothing."""
 import uuid
 
 from blockattach import errors
@@ -190,7 +190,7 @@ class DeleteTest(Case):
             self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
                               volume.generation)
         self.assertEqual(volume, self.again(volume))
-        # Told to go once more: what is heard of the first time is late, though it is going.
+        # Deleted once more: what is heard of the first time is late, though it is going.
         started = volumes.start_delete(self.database, volume.id, 60)
         for verb in (volumes.deleted, volumes.delete_failed):
             self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,

@@ -175,7 +175,7 @@ class RaceTest(Case):
                     for running in [pool.submit(run, act) for act in acts]]
 
     def test_a_connector_that_comes_at_the_last_moment(self):
-        """Either it comes and the attachment lives, or the attachment is gone: never both."""
+        """Either it comes and the attachment stays, or the attachment is gone: never both."""
         other, ended = self.fixture.open(), set()
         for _ in range(ROUNDS):
             row = make.attachment(self.database, state=S.RESERVED)
