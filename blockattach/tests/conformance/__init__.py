@@ -1,1 +1,1 @@
-"""The drivers of this package, held to their contracts."""
+"""The drivers of this package prove their contracts."""

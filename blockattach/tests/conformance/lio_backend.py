@@ -55,7 +55,7 @@ class Lio(target.TargetBase):
                                   grant.credential.password)
 
     def truth(self, export):
-        """What is told of the volume's grants, by initiator."""
+        """The volume's grants as the driver lists them, by initiator."""
         return {grant.initiator: grant for found in self.target.exports()
                 if found.volume_id == export.volume_id for grant in found.grants}
 

@@ -1,4 +1,4 @@
-"""The fakes keep the contracts too, and fail as they are told."""
+"""The fakes keep the contracts too, and fail as planned."""
 import dataclasses
 import threading
 from collections.abc import Sequence

@@ -140,7 +140,7 @@ class TamperedTest(lio_backend.Lio):
 
 
 class OthersTest(lio_backend.Lio):
-    """What is not ours is neither told nor touched."""
+    """What is not ours is neither listed nor touched."""
 
     def test_targets_and_backstores_of_others(self):
         others = (f'{self.kernel.root}/iscsi/{_STRANGER}',
@@ -190,7 +190,7 @@ class OthersTest(lio_backend.Lio):
 
 
 class StaleTest(lio_backend.Lio):
-    """What an earlier life, or another service, left under our names."""
+    """What an earlier instance, or another service, left under our names."""
 
     def test_a_backstore_of_the_same_name_elsewhere_releases_the_device(self):
         export = self.an_export()

@@ -167,7 +167,7 @@ class StrangersTest(LvmTest):
 
 
 class FullTest(LvmTest):
-    """No room is told before anything is done."""
+    """No room is reported before anything is done."""
 
     def test_a_pool_near_full_takes_nothing_and_serves_on(self):
         store = self.machine.store('thin')

@@ -1,4 +1,4 @@
-"""What a driver declares is what the kit has proved, or it fails; and what is told of it."""
+"""What a driver declares is what the kit has proved, or it fails; and what is reported of it."""
 import contextlib
 import io
 import types
@@ -19,13 +19,13 @@ class ExamineTestCase(unittest.TestCase):
 
     def examined(self, *kinds, only=None):
         """The report on drivers, from a module that holds these classes and no others."""
-        module = types.ModuleType('held')
+        module = types.ModuleType('temporary')
         for kind in kinds:
             names = {} if only is None else {
                 name: None for name in unittest.defaultTestLoader.getTestCaseNames(kind)
                 if only not in name}
             vars(module)[kind.__name__] = type(kind.__name__, (kind,), {
-                **names, '__module__': 'held'})
+                **names, '__module__': 'temporary'})
         with contextlib.redirect_stderr(io.StringIO()):
             [found] = command.examine([module])
         return found

@@ -145,9 +145,9 @@ class TgtdTest(test_tgt.Tgt):
         address, _, port = made.portals[0].rpartition(':')
         client = self.target._client()
         with socket.create_connection((address, int(port))) as half:
-            # Of a login the beginning only: tgtd is told that the rest is not there yet.
+            # Of a login the beginning only: tgtd finds that the rest is not there yet.
             half.sendall(_LOGIN)
-            # Before it answers this, it has looked; and below, at all who came before.
+            # Before it answers this, it has looked; and below, at all clients that came before.
             client.portals()
             pids = {client.pid() for _ in range(5)}
             client.portals()

@@ -126,7 +126,7 @@ class DividedTest(test_tgt.Tgt, scsi.ScsiContract):
 
 
 class OnePathed(fake_target.FakeTarget):
-    """Tells some hosts of fewer paths than others."""
+    """Returns fewer paths to some hosts than to others."""
 
     def _portals(self):
         self.calls = [*getattr(self, 'calls', ()), None]
