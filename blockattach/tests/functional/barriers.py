@@ -1,11 +1,11 @@
-"""Stop a thread at a failpoint until it is let on."""
+"""Stop a thread at a failpoint until it may go on."""
 import threading
 
 from blockattach.tests.functional import instances
 
 
 class Barrier:
-    """An action for a failpoint that stops the first who comes until `open`; others pass."""
+    """An action for a failpoint that stops the first thread until `open`; others pass."""
 
     def __init__(self):
         self._first = threading.Lock()

@@ -49,12 +49,12 @@ class Api:
 
 
 def connector(host):
-    """What a host tells of itself."""
+    """The connector of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '127.0.0.1'}
 
 
 def instance(host):
-    """The server that runs on a host, for calls that do not tell the connector."""
+    """The server that runs on a host, for calls without a connector."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 

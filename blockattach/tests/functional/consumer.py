@@ -3,7 +3,7 @@
     python consumer.py --config-file FILE PROJECT USER VOLUME INSTANCE
 
 It attaches the volume to an instance, completes the attachment, looks at it and, once a line comes
-on standard input, detaches it. What it was answered it tells on standard output, in lines of JSON.
+on standard input, detaches it. What it was answered it prints, in lines of JSON.
 """
 import json
 import sys

@@ -1,7 +1,7 @@
-"""One backend in memory and the lives of its volume manager: each may die at any point.
+"""One backend in memory and the instances of its volume manager: each may die at any point.
 
-The database, the store and the target outlive a life, as they do in earnest. What must agree in
-the end is told by `World.disagreements`.
+The database, the store and the target outlive an instance, as they do in earnest.
+`World.disagreements` says what does not agree in the end.
 """
 import os
 import random
@@ -61,7 +61,7 @@ def die():
 
 
 class Instance:
-    """One life of a volume manager: nothing of it is handed to the next."""
+    """One instance of a volume manager: nothing of it is handed to the next."""
 
     def __init__(self, world, host=HOST, service=None, clock=None):
         """``service``: its own name in the cluster ``host``, which others serve too."""
@@ -120,7 +120,7 @@ class World:
             self.instance.work.settle()
 
     def start_instance(self):
-        """The next life; what the last one had taken on is forgotten."""
+        """The next instance; what the last one had taken on is forgotten."""
         if self.instance is not None:
             self.instance.repairer.stop()
         self.instance = Instance(self)
@@ -193,7 +193,7 @@ class World:
         self.instance.look()
 
     def granted(self, volume):
-        """Whom the target lets in to a volume: initiator to mode and sessions."""
+        """The target's grants of a volume: initiator to mode and sessions."""
         return {grant.initiator: (grant.mode, grant.sessions)
                 for export in self.target.exports() if export.volume_id == volume.id
                 for grant in export.grants}
@@ -215,7 +215,7 @@ class World:
                         for name in placed ^ set(self.store.sizes())]
 
     def _locked_out(self, facts):
-        """Who is let in, and cannot log in with his credential."""
+        """Initiators that are granted, and cannot log in with their credential."""
         found = []
         for volume_id, initiator in facts.wanted():
             secret = grants.credential(self.database, volume_id, initiator)
@@ -227,7 +227,7 @@ class World:
 
 
 def connector(host):
-    """What a host tells of itself."""
+    """The connector of a host."""
     return make.connector(initiator_of(host), host)
 
 

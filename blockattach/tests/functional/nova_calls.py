@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Nova:
-    """Asks one endpoint, in the name of the project's user unless told otherwise.
+    """Asks one endpoint, in the name of the project's user unless another token is given.
 
     :ivar requests: method, path and status of what was asked, in order
     """
@@ -91,7 +91,7 @@ class Nova:
     def create_attachment(self, volume_id: str, server_id: str,
                           connector: dict[str, Any] | None = None,
                           project: str = http.PROJECT) -> tuple[str, dict[str, Any]]:
-        """The id, and what is told of the connection."""
+        """The id, and the connection information."""
         assert self.highest_version() >= _version(ATTACHMENTS)
         made = self.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'connector': connector, 'instance_uuid': server_id}},
@@ -99,7 +99,7 @@ class Nova:
         return made['id'], made['connection_info']
 
     def connect(self, attachment_id: str, host: str, device: str) -> dict[str, Any]:
-        """What a compute host is told of the connection: all in one, with its kind."""
+        """The connection information of a compute host: all in one, with its kind."""
         updated = self.ask('PUT', f'/attachments/{attachment_id}',
                            {'attachment': {'connector': connector(host, device)}}, ATTACHMENTS)
         info: dict[str, Any] = updated['attachment']['connection_info']
@@ -158,7 +158,8 @@ class Nova:
 
     def attach(self, volume_id: str, server_id: str, host: str = 'cloudhost',
                device: str = '/dev/sdb') -> tuple[str, dict[str, Any]]:
-        """A volume for a server that runs: the attachment's id and what its host was told."""
+        """A volume for a server that runs: the attachment's id and its host's connection
+        information."""
         self.volume(volume_id)
         attachment_id, info = self.create_attachment(volume_id, server_id)
         assert info == {}

@@ -1,4 +1,4 @@
-"""The backend fails at each step of an attachment's life: what is told, and what is left."""
+"""The backend fails at each step of an attachment: what is answered, and what remains."""
 import functools
 import threading
 
@@ -179,7 +179,7 @@ class UpdateTest(FaultCase):
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
     def test_the_old_host_cannot_be_revoked(self):
-        """The new one is in and the row says so: that is what is told; the rest is repaired."""
+        """The new one is granted and the row says so: that is answered; the rest is repaired."""
         def case(plan, fault):
             row = self.world.attached(self.volume, 'old')
             plan()
@@ -292,7 +292,7 @@ class SharedGrantTest(FaultCase):
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
     def test_a_refused_writer_leaves_no_wider_grant(self):
-        """A writer comes; before it has its turn the grant is made as wide, on its account."""
+        """A writer comes; before it has its lock the grant is widened, on its account."""
         volume = self.world.volume(multiattach=True)
         self.world.attached(volume, 'a', RO)
         other = instances.Instance(self.world)
@@ -308,7 +308,7 @@ class SharedGrantTest(FaultCase):
         self.assert_agree()
 
     def second_of_two_that_go(self, volume):
-        """The first has shut out both; the second goes on when the event is set."""
+        """The first has revoked both; the second goes on when the event is set."""
         first, second = (self.world.create(volume, 'a') for _ in range(2))
         here, free = threading.Event(), threading.Event()
 
@@ -346,7 +346,7 @@ class SharedGrantTest(FaultCase):
                 target.faults.plan('revoke', REFUSED)
                 target.faults.plan('grant', fault)
                 free.set()
-                # Not final: nobody is told that it is in.
+                # Not final: no caller is answered that it is connected.
                 self.assert_answered(faults.Fault.UNCERTAIN_BEFORE, instances.outcome(
                     going.result, instances.WAIT_SECONDS))
                 self.assertIs(S.DISCONNECTING, self.world.again(second).state)
@@ -369,7 +369,7 @@ class SharedGrantTest(FaultCase):
 
 
 class LostAnswersTest(instances.WorldTestCase):
-    """The row tells what nobody has answered."""
+    """The row says what was not answered."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""How what was begun ends, whoever ends it: the row, the world, the user."""
+"""How what was begun ends, whichever process ends it: the row, the notifications, the user."""
 
 from blockattach import errors
 from blockattach import failpoints
@@ -31,7 +31,7 @@ class OutcomeCase(instances.WorldTestCase):
         return self.heard.of(row.id)
 
     def messages(self, volume):
-        """What the user is told of a volume: events and sentences."""
+        """The user's messages about a volume: events and sentences."""
         return [(one.event_id, one.user_message) for one in messages.list_page(
             self.world.database, make.PROJECT, {'resource_uuid': volume.id}, paging.Page())]
 
@@ -46,7 +46,7 @@ class OutcomeCase(instances.WorldTestCase):
 
 
 class ReconcileEndsItTest(OutcomeCase):
-    """What one process has begun another one ends, and tells of."""
+    """What one process has begun another one ends, and notifies."""
 
     def test_a_detach(self):
         for fault in UNCERTAIN:
@@ -129,7 +129,7 @@ class RefusedTest(OutcomeCase):
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
 
     def test_what_was_refused_before_is_no_answer_to_a_later_try(self):
-        """Somebody else tells it to go meanwhile (simulation seed 400)."""
+        """Another request deletes it meanwhile (simulation seed 400)."""
         row = self.world.reserve(self.world.volume())
         self.plan('grant', faults.Fault.REFUSED)
         refused = instances.outcome(self.world.update, row, 'a')
@@ -164,7 +164,7 @@ class RefusedTest(OutcomeCase):
             self.assert_agree()
 
     def test_a_move_to_another_host_that_nobody_waits_for_any_more(self):
-        """Who used it goes on: the host before never lost its session."""
+        """Its former user goes on: the host before never lost its session."""
         volume = self.world.volume()
         row = self.world.attached(volume, 'old')
         self.plan('grant', UNCERTAIN[1], REFUSED)

@@ -24,7 +24,7 @@ class MeetingTest(instances.WorldTestCase):
         self.target = self.world.target
 
     def held(self, method, act, *arguments):
-        """Begin an act whose call of a target's method is held; its future, and what frees it."""
+        """Begin an act whose call of a target's method blocks; its future, and what frees it."""
         before = self.target.faults.calls.get(method, 0)
         free = self.target.faults.hold(method)
         running = self.begin(act, *arguments)
@@ -69,7 +69,7 @@ class MeetingTest(instances.WorldTestCase):
             now = self.world.again(row)
             self.assertEqual(S.CONNECTED, now.state)
             for host, answer in zip('ab', answers, strict=True):
-                # Whoever was told that it is in, and is not, was followed by the other one.
+                # One that was answered as connected, and is not, was followed by the other one.
                 self.assertTrue(busy(answer) or answer.host == host or now.host != host, answers)
             self.assertEqual({now.initiator}, set(self.world.granted(volume)))
             self.assert_agree()
@@ -80,7 +80,8 @@ class MeetingTest(instances.WorldTestCase):
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'a')
         self.wait_for(lambda: self.world.again(row).generation == 3)
-        # Out of turn, the first puts right what the row wants: 'a' is let in for the second.
+        # Without its lock, the first converges to what the row wants: 'a' is granted for the
+        # second.
         again = self.target.faults.hold('grant')
         free.set()
         self.until_held(self.target, 'grant', 2)
@@ -156,7 +157,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assert_agree()
 
     def test_a_new_host_while_the_old_one_is_revoked(self):
-        """Where names tell initiators apart, the old one's is taken until it is out."""
+        """Where names distinguish initiators, the old one's is in use until it is revoked."""
         volume = self.world.volume(multiattach=True)
         row = self.world.create(volume, 'old')
         update, free = self.held('revoke', self.world.update, row, 'new')

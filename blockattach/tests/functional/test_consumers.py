@@ -146,7 +146,7 @@ class LifecycleTest(ConsumersTestCase):
 
 
 class Late:
-    """A volume manager who is asked when nobody waits any more."""
+    """A volume manager that is called when no caller waits any more."""
 
     def connect(self, *arguments):
         raise errors.DeadlinePassed(method='connect')
@@ -175,10 +175,10 @@ class LateTest(ConsumersTestCase):
 
 
 class RightsTest(ConsumersTestCase):
-    """Who may: the table of the API, and a service role for all of it."""
+    """Permissions: the table of the API, and a service role for all of it."""
 
     def acts(self, attachment_id, volume_id):
-        """Every method, as somebody asks for it who changes nothing unless he may."""
+        """Every method, by a caller that changes nothing without permission."""
         client, connector = self.client, base.connector('one')
         return {
             'create': lambda ctxt: client.create(ctxt, volume_id, base.instance('two'), connector),

@@ -123,14 +123,14 @@ class DuplicatesTest(instances.WorldTestCase):
                           for table in (attachment_models.attachments, volume_models.volumes)
                           for row in reader.execute(table.select()))
 
-    # Preparations: what stands in the rows before somebody is told.
+    # Preparations: what stands in the rows before the call.
 
     def waiting_volume(self):
         """A volume that no scheduler has heard of."""
         return make.volume(self.world.database, own_status=_Own.CREATING)
 
     def claimed_volume(self):
-        """A volume that was given to the manager, who has not heard of it; its generation."""
+        """A volume that was given to a manager without a call yet; its generation."""
         made = self.waiting_volume()
         return made, self.claim(made, made.generation)
 
@@ -141,7 +141,7 @@ class DuplicatesTest(instances.WorldTestCase):
                                   service.uuid, instances.LEASE_SECONDS)
 
     def intent(self, event, row, host=None):
-        """A row that says what is to be done, and of which nobody was told."""
+        """A row that says what is to be done, without a call for it yet."""
         return attachment_verbs.move(
             self.world.database, row.volume_id, row.id, event, attachment_verbs.Facts(
                 connector=host and instances.connector(host),

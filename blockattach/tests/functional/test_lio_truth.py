@@ -1,4 +1,4 @@
-"""LIO is held to the rows after a reboot, a crash or another program; its kernel is played."""
+"""LIO converges to the rows after a reboot, a crash or another program; its kernel is played."""
 import contextlib
 import dataclasses
 

@@ -69,7 +69,7 @@ class Contract:
              if export.volume_id == volume_id for grant in export.grants])
 
     def assert_usable(self, volume_id, host, info):
-        """With what it was told, the host really gets in."""
+        """With its connection information the host really logs in."""
         self.assertEqual('rw', self.http.manager.backend.fake_target.log_in(
             volume_id, f'iqn.2016-04.com.example:{host}',
             connection.Credential(info['auth_username'], info['auth_password'])))

@@ -1,4 +1,4 @@
-"""A backend is put right from outside, beside the one service that has it for itself."""
+"""A backend is repaired from outside, beside the one service that has it for itself."""
 from concurrent import futures
 
 from blockattach import failpoints
@@ -115,7 +115,7 @@ class FindingsTest(OneShotTestCase):
 
 
 class ExclusionTest(OneShotTestCase):
-    """The service takes no lease; whoever visits does."""
+    """The service takes no lease; a one-shot reconcile does."""
 
     def stopped_at(self, point):
         barrier = barriers.Barrier()

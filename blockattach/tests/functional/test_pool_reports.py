@@ -1,4 +1,5 @@
-"""Several threads report the same pools: the last measurement counts, whoever stores first."""
+"""Several threads report the same pools: the last measurement counts, whichever is stored
+first."""
 import threading
 
 from blockattach.db import pools
@@ -9,7 +10,7 @@ LONG_AGO = 86400
 
 
 class Measured:
-    """A backend; the first measurement is made, and told only when it is let go on."""
+    """A backend; the first measurement is made, and reported only when it may go on."""
 
     def __init__(self, backend):
         self._backend = backend

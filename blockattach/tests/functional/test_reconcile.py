@@ -1,4 +1,4 @@
-"""What a death leaves half done, or somebody changes at the target, is put right."""
+"""What a death leaves half done, or is changed at the target, is repaired."""
 import functools
 import random
 import threading
@@ -23,7 +23,7 @@ A_MOMENT = 0.3
 
 
 class DeathTest(instances.WorldTestCase):
-    """A life ends at each point; the next one is as if nobody had died."""
+    """An instance dies at each point; the next one goes on as if none had."""
 
     def each(self, points, begin):
         """Let ``begin`` prepare and return an act; kill it at each point; then look once.
@@ -101,7 +101,7 @@ class DeathTest(instances.WorldTestCase):
             with self.assertRaises(instances.Death):
                 self.world.update(row, 'a')
             self.world.start_instance()
-            # Whoever repairs dies too; a pass itself goes on.
+            # A repair dies too; a pass itself goes on.
             with self.assertRaises(instances.Death):
                 self.world.instance.look()
             failpoints.disarm('volume.attachments.after_grant')
@@ -211,7 +211,7 @@ class TamperedTest(instances.WorldTestCase):
         self.assert_agree()
 
     def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_lease(self):
-        """Somebody may have been let in since it saw that nobody wants it."""
+        """A host may have been granted since the pass found the export unused."""
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
         instance = instances.Instance(self.world, instances.HOST, 'one@fake')
@@ -283,7 +283,7 @@ class BesideTest(instances.WorldTestCase):
         self.assert_agree()
 
     def work(self, host, chance, volumes):
-        """One host comes and goes; whoever was told that it is in can log in and stays in."""
+        """One host comes and goes; a host that was answered as connected can log in and stays."""
         for _ in range(self.ROUNDS):
             volume = chance.choice(volumes)
             # Also a volume that nobody else uses: its export comes and goes with it.

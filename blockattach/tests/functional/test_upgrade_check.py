@@ -115,7 +115,7 @@ class UpgradeTest(CheckTestCase):
         self.assertEqual(1, refused.status)
         self.assertIn(f'1 rows wait for the online migration {next_release.ONLINE_MIGRATION}',
                       refused.errors)
-        services.register(self.rows(), binaries.VOLUME, 'storage-1@disks', 'nova', 'next life',
+        services.register(self.rows(), binaries.VOLUME, 'storage-1@disks', 'nova', 'next instance',
                           next_release.NAME)
         del begun['Services_of_older_releases']
         self.check(1, Release_that_is_spoken='set it to auto', **begun)

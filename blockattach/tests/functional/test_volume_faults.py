@@ -42,7 +42,7 @@ class VolumeCase(instances.WorldTestCase):
         self.world.expire()
         self.world.waiting.look()
         self.world.settle()
-        # The first look of a life sees to what the last one has left.
+        # The first pass of an instance removes what the last one has left.
         self.world.instance.look()
         self.world.instance.look()
         self.world.settle()
@@ -129,7 +129,7 @@ class CreateTest(VolumeCase):
         self.assert_only('error')
 
     def test_it_is_taken_away_and_the_manager_dies(self):
-        """Its next life removes what it made (simulation seed 100)."""
+        """Its next instance removes what it made (simulation seed 100)."""
         for force in (False, True):
             made = self.world.ask_volume()
             self.world.work.settle()
@@ -151,7 +151,7 @@ class CreateTest(VolumeCase):
         self.assertEqual(('error', None), (now.status, now.pool))
 
     def test_it_is_made_before_a_death_and_refused_after_it(self):
-        """A refusal tells of its own try only (simulation seed 7000022)."""
+        """A refusal says nothing of an earlier try (simulation seed 7000022)."""
         made = self.world.ask_volume()
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
@@ -160,7 +160,7 @@ class CreateTest(VolumeCase):
         self.assert_only('error')
 
     def test_it_is_made_without_an_answer_and_refused_afterwards(self):
-        """The same in one life, which cannot remove it at once (simulation seed 1000004)."""
+        """The same in one instance, which cannot remove it at once (simulation seed 1000004)."""
         made = self.world.ask_volume()
         self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
         self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)

@@ -49,7 +49,7 @@ class Daemon:
         return self._lives
 
     def stop(self):
-        # Who looks in between finds one that runs, not one that hangs.
+        # A check in between finds one that runs, not one that hangs.
         self._lives = self._running = False
 
     def refuse(self):
@@ -151,7 +151,7 @@ class StartTest(ServiceCase):
                     with self.assertRaises(errors.BlockattachError):
                         made.start()
                     self.assert_nothing_runs()
-                    # What was found running has sessions of an earlier life.
+                    # What was found running has sessions of an earlier instance.
                     self.assertEqual(found, self.daemon.running())
                     # As its builder does.
                     made.stop()
@@ -168,7 +168,7 @@ class StartTest(ServiceCase):
                 self.assertFalse(self.daemon.running())
 
     def test_it_listens_before_it_is_announced(self):
-        """Who reads that it is up may ask it at once."""
+        """Once it is reported up it may be called."""
         heard = []
         made = self.build(prepare=lambda: heard.append(self.listener.listening),
                           heartbeat=lambda: heard.append(self.listener.listening))
@@ -382,7 +382,7 @@ class StopTest(ServiceCase):
 class WorkersTest(ServiceCase):
 
     def test_what_goes_on_after_the_answer_has_no_end(self):
-        """Whoever waited has been answered; what is called then has all its time."""
+        """All that waited were answered; what is called then has all its time."""
         seen = queue.SimpleQueue()
         self.build()
         self.addCleanup(self.workers.stop)
