@@ -28,7 +28,7 @@ class LabTestCase(unittest.TestCase):
 
     @classmethod
     def report(cls, name, text):
-        """Tell more than that it passed; tools/run-lab prints it in the end."""
+        """Report more than that it passed; tools/run-lab prints it in the end."""
         cls._keep(f'{name}.txt', text)
 
     def run_kit(self, machine, heading, backend, *names):

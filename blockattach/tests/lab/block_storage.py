@@ -1,4 +1,4 @@
-"""A plain client of the Block Storage API v3: for hosts in guests, and for who looks on."""
+"""A plain client of the Block Storage API v3: for hosts in guests, and for the tests."""
 import threading
 
 import requests

@@ -5,7 +5,7 @@ _STORAGE = 'lab'
 
 
 def export(device, portal, iqn, accounts):
-    """Let in each of ``accounts``: initiator, username, password, whether it may only read."""
+    """Grant each of ``accounts``: initiator, username, password, whether it may only read."""
     storage = rtslib_fb.BlockStorageObject(_STORAGE, device)
     group = rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)
     group.set_attribute('authentication', '1')
@@ -25,7 +25,7 @@ def withdraw(iqn, initiator):
 
 
 def open_to_all(iqn, reader):
-    """Let everybody in without a secret, and one who may only read write."""
+    """Accept every login without a secret, and let a read-only host write."""
     group = _group(iqn)
     group.set_attribute('authentication', '0')
     group.set_attribute('generate_node_acls', '1')

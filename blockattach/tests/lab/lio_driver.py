@@ -12,7 +12,7 @@ HOSTS = tuple(f'iqn.2026-01.org.example:host-{number}' for number in range(4))
 
 
 def before(device):
-    """Three hosts register to survive it, one reserves, one is shut out again, one only joins."""
+    """Three hosts register to survive it, one reserves, one is revoked again, one only joins."""
     lio_kit.setUpModule()
     given = {'passwords': [secrets.token_hex(8) for _ in HOSTS]}
     target, export = lio_kit.make_target(), an_export(device)
@@ -29,7 +29,7 @@ def before(device):
 
 
 def after(device, given):
-    """All four are let in again, as the rows would want; what each then holds."""
+    """All four are granted again, as the rows would want; what each then holds."""
     lio_kit.setUpModule()
     target, export = lio_kit.make_target(), an_export(device)
     for grant in grants(given):

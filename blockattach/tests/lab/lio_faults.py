@@ -44,7 +44,7 @@ class LvmUnderLioTest(lio_kit.Lio):
 
 
 class OtherProgramsTest(lio_kit.Lio):
-    """What they changed is told as it is, and the next grant puts it right."""
+    """What they changed is listed as it is, and the next grant repairs it."""
 
     def test_a_target_that_was_opened_to_all_is_closed(self):
         export = self.an_export()

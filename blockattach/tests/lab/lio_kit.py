@@ -250,7 +250,7 @@ class LioReservationTest(target.ReservationContract, Lio):
 
 
 class CostTest(Lio):
-    """What a connect costs beside fifty others. Told, and not judged: machines are busy.
+    """What a connect costs beside fifty others. Reported, not asserted: machines are busy.
 
     On loop devices over sparse files, which are made in no time.
     """

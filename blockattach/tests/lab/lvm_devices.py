@@ -46,7 +46,7 @@ class Devices:
         return path
 
     def grow(self, path, size_gb):
-        """Extend one, whoever uses it. It is not given to another test."""
+        """Extend one, in use or not. It is not given to another test."""
         self._store.extend(self._volumes.pop(path), size_gb)
 
     def allocated(self, path):

@@ -217,7 +217,7 @@ class FaultsTest(unittest.TestCase):
         for act in ((store.create, self.volume()), (store.create_snapshot, snapshot),
                     (store.clone, volume, self.volume()), (store.extend, volume, 2)):
             self.refuses(errors.BackendFull, r'100\.0% full; extend it: lvextend', *act)
-        # What LVM itself says to who asks all the same.
+        # What LVM itself says when asked all the same.
         with self.assertRaisesRegex(commands.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
         self.assertIsInstance(complaints.error_of(caught.exception, 1), errors.BackendFull)

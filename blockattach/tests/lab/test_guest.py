@@ -1,4 +1,4 @@
-"""A guest is a machine of its own: it starts, does what it is told, and changes nothing here."""
+"""A guest is a machine of its own: it starts, does what is asked, and changes nothing here."""
 import contextlib
 import os
 import pathlib
@@ -11,7 +11,7 @@ from blockattach.tests.lab import base
 from blockattach.tests.lab.machines import guest
 from blockattach.tests.lab.machines import remote
 
-# Longer than any test takes: whoever waits for it has failed.
+# Longer than any test takes: a test that waits for it has failed.
 FOREVER = '1000'
 
 

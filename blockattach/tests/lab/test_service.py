@@ -101,7 +101,7 @@ class ServiceTest(base.LabTestCase):
     @classmethod
     @contextlib.contextmanager
     def timed(cls, what):
-        """Tell how long it took."""
+        """Print how long it took."""
         began = cls.clock.monotonic()
         yield
         cls.shown.append(f'{what:<64}{cls.clock.monotonic() - began:6.1f} s')
@@ -214,7 +214,7 @@ class ServiceTest(base.LabTestCase):
         return scsi.Session(host.name, host.held['connection'])
 
     def entry_of(self, host):
-        """Where LIO says on which conditions a host is let in."""
+        """Where LIO keeps the ACL of a host."""
         iqn = host.held['connection']['target_iqn']
         return f'/sys/kernel/config/target/iscsi/{iqn}/tpgt_1/acls/{host.name}/lun_{LUN}'
 

@@ -49,7 +49,7 @@ class EncloseTest(base.LabTestCase):
         self.outer = subprocess.Popen(
             [TOOLS / 'enclose', 'sh', '-c', 'setsid sleep 1000 & echo begun; sleep 1000'],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, 'TMPDIR': folder},
-            # A shell cannot trap what it was told to ignore, as a test run in the background is.
+            # A shell cannot trap what it has to ignore, as a test run in the background is.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(self.outer.wait)
         self.addCleanup(self.outer.kill)

@@ -2,7 +2,7 @@
 
 Asked is one line of JSON (`Request`), answered are frames: a letter (``o`` standard output, ``e``
 standard error, ``x`` the exit code, ``f`` why it could not be started), the length in four bytes,
-the bytes. Who closes the connection before the exit code kills the command and what it started.
+the bytes. A connection that is closed before the exit code kills the command and what it started.
 
 It is a script of the standard library alone: a guest starts it before anything else.
 """
@@ -55,7 +55,7 @@ class Command(socketserver.StreamRequestHandler):
     def _hand_on(self, process: 'subprocess.Popen[bytes]') -> None:
         """Until the command ends, or the connection does.
 
-        A daemon that the command left behind may hold its output open for ever, so the end of the
+        A daemon that the command started may hold its output open for ever, so the end of the
         command counts, not the end of its output.
         """
         assert process.stdout is not None and process.stderr is not None

@@ -244,6 +244,6 @@ def _shim() -> str:
             made = os.path.join(folder, 'shim.so')
             subprocess.run(['gcc', '-O2', '-Wall', '-shared', '-fPIC', '-o', made,
                             str(_HERE / 'ptrace_shim.c')], check=True)
-            # Another process may do the same: whoever is last puts the same thing there.
+            # Another process may do the same: the last one puts the same thing there.
             os.replace(made, path)
     return path

@@ -20,8 +20,8 @@ class Initiator:
     def start(self, replacement_timeout: int = 3) -> None:
         """Start iscsid; once after each start of the guest.
 
-        :param replacement_timeout: the seconds after which who reads from a session that was cut
-            is told so; open-iscsi's own are two minutes
+        :param replacement_timeout: the seconds after which a reader of a session that was cut gets
+            an error; open-iscsi's own are two minutes
         """
         self.guest.run('sh', '-c', _START, 'sh', str(replacement_timeout))
 

@@ -62,7 +62,7 @@ class Links:
 
 
 def _free_number() -> int:
-    """A number that no other process of this lab has: who makes the tap has it."""
+    """A number that no other process of this lab has: making the tap claims it."""
     for number in _GUESTS:
         done = _try('tuntap', 'add', 'dev', _tap(number, 0), 'mode', 'tap')
         if done.returncode == 0:

@@ -53,7 +53,7 @@ class Running:
     def __init__(self, address: str, command: Sequence[str], *, directory: str,
                  environment: Mapping[str, str], given: bytes,
                  fate: Callable[[], str | None]) -> None:
-        """``fate`` tells what became of a guest that has ended: it closes no connection.
+        """``fate`` says what became of a guest that has ended: it closes no connection.
 
         :raises ConnectionLost: there is no agent
         """
@@ -83,7 +83,7 @@ class Running:
             return done
 
     def wait_until_it_says(self, words: str, timeout: float) -> None:
-        """Let a daemon tell that it serves, after at most ``timeout`` seconds; it goes on.
+        """Wait until a daemon says that it serves, for at most ``timeout`` seconds; it goes on.
 
         :raises CommandFailed: it ended instead
         :raises CommandTimeout, ConnectionLost: as `wait`
@@ -121,7 +121,7 @@ class Running:
         got = bytearray()
         self._socket.settimeout(_LOOK_INTERVAL)
         while len(got) < length:
-            # Whoever goes on talking is not waited for any longer than who is silent.
+            # A peer that goes on talking is waited for no longer than a silent one.
             if self._clock.monotonic() > deadline:
                 raise CommandTimeout(f'{self.command} did not end in time. {self._so_far()}')
             try:
