@@ -1,6 +1,6 @@
 """Every operation of the API is in the reference, with a request and what is answered to it.
 
-That what is printed is what is asked and answered now is held by
+That what is printed is what is asked and answered now is proved by
 ``test_generated_documents_are_fresh``: it plays the requests anew.
 """
 import json

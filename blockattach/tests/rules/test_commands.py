@@ -1,4 +1,4 @@
-"""Commands hear signals before they load anything, and what may change while they run is told."""
+"""Commands handle signals before they load anything, and their pages say what may change."""
 import re
 import subprocess
 import sys

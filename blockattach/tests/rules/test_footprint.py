@@ -1,7 +1,7 @@
 """What a process loads by the time it serves: nothing that it does not need.
 
-Memory and the time of a start are imports, more than anything else. Whoever needs a library where
-few do loads it there, in the function; what is common to all is named by no row here.
+Memory and the time of a start are imports, more than anything else. A library that few need is
+loaded there, in the function; what is common to all is named by no row here.
 """
 import json
 import os
@@ -14,7 +14,7 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 
-# Starts a command's process as the command does, and tells what is loaded then.
+# Starts a command's process as the command does, and prints what is loaded then.
 START = """
 import importlib, json, os, sys
 from oslo_config import cfg
@@ -67,8 +67,8 @@ NOWHERE = {
     'networkx': "taskflow's graphs: 280 modules for five steps in a row",
     'oslo_reports.report': 'for the first report of a state that is asked for',
     'prometheus_client': 'where [metrics] names no port nobody counts',
-    'jsonschema': 'words for the first value that is wrong; fastjsonschema judges',
-    'keystoneauth1': 'where [nova] says how to reach Nova, or Keystone says who asks',
+    'jsonschema': 'words for the first value that is wrong; fastjsonschema validates',
+    'keystoneauth1': 'where [nova] says how to reach Nova, or Keystone authenticates callers',
     'keystoneclient': 'keystonemiddleware asks Keystone with it',
     'keystonemiddleware': 'where [api] auth_strategy is keystone',
     'oslo_cache': "keystonemiddleware's; others need no cache of it",

@@ -1,5 +1,5 @@
 """A log line begins with a constant sentence, so that it can be searched for and counted; what it
-tells besides has a name that is in the table.
+says besides has a name that is in the table.
 """
 import ast
 import unittest

@@ -1,7 +1,7 @@
 """A verb whose COMMIT may have happened looks for what it has written, or may be done twice.
 
-`blockattach.db.engine.Database.writer` is told how to look. Where it is not, the verb is repeated:
-the table says why that does no harm.
+`blockattach.db.engine.Database.writer` is given a way to look. Where it is not, the verb is
+repeated: the table says why that does no harm.
 """
 import ast
 import unittest

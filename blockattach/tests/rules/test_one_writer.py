@@ -1,4 +1,5 @@
-"""The state of an attachment has one writer, `blockattach.db.attachments`; each move is told."""
+"""The state of an attachment has one writer, `blockattach.db.attachments`; each move is
+notified."""
 import ast
 import unittest
 
@@ -12,7 +13,7 @@ COLUMNS = ('state', 'previous_state', 'slot', 'rank')
 EXCEPTED = (WRITER, 'blockattach/db/migrations/', 'blockattach/db/derived.py')
 
 VERBS = ('blockattach.db.attachments.move', 'blockattach.db.attachments.reserve')
-# Who makes a move tells the world of it; tests begin in the middle of a life.
+# A function that makes a move notifies it; tests begin in the middle of a lifecycle.
 TELLERS = ('blockattach/control/moves.py', 'blockattach/volume/attachment_outcomes.py',
            'blockattach/tests/fixtures/make.py')
 

@@ -1,8 +1,8 @@
 """While processes of two releases share a database, nothing is taken from the older one.
 
-A revision that expands only adds, and what it adds may be left out by whoever does not know it.
-All that takes away or forbids is a revision that contracts, which runs when the older ones have
-ended.
+A revision that expands only adds, and what it adds may be omitted by a release that does not know
+it. All that takes away or forbids is a revision that contracts, which runs when the older ones
+have ended.
 """
 import ast
 import pathlib
@@ -20,7 +20,7 @@ ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f'}
 TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
               'create_foreign_key', 'create_unique_constraint', 'drop_column', 'drop_constraint',
               'drop_index', 'drop_table', 'execute', 'f'}
-# Makes the tables: nobody is there yet who could write to them.
+# Makes the tables: no process can write to them yet.
 FIRST = f'{EXPANDS}0001_first_release.py'
 
 

@@ -15,7 +15,7 @@ HOUR = 3600
 TESTS = 'blockattach/tests/'
 ELSEWHERE = tuple(f'{TESTS}{place}' for place in (
     'faults/', 'lab/', 'planted/', 'simulation/', 'smoke/', 'system/'))
-"""No part of the gate, or on a virtual clock, or by `patience` alone and of ends alone."""
+"""No part of the gate, or on a virtual clock, or by `polling` alone and of ends alone."""
 REAL = re.compile(f'{TESTS}conformance/(test_|)(file|lio|lvm|tgt)')
 """Kits on real targets: what a program outside does not answer in time is an error there."""
 MOVED = ('blockattach.tests.fixtures.clock', 'blockattach.tests.simulation',
@@ -219,6 +219,6 @@ class WaitsTest(unittest.TestCase):
                 'from blockattach.tests.fixtures import clock\nsettings(call_timeout=30)',
                 'from blockattach.tests.fixtures import clock\nheld.wait(event, 30)',
                 "', '.join(names)", 'names.get(1)',
-                'class Held:\n    def monotonic(self):\n        return super().monotonic() + 1\n'):
+                'class Set:\n    def monotonic(self):\n        return super().monotonic() + 1\n'):
             with self.subTest(text):
                 self.assertEqual([], found_in(text))
