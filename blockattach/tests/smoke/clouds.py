@@ -100,7 +100,7 @@ class Cloud:
             self.folder / f'{name}.log')
 
     def is_up(self):
-        """Whether the API answers, and tells of the others that they live."""
+        """Whether the API answers, and lists the others as up."""
         with contextlib.suppress(Exception):
             states = {one.binary: one.state for one in self.admin.services()}
             return states == dict.fromkeys(('cinder-scheduler', 'cinder-volume'), 'up')

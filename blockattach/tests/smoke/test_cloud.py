@@ -113,7 +113,7 @@ class CloudTest(base.StackTestCase):
         polling.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
 
     def detached(self, volume):
-        """Whether nothing holds it; who was not answered has left what can be listed."""
+        """Whether nothing reserves it; a request without an answer has left what can be listed."""
         remaining = list(self.storage.attachments(volume_id=volume.id))
         for attachment in remaining:
             with contextlib.suppress(exceptions.HttpException):
@@ -166,7 +166,7 @@ class CloudTest(base.StackTestCase):
                 ended = self.cloud.running[name]
                 self.assertEqual(0, ended.end(), ended.text())
                 self.assertNotIn('Traceback', ended.text())
-                # Who is attached needs none of them.
+                # An attached host needs none of them.
                 session.write(number * PIECE, PIECE, number)
                 self.cloud.start(name)
             load.until_more()
