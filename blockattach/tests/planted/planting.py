@@ -1,4 +1,4 @@
-"""Plant bugs in copies of the package, one at a time, and see who notices.
+"""Plant bugs in copies of the package, one at a time, and see which test notices.
 
 `tools/plant-bugs` is the command. The copy is thrown away; the tree is not touched.
 """
@@ -27,7 +27,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _CHILD = ('import json, sys\n'
           'from blockattach.tests.simulation import hunting\n'
           'print(json.dumps(hunting.told(hunting.hunt(json.loads(sys.argv[1])))))\n')
-# Nobody waits for ever for a bug that makes the service turn in a circle.
+# A bug may make the service run in a circle: that is not waited for.
 _LONGEST_SECONDS = 1200
 
 
