@@ -1,4 +1,4 @@
-"""A client that attaches and detaches all the time, and repeats what it is told to repeat."""
+"""A client that attaches and detaches all the time, and repeats what it is answered to repeat."""
 import collections
 import http.client
 import itertools
@@ -11,7 +11,7 @@ from blockattach import clock
 from blockattach.tests.functional import base
 
 ANSWER_SECONDS = 60
-"""Longer than anything may take: who is not answered by then is not answered."""
+"""Longer than anything may take: what is not answered by then is not answered."""
 TIMEOUT_SECONDS = 90
 """How long a client repeats one request."""
 RETRYABLE = (409, 503, 504)
@@ -28,7 +28,7 @@ class Cycles:
 
     :ivar done: how many have been gone through
     :ivar failures: why a thread could not go on
-    :ivar told: how often a request was to be repeated, by status; None: the API had gone
+    :ivar statuses: how often a request was to be repeated, by status; None: the API had gone
     """
 
     def __init__(self, endpoints, volumes, total):
@@ -89,14 +89,14 @@ class Cycles:
         self._use_and_leave(made)
 
     def _reserved(self, volume, host):
-        """Hold the volume first, tell the connector later."""
+        """Reserve the volume first, send the connector later."""
         made = self._ask(200, 'POST', '/attachments', _wish(volume, host), key=uuid.uuid4().hex)
         made = self._ask(200, 'PUT', f'/attachments/{made["attachment"]["id"]}',
                          {'attachment': {'connector': base.connector(host)}})
         self._use_and_leave(made)
 
     def _unnamed(self, volume, host):
-        """Attach without a name: whoever does not hear how it ended looks for what was made."""
+        """Attach without a name: without an answer, look for what was made."""
         made = self._ask(200, 'POST', '/attachments', _wish(volume, host, base.connector(host)),
                          lost=lambda: self._remove_all(volume, host))
         self._use_and_leave(made)

@@ -51,7 +51,7 @@ class Site:
                       for target in self.tgtd.client().targets() for session in target.sessions)
 
     def granted(self):
-        """Whom the target lets in to what."""
+        """The grants of the target."""
         return {(grant.volume_id, grant.initiator): grant.mode
                 for export in self.target.exports() for grant in export.grants}
 
@@ -84,7 +84,7 @@ class Site:
             4242, f'{settings.settings("/").target_prefix}volume-{volume_id}')
 
     def reconciled(self):
-        """What the service says that it has put right."""
+        """What the service reports as repaired."""
         [counts] = [one['reconciled'] for one in self.api.list('services', '/os-services')
                     if one['binary'] == 'cinder-volume']
         return counts

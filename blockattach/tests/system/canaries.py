@@ -75,7 +75,7 @@ class Canary(NamedTuple):
     places: frozenset[str]
 
     def signs(self):
-        """How it looks in a text: as it is, or as whoever writes bytes would write it."""
+        """How it looks in a text: as it is, or as bytes are written."""
         plain = self.text.encode()
         yield plain
         yield plain.hex().encode()
@@ -90,7 +90,7 @@ class Evidence:
     """What somebody may look into (log files, the bus, command lines, a dump of the database), and
     where secrets belong: what is noted.
 
-    ``find`` tells where a secret is.
+    ``find`` says where a secret is.
     """
 
     def __init__(self, url, wiretap, folder):
@@ -121,7 +121,7 @@ class Evidence:
         return any(word in line for line in self._lines)
 
     def dump(self):
-        """The whole database, as whoever backs it up has it."""
+        """The whole database, as a backup has it."""
         return subprocess.run(
             ['mariadb-dump', '--no-defaults', f'--host={self._url.host}',
              f'--port={self._url.port}', f'--user={self._url.username}', self._url.database],

@@ -46,7 +46,7 @@ class CloudTestCase(base.StackTestCase):
         cls.keystone.start()
         cls.passwords = {'ann': cls.keystone.person('ann', 'shop', 'member')}
         if cls.NEEDS_EXPIRED:
-            # Nothing is asked with a token of that life: it may be too old on its way.
+            # No request has a token of that lifetime: it may be too old on its way.
             cls.restart_keystone(token_seconds=1)
             cls.expired = cls.token('ann', 'shop')
             cls.restart_keystone()

@@ -18,7 +18,7 @@ class Span(NamedTuple):
 
 
 class Collector:
-    """Listens from the beginning; ``endpoint`` is what a process is told."""
+    """Listens from the beginning; ``endpoint`` is what a process is configured with."""
 
     def __init__(self):
         self.spans = []

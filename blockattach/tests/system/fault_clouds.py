@@ -2,7 +2,7 @@
 share.
 
 Two APIs, two schedulers and two volume managers, each of these with a backend and a tgtd of its
-own that outlives it. Whoever is killed is started again, as a supervisor would.
+own that outlives it. A process that is killed is started again, as a supervisor would.
 """
 import configparser
 import contextlib
@@ -30,7 +30,7 @@ SECONDS = 180
 LAST_WORDS = 4000
 APIS = ('api-1', 'api-2')
 SCHEDULERS = ('scheduler-1', 'scheduler-2')
-# The one place that says who keeps what: the processes, and the backends of each.
+# The one table of the processes, and the backends of each.
 MANAGERS = {'volume-1': 'disks', 'volume-2': 'disks'}
 PROCESSES = (*MANAGERS, *SCHEDULERS, *APIS)
 QUOTA = 1000
@@ -96,7 +96,7 @@ class Cloud:
         return tuple(f'http://127.0.0.1:{port}/v3' for port in self.ports.values())
 
     def target(self, manager):
-        """What the manager's tgtd lets in, seen without the manager."""
+        """The grants of the manager's tgtd, read without the manager."""
         return tgt.TgtTarget(settings.settings(str(self.state(manager))))
 
     def state(self, name):
@@ -134,7 +134,7 @@ class Cloud:
         return self._target_ports.get(name, 0)
 
     def fork(self, name, *arguments):
-        """A life of a process, or of a command."""
+        """An instance of a process, or of a command."""
         return forks.Fork([f'blockattach-{name.partition("-")[0]}', '--config-file',
                            str(self.folder / f'{name}.conf'), *arguments], self.log(name))
 
@@ -178,7 +178,7 @@ class Cloud:
         assert not ended(), '\n'.join(
             f'{name} ended by itself: {self.processes[name].text()[-LAST_WORDS:]}'
             for name in ended())
-        # Not looked at again: whoever stood still for a moment may have doubts about itself.
+        # Not checked again: a process that stood still for a moment may report itself unhealthy.
         assert ready, f'{slow()} are not ready'
 
     def stop(self):
@@ -197,7 +197,7 @@ class Cloud:
         self._ending.close()
 
     def number(self, statement):
-        """A number that the database tells."""
+        """A number that the database returns."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         with engine.connect() as rows:
             return int(rows.exec_driver_sql(statement).scalar() or 0)
@@ -259,7 +259,7 @@ class FaultCloudTestCase(base.StackTestCase):
                  for row in rows if row['id'] in wanted}
         actual = {(grant.volume_id, grant.initiator, grant.mode) for name in MANAGERS
                   for export in self.cloud.target(name).exports() for grant in export.grants}
-        found += [f'target lets in too much or too little: {grant}' for grant in meant ^ actual]
+        found += [f'target grants too much or too little: {grant}' for grant in meant ^ actual]
         counts = {what: self.cloud.number(statement) for what, statement in COUNTS.items()}
         if counts != {**dict.fromkeys(COUNTS, len(rows)), 'at work': 0}:
             found.append(f'the rows are {counts}, and {len(rows)} attachments are shown')

@@ -22,7 +22,7 @@ from blockattach.tests.rules import sources
 from blockattach.tests.system import processes
 
 PROCESSES = ('api', 'scheduler', 'volume')
-# Whoever asks ends before whoever is asked.
+# Callers end before the processes that they call.
 PAUSE_SECONDS = 0.05
 # A request may wait for a process that is restarted, on a machine that has much else to do.
 SECONDS = 240
@@ -50,7 +50,7 @@ class Balancer:
             assert self._changed.wait_for(lambda: not self._busy[name], SECONDS), name
 
     def ask(self, method, path, body=None):
-        """As `base.Api.ask`: status and body, from whoever is there."""
+        """As `base.Api.ask`: status and body, from any API that is there."""
         with self._changed:
             names = sorted(self._apis)
             self._rotation += 1
@@ -112,7 +112,7 @@ class Clients:
             thread.join()
 
     def expect(self, status, method, path, body=None):
-        """The body of an answer that has this status; any other is told."""
+        """The body of an answer that has this status; any other is shown."""
         found, answer = self.ask(method, path, body)
         if found != status:
             raise AssertionError(f'{method} {path}: {found} {answer}')
@@ -165,7 +165,7 @@ class Site:
         self._hosts = set()
 
     def port(self, host, name='api'):
-        """Where the API or the target of a host listens, in all its lives."""
+        """Where the API or the target of a host listens, in all its instances."""
         if (host, name) not in self._ports:
             self._ports[host, name] = servers.free_port()
         return self._ports[host, name]
@@ -213,7 +213,7 @@ class Site:
 
     @staticmethod
     def is_up(host, api):
-        """Whether an API tells that scheduler and volume manager of a host live."""
+        """Whether an API lists scheduler and volume manager of a host as up."""
         with contextlib.suppress(OSError):
             up = {(one['binary'], one['host']) for one in api.list('services', '/os-services')
                   if one['state'] == 'up'}
@@ -222,9 +222,9 @@ class Site:
 
     @staticmethod
     def living(host, api):
-        """A condition: an API tells that scheduler and volume manager of a host live, by a sign
-        that each has given since it was asked first. What it tells at first may be of an earlier
-        life, which counts as up for a while.
+        """A condition: an API lists scheduler and volume manager of a host as up, by a heartbeat
+        since it was asked first. What it lists at first may be of an earlier instance, which
+        counts as up for a while.
         """
         names = (('cinder-scheduler', host), ('cinder-volume', f'{host}@disks'))
         reports = []
@@ -244,7 +244,7 @@ class Site:
         return [place for place, process in self._running.items() if process.poll() is not None]
 
     def log(self, host, name):
-        """What a process of all its lives has said."""
+        """What a process has logged, in all its instances."""
         return self._folder / f'{host}-{name}.log'
 
     def tracebacks(self, host):
@@ -256,7 +256,7 @@ class Site:
         return ''
 
     def complaints(self):
-        """What the processes of all hosts have warned of, for whoever reads of a failure."""
+        """What the processes of all hosts have warned of, for the message of a failure."""
         return '\n' + '\n'.join(
             f'{log.name}: {line}' for log in sorted(self._folder.glob('*.log'))
             for line in log.read_text('utf-8').splitlines()

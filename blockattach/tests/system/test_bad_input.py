@@ -16,10 +16,10 @@ import io, sys
 from wsgiref import util
 from blockattach import wsgi
 for path in sys.stdin:
-    told, environ = [], {'PATH_INFO': path.strip(), 'wsgi.errors': io.StringIO()}
+    statuses, environ = [], {'PATH_INFO': path.strip(), 'wsgi.errors': io.StringIO()}
     util.setup_testing_defaults(environ)
-    list(wsgi.application(environ, lambda status, headers: told.append(status)))
-    print(told[0].split()[0], environ['wsgi.errors'].getvalue().strip(), flush=True)
+    list(wsgi.application(environ, lambda status, headers: statuses.append(status)))
+    print(statuses[0].split()[0], environ['wsgi.errors'].getvalue().strip(), flush=True)
 """
 PROCESSES = (*test_process_instances.PROCESSES, 'allinone')
 ALL = (*PROCESSES, 'manage')
@@ -47,7 +47,7 @@ class BadInputTest(test_process_instances.ProcessTestCase):
         self.assertNotIn('geheim', done.errors)
         command = self.command(name.split()[0])[0]
         line, = [line for line in done.errors.splitlines() if line.startswith(f'{command}: ')]
-        # What is told before it is in the log, where that goes to the terminal.
+        # What is printed before it is in the log, where that goes to the terminal.
         self.assertEqual(line, done.errors.splitlines()[-1])
         return line
 

@@ -1,4 +1,5 @@
-"""`tools/benchmark` measures every scenario and says what it saw; no figure is judged here."""
+"""`tools/benchmark` measures every scenario and prints what it measured; no figure is asserted
+here."""
 import json
 import os
 import pathlib

@@ -64,7 +64,7 @@ class WhileTimePasses(Base):
     def test_a_call_that_is_worked_on_is_not_sent_again(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
-        # Long beside what a machine may stand still for: who stands still sends no heartbeat.
+        # Long beside what a machine may stand still for: a process that does sends no heartbeat.
         self.settings = dataclasses.replace(self.settings, repeat_interval=LONGER)
         client = self.client('one', self.make_bus())
         with concurrent.futures.ThreadPoolExecutor(1) as pool:

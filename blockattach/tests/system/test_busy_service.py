@@ -1,4 +1,4 @@
-"""More is asked for than can be done: everything waits its turn, over HTTP, in one process."""
+"""More is asked for than can be done: everything waits for a slot, over HTTP, in one process."""
 import concurrent.futures
 import http.client
 import json
@@ -59,7 +59,7 @@ class BackPressureTestCase(base.StackTestCase):
         return pathlib.Path(self.service.state_dir) / 'hold-slow'
 
     def hold(self):
-        """From now on the slow backend lets nobody in."""
+        """From now on the slow backend grants nothing."""
         self.held.touch()
 
     def release(self):
@@ -232,7 +232,7 @@ class QueueTest(BackPressureTestCase):
             status, made = self.join(fast, f'host-{number}')
             if status == 200:
                 path = f'/attachments/{made["attachment"]["id"]}/action'
-                # Whoever is refused comes again.
+                # A refused client comes again.
                 base.wait_for(lambda: self.api.ask('POST', path, {'os-complete': {}})[0] == 204,
                               SECONDS)
             return status

@@ -1,6 +1,6 @@
 """What is done to a real target by hand comes back to truth, and nobody else notices.
 
-The promise is 10 seconds. It is held to by what is configured (``unit/conf/test_volume.py``): how
+The promise is 10 seconds. It follows from what is configured (``unit/conf/test_volume.py``): how
 long something takes on a crowded machine is no matter of a test.
 """
 import os
@@ -28,7 +28,7 @@ class ByHandTest(base.StackTestCase):
         self.assertTrue(base.wait_for(condition, SECONDS), message)
 
     def repaired(self, kind):
-        """How many of a kind the service says that it has put right."""
+        """How many of a kind the service reports as repaired."""
         reported = self.site.reconciled()
         return 0 if reported is None else reported['repaired'][kind]
 

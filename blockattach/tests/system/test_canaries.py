@@ -1,7 +1,7 @@
 """No secret leaves its place: a run of all processes and verbs, and then every place is searched.
 
-Each secret is found where it belongs, so the search works, and nowhere else. On its way to whoever
-may attach, a credential passes the bus once: in the answer to a consumer there.
+Each secret is found where it belongs, so the search works, and nowhere else. On its way to a
+permitted caller, a credential passes the bus once: in the answer to a consumer there.
 """
 import base64
 import json
@@ -57,7 +57,7 @@ class Rabbit(servers.RabbitMQ):
 
 class CanaryTest(processes.ProcessesTestCase):
 
-    # They tell in full of each token that Keystone does not know, of each answer that came late.
+    # They log in full each token that Keystone does not know, of each answer that came late.
     OF_OTHERS = ('keystonemiddleware.auth_token', 'oslo_messaging._drivers.amqpdriver')
 
     def setUp(self):
@@ -158,7 +158,7 @@ class CanaryTest(processes.ProcessesTestCase):
         self.keep(said)
 
     def keep(self, said):
-        """What a command tells is kept like a log."""
+        """What a command prints is kept like a log."""
         with open(f'{self.folder}/commands.log', 'a', encoding='utf-8') as file:
             file.write(said)
 
@@ -186,12 +186,12 @@ class CanaryTest(processes.ProcessesTestCase):
         return made['volume']['id']
 
     def connector(self, host):
-        """One that tells more than it should."""
+        """One that reveals more than it should."""
         return {**base.connector(host), 'chap_secret': self.remember(
             f'secret in connector {len(self.canaries)}', secret(), CLIENTS)}
 
     def remember_secret(self, connection_info):
-        """The password in an answer is for whoever attaches, and for nobody else."""
+        """The password in an answer is for the caller that attaches, and for no other."""
         self.remember(f'password {len(self.canaries)}', connection_info['auth_password'], CLIENTS)
 
     def attached(self, volume_id, host, **more):
@@ -202,7 +202,7 @@ class CanaryTest(processes.ProcessesTestCase):
         return made['id']
 
     def consume(self, volume_id):
-        """A consumer over the bus: what it is told passes there, and nowhere else."""
+        """A consumer over the bus: what it is answered passes there, and nowhere else."""
         with subprocess.Popen(
                 [sys.executable, consumer.__file__, '--config-file',
                  f'{self.folder}/blockattach.conf', self.project, self.keystone.name, volume_id,
@@ -374,7 +374,7 @@ class CanaryTest(processes.ProcessesTestCase):
     def plant(self):
         """Something that is no secret goes to each place where none may be.
 
-        As if a driver forgot itself in what it tells a user, or a program in its arguments.
+        As if a driver forgot itself in what it says to a user, or a program in its arguments.
         """
         planted = {name: canaries.Canary(str(uuid.uuid4()), frozenset()) for name in (
             'log', 'bus', 'database', 'arguments')}
@@ -387,7 +387,7 @@ class CanaryTest(processes.ProcessesTestCase):
         with subprocess.Popen([sys.executable, '-c', 'input("begun\\n")',
                                planted['arguments'].text],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            # Until it runs, the system may not tell its arguments yet.
+            # Until it runs, the system may not show its arguments yet.
             process.stdout.readline()
             self.evidence.look_at_processes()
             process.communicate(b'\n', timeout=stack.STOP_SECONDS)

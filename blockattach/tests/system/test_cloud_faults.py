@@ -1,4 +1,4 @@
-"""Servers and processes die while a client attaches and detaches: nobody is told a lie, nothing
+"""Servers and processes die while a client attaches and detaches: no answer is untrue, nothing
 waits for ever, and nothing is left.
 """
 from blockattach.tests.fixtures import servers

@@ -60,7 +60,7 @@ class ClusterTest(processes.ProcessesTestCase):
         for name in MEMBERS:
             broker.serves('process', f'cinder-volume.{name}')
         self.addCleanup(broker.close)
-        # Before their queues are removed: who loses one on his way out first looks for it.
+        # Before their queues are removed: a process that loses one as it ends first looks for it.
         self.addCleanup(self.end_members)
         super().configure(self.places | self.more)
         self.assertEqual(0, self.run_once('manage', 'db', 'sync')[0])
@@ -129,8 +129,8 @@ class ClusterTest(processes.ProcessesTestCase):
             return [str(exc)]
         return ([f'{row["id"]} is {row["status"]}' for row in rows
                  if row['status'] not in IN_USE]
-                + [f'target lets in too much: {one}' for one in actual - wanted]
-                + [f'target lets in too little: {one}' for one in wanted - actual])
+                + [f'target grants too much: {one}' for one in actual - wanted]
+                + [f'target grants too little: {one}' for one in wanted - actual])
 
     def assert_agree(self, remaining=('steady',)):
         """Rows and target say the same, and nothing is left but these hosts."""

@@ -1,4 +1,4 @@
-"""What a consumer is told of paths and discard is true: tried by hosts on the file backend."""
+"""What a connection says of paths and discard is true: tried by hosts on the file backend."""
 import os
 import pathlib
 import uuid
@@ -30,7 +30,7 @@ class ConnectionFactsTest(base.StackTestCase):
         return made
 
     def connected(self, served, **connector):
-        """What a host that attaches a new volume is told."""
+        """The connection information of a host that attaches a new volume."""
         api = base.Api(served.endpoint)
         _, made = api.ask('POST', '/volumes', {'volume': {'size': 1}})
         volume_id = made['volume']['id']

@@ -1,4 +1,4 @@
-"""The service dies, and tgtd, which outlives it: whoever is logged in goes on.
+"""The service dies, and tgtd, which outlives it: hosts that are logged in go on.
 
 That rows and target agree after a death at any point is shown in virtual time
 (``tests/simulation/test_kills.py``).
@@ -57,8 +57,8 @@ class CrashTest(base.StackTestCase):
         files = {name.lstrip('.').partition('.')[0] for name in os.listdir(
             os.path.join(self.service.state_dir, 'volumes', 'file'))}
         names = {f'volume-{volume["id"]}' for volume in volumes}
-        return (found + [f'target lets in too much: {extra}' for extra in actual - wanted]
-                + [f'target lets in too little: {missing}' for missing in wanted - actual]
+        return (found + [f'target grants too much: {extra}' for extra in actual - wanted]
+                + [f'target grants too little: {missing}' for missing in wanted - actual]
                 + [f'no volume has the file {name}' for name in files - names]
                 + [f'no file has the volume {name}' for name in names - files])
 
@@ -79,7 +79,7 @@ class CrashTest(base.StackTestCase):
         return attachment
 
     def logged_in(self, host, attachment, read_only=False):
-        """The session of a host, which is patient."""
+        """The session of a host, with a long timeout."""
         return initiator.Initiator(base.connector(host)['initiator'], SESSION_SECONDS).open(
             attachment['connection_info'], read_only)
 

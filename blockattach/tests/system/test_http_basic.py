@@ -1,4 +1,4 @@
-"""A service of one's own without Keystone: names, passwords, and who may what."""
+"""A service of one's own without Keystone: names, passwords, and permissions."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Who may what under a real Keystone, with real tokens."""
+"""Permissions under a real Keystone, with real tokens."""
 import requests
 from keystoneauth1 import service_token
 from keystoneauth1 import session
@@ -85,7 +85,7 @@ class PersonasTest(clouds.CloudTestCase):
             self.assertEqual(409, answer.status_code, answer.text)
             self.assertIn('ConflictNovaUsingAttachment',
                           answer.json()['conflictingRequest']['message'])
-            # in the name of whoever asks
+            # in the name of the caller
             self.assertEqual(token, self.nova.requests[-1].headers['x-auth-token'])
         for other in (user, 'garbage', self.expired):
             with self.subTest(other=other):

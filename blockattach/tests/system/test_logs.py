@@ -51,7 +51,7 @@ class LogsTest(base.StackTestCase):
         answered = next(line for line in of_request if line['message'] == SENTENCES[2])
         self.assertEqual(('POST', 200), (answered['fields']['method'],
                                          answered['fields']['status']))
-        # Who could not be told who he is does not bear the name of whom the thread served before.
+        # A request without authentication does not bear the name of the thread's former caller.
         of_stranger = [line for line in lines() if line['context'].get('request_id') == stranger]
         self.assertEqual({None}, {line['context']['project_id'] for line in of_stranger})
         self.assertEqual([401], [line['fields']['status'] for line in of_stranger

@@ -32,7 +32,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
         return volume_id, made['attachment']['id']
 
     def violated(self):
-        """The invariants that are violated, as the command tells programs."""
+        """The invariants that are violated, as the command prints them for programs."""
         self.manage('attachments', 'check', '--format', 'json')
         report = json.loads(self.said)
         self.assertEqual(['localhost@file'] if self.targets else [], report['targets'])

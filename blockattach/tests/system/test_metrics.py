@@ -150,7 +150,7 @@ class MetricsTest(base.StackTestCase):
         self.assertEqual((1, 0), (seen.sum('drift_found_total', drift='attachment'),
                                   seen.sum('attachments')))
         self.assertEqual(0, seen.sum('drift_repaired_total', drift='volume'))
-        # Whoever compares the target may have come by first, and have shut it out.
+        # The comparison of the target may have come by first, and have revoked it.
         before = self.repaired_grants()
         attachment_id = self.attach(volume_id)[1]['attachment']['id']
         with self.rows() as connection:

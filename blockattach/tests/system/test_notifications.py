@@ -7,7 +7,7 @@ from blockattach.tests.functional.test_attachment_outcomes import DETACHED
 
 
 class ServiceTest(base.StackTestCase):
-    """The service as it is run: each part tells of what it does."""
+    """The service as it is run: each process notifies what it does."""
 
     SETTINGS = '[oslo_messaging_notifications]\ndriver = log\n'
 

@@ -1,4 +1,4 @@
-"""Each process by itself: how it begins, what it is told by signals, and how it ends."""
+"""Each process by itself: how it begins, what signals do, and how it ends."""
 import contextlib
 import ctypes
 import http.client
@@ -39,8 +39,8 @@ interval = {interval}
 """
 PROCESSES = ('api', 'control', 'scheduler', 'volume')
 NAMES = {'allinone': 'all'}
-# What changes is told at once. A process that stood still for longer than three of these would
-# have doubts about itself.
+# What changes is written at once. A process that stood still for longer than three of these
+# would report itself unhealthy.
 HEALTH_SECONDS = 10
 
 
@@ -164,7 +164,7 @@ class SignalsTest(ProcessTestCase):
 
     def test_one_that_is_stopped_as_it_begins_prints_nothing(self):
         self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
-        # Whoever has come so far before he is told waits for it: nobody writes to it.
+        # A process that comes so far before the signal waits for it: nothing writes to it.
         os.unlink(self.file)
         os.mkfifo(self.file)
         for name, arguments in (*((name, ()) for name in PROCESSES), ('manage', ('db', 'sync')),
@@ -234,7 +234,7 @@ class SignalsTest(ProcessTestCase):
 
 
 class EndTest(base.StackTestCase):
-    """What runs when the process is told to stop."""
+    """What runs when the process is stopped."""
 
     def test_a_request_that_runs_is_answered(self):
         status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True)
@@ -253,13 +253,13 @@ class EndTest(base.StackTestCase):
         self.assertEqual((128 + signal.SIGTERM, False), (status, answered), said)
 
     def test_a_signal_is_heard_whichever_thread_gets_it(self):
-        """As happens to a process that was suspended when it was told to stop."""
+        """As happens to a process that was suspended when the signal came."""
         status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True,
                                                           thread=True)
         self.assertEqual((0, True), (status, answered), said)
 
     def test_a_second_signal_is_noticed_while_it_ends_in_each_thread(self):
-        """That its patience is over, and that it is told twice."""
+        """Its timeout, and a second signal."""
         for number, ends in ((signal.SIGALRM, 1), (signal.SIGTERM, 128 + signal.SIGTERM)):
             with self.subTest(number):
                 status, said, answered = self.stop_while_it_works(
@@ -312,7 +312,7 @@ class EndTest(base.StackTestCase):
                     stream.close()
 
 
-# A process whose work ends when it is told so on its standard input.
+# A process whose work ends at a line on its standard input.
 PROGRAM = """
 import sys, threading
 from blockattach.cmd import process

@@ -69,13 +69,13 @@ class StartTest(base.StackTestCase):
             self.assertIn(folder, self.refused(state_dir=folder))
 
     def test_tgtd_is_missing(self):
-        """With the program hidden in a mount namespace, or really missing."""
+        """With the program masked in a mount namespace, or really missing."""
         program = tgtd_path()
         hidden = [] if program is None else [
             'unshare', '--user', '--map-root-user', '--mount', 'sh', '-c',
             'mount --bind /dev/null "$0" && exec "$@"', program]
         if hidden and not self.can_run([*hidden, 'true']):
-            self.skipTest('tgtd is installed and cannot be hidden: no mount namespace')
+            self.skipTest('tgtd is installed and cannot be masked: no mount namespace')
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             done = subprocess.run(
                 [*hidden, sys.executable, '-m', 'blockattach.cmd.allinone', '--state-dir', folder,
@@ -99,7 +99,7 @@ class CreationTest(base.StackTestCase):
         return api.ask('POST', '/volumes', {'volume': {'size': 1, **wanted}})
 
     def failed(self, api, **wanted):
-        """What the user is told of a volume that was accepted and could not be made."""
+        """The user's message about a volume that was accepted and could not be made."""
         status, made = self.create(api, **wanted)
         self.assertEqual(202, status, made)
         volume_id = made['volume']['id']

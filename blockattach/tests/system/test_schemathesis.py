@@ -1,7 +1,7 @@
 """Whatever is sent, nothing breaks: schemathesis plays the OpenAPI document against the API.
 
 Two of three examples are as the document says, one is wrong in one place or another; most of both
-name things that exist. Each answer is held against what the document promises.
+name things that exist. Each answer is checked against what the document promises.
 """
 import os
 import random
@@ -33,7 +33,7 @@ NOWHERE = frozenset(('snapshot_id', 'source_volid', 'consistencygroup_id', 'grou
 USUALLY = (True,) * 9 + (False,)
 PERSONAS = ('member', 'member', 'admin', 'reader', 'stranger')
 
-# What lists read beside what the document tells: their filters are not in the rows.
+# What lists read beside what the document says: their filters are not in the rows.
 QUERIES = st.dictionaries(
     st.sampled_from(('limit', 'marker', 'offset', 'sort', 'sort_key', 'sort_dir', 'all_tenants',
                      'with_count', 'name', 'status', 'volume_id', 'host', 'metadata', 'size',
@@ -162,7 +162,7 @@ class SchemathesisTest(base.ApiTestCase):
             promises = [checks.not_a_server_error, checks.status_code_conformance,
                         checks.content_type_conformance]
             if response.headers.get(VERSION.lower(), ['']) != ['volume 3.0']:
-                # The document tells what the latest version answers.
+                # The document says what the latest version answers.
                 promises.append(checks.response_schema_conformance)
             try:
                 case.validate_response(response, checks=promises)

@@ -1,7 +1,7 @@
-"""A password is told to whoever attaches, to the target, and to nobody else, whatever goes wrong.
+"""A password goes to the caller that attaches and to the target only, whatever goes wrong.
 
-A life of attachments with all that can be logged, on the service as it is run; then every place
-that others could look into is searched.
+A lifecycle of attachments with all that can be logged, on the service as it is run; then every
+place that others could look into is searched.
 """
 import glob
 import json
@@ -35,7 +35,7 @@ class SecretsTest(base.StackTestCase):
         self.arguments = set()
 
     def connected(self, volume_id, host, **more):
-        """An attachment whose host is let in; its password is remembered."""
+        """An attachment whose host is connected; its password is remembered."""
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
             'connector': base.connector(host), **more}})

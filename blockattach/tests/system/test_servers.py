@@ -90,7 +90,7 @@ class KeystoneTest(unittest.TestCase):
                 raise
             self.skipTest(str(exc))
         for _ in range(8):
-            # It notes who logs in for the first time on a day.
+            # It notes the first login of a day.
             with contextlib.closing(sqlite3.connect(
                     server.directory / 'keystone.sqlite', timeout=base.SECONDS)) as rows, rows:
                 rows.execute('UPDATE user SET last_active_at = NULL')

@@ -1,4 +1,4 @@
-"""An all-in-one beside 5,000 clients who send a byte every three seconds."""
+"""An all-in-one beside 5,000 clients that send a byte every three seconds."""
 import contextlib
 import resource
 import socket

@@ -80,7 +80,7 @@ class StateReportTest(base.StackTestCase):
 
     def test_what_hangs_is_reported(self):
         api = base.Api(self.service.endpoint)
-        # Whoever writes waits for this one.
+        # A writer waits for this one.
         connection = sqlite3.connect(f'{self.folder}/blockattach.sqlite', isolation_level=None)
         self.addCleanup(connection.close)
         connection.execute('BEGIN IMMEDIATE')

@@ -99,7 +99,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.serves()
         self.assertEqual(1, self.log().count('tgtd is started'))
         self.assertEqual(1, self.log().count('tgtd is found running'))
-        # It was begun so that it clears its memory, by the life before.
+        # It was begun so that it clears its memory, by the instance before.
         self.assertNotIn('may send to a host', self.log())
         self.ends()
 

@@ -1,7 +1,7 @@
 """TLS to database, bus and cache by configuration alone, as doc/source/admin/tls.rst says it. The
 API's own is in test_http_basic.
 
-Each server here speaks nothing but TLS: who is served has spoken it.
+Each server here speaks nothing but TLS: a client that is served has spoken it.
 """
 import urllib.parse
 

@@ -170,7 +170,7 @@ class WsgiServersTest(base.StackTestCase):
                              r'status="2xx"\} [1-9]', answer.read().decode())
 
     def test_without_authentication_only_this_machine_is_served(self):
-        """The server listens where it is told to; a request from elsewhere is refused."""
+        """The server listens where it is configured to; a request from elsewhere is refused."""
         own = own_address()
         self.outside_program(own, 'a network')
         self.serve(str(ETC / 'granian' / 'blockattach-api.sh'), HOST='0.0.0.0',
