@@ -1,4 +1,4 @@
-"""Records as the database would tell them: a test names what matters to it."""
+"""Records as the database would return them: a test names what matters to it."""
 import dataclasses
 import datetime
 

@@ -106,7 +106,7 @@ class LineTest(unittest.TestCase):
                     ('x', (), None, {'resource': '[volume-1] '}),
                     ('x', (), None, {'context': context.RequestContext(
                         request_id='req-2', user_id='other', overwrite=False)}),
-                    ('x', (), None, {'user_name': 'him', 'extra_keys': ['user_name']})):
+                    ('x', (), None, {'user_name': 'one', 'extra_keys': ['user_name']})):
                 record = logging.LogRecord('blockattach.x', level, '/a/b.py', 7, sentence,
                                            arguments, exc_info, 'act')
                 record.__dict__.update(more, created=1.5, msecs=500.0)
@@ -124,7 +124,7 @@ class LineTest(unittest.TestCase):
         try:
             return formatter.format(record)
         except TypeError as error:
-            # For the handler to tell.
+            # For the handler to write.
             return repr(error)
 
     def test_it_is_the_line_of_oslo_log(self):

@@ -1,4 +1,5 @@
-"""The controller: work is had in turn, and a slow backend holds up its own callers only."""
+"""Admission control: slots are granted in order, and a slow backend delays its own callers
+only."""
 import contextlib
 import threading
 import unittest
@@ -35,7 +36,7 @@ class AdmissionControllerTest(unittest.TestCase):
         self.assertEqual((busy, waiting), found())
 
     def advance(self, seconds):
-        """Let time pass for all who are in a line: who has a place there may not wait yet."""
+        """Let time pass for all that are in a queue: one that was just queued may not wait yet."""
         self.assertTrue(self.clock.until_waiting(
             sum(used.waiting for used in self.admission.use().values())))
         self.clock.advance(seconds)
@@ -113,7 +114,7 @@ class AdmissionControllerTest(unittest.TestCase):
         with self.assertRaises(errors.RequestAbandoned), self.admission.slot(5, lambda: True):
             self.fail('it was begun')
         with self.admission.slot(0.01, lambda: True):
-            # Whoever comes at once is not even looked at.
+            # One that is granted at once is not even checked.
             pass
         with self.admission.slot(5, lambda: False):
             pass

@@ -1,4 +1,4 @@
-"""A queue: first come, first served; nobody is lost, and nobody waits beyond his deadline."""
+"""A queue: first come, first served; none is lost, and none waits beyond its deadline."""
 import unittest
 
 from blockattach import errors
@@ -21,7 +21,8 @@ class SlotQueueTest(unittest.TestCase):
         self.assertEqual(expected, self.queue.use())
 
     def advance(self, seconds):
-        """Let time pass for all who are in the queue: who has a place there may not wait yet."""
+        """Let time pass for all that are in the queue: one that was just queued may not wait
+        yet."""
         self.assertTrue(self.clock.until_waiting(self.queue.use()[1]))
         self.clock.advance(seconds)
 
@@ -47,9 +48,9 @@ class SlotQueueTest(unittest.TestCase):
         self.fill_queue(3)
         for number in range(3):
             self.advance(1)
-            self.queue.release()
-            # It was handed over: whoever comes now finds none.
-            self.assertFalse(self.queue.try_acquire())
+            self.queue.give_back()
+            # It was handed over: a request that comes now finds none.
+            self.assertFalse(self.queue.take_free())
             self.assertEqual((number, number + 1), self.comers.next())
         self.assertEqual((2, 0), self.queue.use())
 
@@ -73,7 +74,7 @@ class SlotQueueTest(unittest.TestCase):
         self.advance(1)
         number, told = self.comers.next()
         self.assertEqual((0, errors.QueueTimeout), (number, type(told)))
-        # His place in the queue is nobody's, and the next one is not forgotten.
+        # Its place in the queue is empty, and the next one is not forgotten.
         self.wait_for_use(2, 1)
         self.queue.release()
         self.assertEqual(('patient', 30.0), self.comers.next())
@@ -110,8 +111,8 @@ class SlotQueueTest(unittest.TestCase):
         self.assertEqual('first', self.comers.next()[0])
 
     def test_nobody_is_lost(self):
-        """Many who come and go at once: all are served, and all places are free in the end."""
-        queue = queues.SlotQueue(2, 100, self.clock)
+        """Many requests at once: all are served, and all slots are free in the end."""
+        line = lines.Line(2, 100, self.clock)
 
         def work():
             queue.acquire(self.clock.monotonic() + 1)

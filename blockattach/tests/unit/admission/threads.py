@@ -8,7 +8,8 @@ SECONDS = polling.LIMIT
 
 
 class Comers:
-    """Each begins an act in a thread of its own; what it came to is told in the order of ends."""
+    """Each begins an act in a thread of its own; what it came to is returned in the order of
+    ends."""
 
     def __init__(self, test):
         self._ended = queue.Queue()
@@ -28,7 +29,7 @@ class Comers:
         thread.start()
 
     def next(self):
-        """Whoever ends next: name, and what was returned or raised."""
+        """The act that ends next: name, and what was returned or raised."""
         return self._ended.get(timeout=SECONDS)
 
     def nobody(self):

@@ -80,7 +80,7 @@ class BuildTest(unittest.TestCase):
 
 
 class ExtensionTest(unittest.TestCase):
-    """What goes beyond the Block Storage API is on offer, for who asks."""
+    """What goes beyond the Block Storage API is there if asked for."""
 
     def test_what_is_asked_for_is_answered(self):
         for header, answered in (

@@ -1,4 +1,4 @@
-"""The history, and what anybody is told of it."""
+"""The history, and what is public of it."""
 import unittest
 
 from blockattach.api import routes

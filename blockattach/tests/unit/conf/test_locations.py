@@ -1,4 +1,4 @@
-"""Who must change something is told what, and where it stands."""
+"""The message says what to change, and where it stands."""
 import os
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""The rule with a Nova to ask: who is let through, who is told what, and when Nova is asked."""
+"""The rule with a Nova to ask: which callers pass, the answers, and when Nova is asked."""
 import logging
 import unittest
 

@@ -1,4 +1,4 @@
-"""The one table of an attachment's life: every pair, and what follows from all of them."""
+"""The one table of an attachment's lifecycle: every pair, and what follows from all of them."""
 import unittest
 
 from blockattach import errors
@@ -100,7 +100,7 @@ class TransitionTest(unittest.TestCase):
             self.assertIn(S.GONE, reachable(state, ways()), state)
         for state in set(S) - {S.GONE}:
             self.assertTrue({E.DISCONNECT, E.RELEASE} & set(lifecycle.allowed_events(state)),
-                            f'{state} cannot be told to go')
+                            f'{state} cannot be deleted')
 
     def test_nothing_leads_out_of_the_end(self):
         self.assertEqual(set(), ways()[S.GONE])
@@ -153,7 +153,7 @@ class RememberedTest(unittest.TestCase):
         for state, came_from in seen:
             self.assertNotIn(came_from, lifecycle.TRANSITIONAL, (state, came_from))
             if state is S.DISCONNECTING:
-                self.assertIsNotNone(came_from, 'refused, it would be gone with its host let in')
+                self.assertIsNotNone(came_from, 'refused, it would be gone with its host granted')
 
     def _after(self, state, came_from):
         for event in lifecycle.allowed_events(state):
@@ -188,9 +188,9 @@ class NotificationsTest(unittest.TestCase):
     """All that starts ends once."""
 
     def walk(self):
-        """Every move of every life: what was begun before, and what is told.
+        """Every move of every history: what was begun before, and what is notified.
 
-        A life begins with a birth that is told (as it were from nowhere), or hidden.
+        A history begins with an insert that is notified (as a move from nowhere), or legacy.
         """
         histories = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
         for born in (S.RESERVED, S.CONNECTING, S.ATTACHED):

@@ -1,4 +1,4 @@
-"""Who connects, and how far the target is from what the rows say."""
+"""What connects, and how far the target is from what the rows say."""
 import unittest
 
 from blockattach import errors

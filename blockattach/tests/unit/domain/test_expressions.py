@@ -51,7 +51,7 @@ ROWS = (
 )
 
 WRONG = (
-    # expression, words of what is told; read already
+    # expression, words of the error; read already
     ('', 'ends too early'), ('1 +', 'ends too early'), ('(1', "')' is missing"),
     ('1)', 'not expected'), ('1 2', 'not expected'), ('* 2', 'not expected'),
     ('1 ? 2', "':' is missing"), ('1 = 1', 'cannot be read'), ('#', 'cannot be read'),
@@ -64,7 +64,7 @@ WRONG = (
 )
 
 FAILING = (
-    # expression, words of what is told; only with these facts
+    # expression, words of the error; only with these facts
     ('volume.color', 'volume.color is not known'), ('capabilities.nothing', 'not known'),
     ('capabilities.list', 'neither'), ('1 / 0', 'division'), ('9 ^ 9 ^ 9 ^ 9', 'calculated'),
     ('capabilities.tier + 1', "'gold' is not a number"), ('-capabilities.tier', 'not a number'),

@@ -1,4 +1,4 @@
-"""What users are told."""
+"""The messages of users."""
 import unittest
 
 from blockattach.domain import messages

@@ -71,7 +71,7 @@ class AdmitTest(unittest.TestCase):
                              admit(own_status, instance=instance, mode=mode))
 
     def test_a_plain_volume_with_one_holder(self):
-        # who holds it, who asks: whether it is let in
+        # what holds it, what asks: whether it is admitted
         table = {(A, A): True, (A, B): False, (A, None): False, (None, A): False,
                  (None, None): False}
         for (first, second), admitted in table.items():

@@ -30,7 +30,7 @@ ROWS = (
     (['=', '$host', 'h@b#p'], True), (['=', '$capabilities.nested.inner', 5], True),
     (['=', '$nested.inner', 5], True), (['=', '$allocated_capacity_gb', 40], True),
     (['=', '$volume_backend_name', 'fast'], True),
-    # What a pool does not tell matches nothing.
+    # What a pool does not report matches nothing.
     (['=', '$absent', 1], False), (['<', '$absent', 5, 10], False), (['=', 1], False),
     (['=', '$tier.inner', 1], False), (['not', ['=', '$absent', 1]], True),
     (['in', '$absent', '$absent'], False), (['='], False), (['in'], False),
@@ -38,7 +38,7 @@ ROWS = (
 )
 
 WRONG = (
-    # query, words of what is told
+    # query, words of the error
     ('{', 'not JSON'), ('"text"', 'not a list'), ('5', 'not a list'), ({'a': 1}, 'not a list'),
     (['=='], "'==' is no operator"), ([['=', 1, 1]], 'no operator'), ([1, 2], 'no operator'),
     (['<', '$tier', 5], 'cannot compare'), (['>', 'a', True], 'cannot compare'),

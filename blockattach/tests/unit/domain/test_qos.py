@@ -1,4 +1,4 @@
-"""What QoS specs tell the consumer of a volume of some size."""
+"""What the consumer of a volume of some size gets of QoS specs."""
 import unittest
 
 from blockattach import errors

@@ -1,4 +1,4 @@
-"""What one host holds, of all that a target tells."""
+"""What one host holds, of all that a target reports."""
 import unittest
 
 from blockattach.domain import reservation

@@ -70,12 +70,12 @@ class TableTest(unittest.TestCase):
                 continue
             with self.subTest(one):
                 own = one.said.own_status
-                # Whoever is at work is not contradicted; one that is made may be given up.
+                # Work under way is not contradicted; a volume that is being made may be given up.
                 self.assertTrue(not one.at_work or (
                     one.own_status is _Own.CREATING and own is _Own.ERROR))
                 # What others may attach has bytes.
                 self.assertTrue(one.made or own not in volume_lifecycle.RESERVABLE)
-                # A volume that seems free is held by nobody.
+                # A volume that seems free has no attachment.
                 self.assertTrue(one.said.status != 'available' or one.empties
                                 or one.lowest_rank is None)
 

@@ -1,4 +1,4 @@
-"""What is told of the bytes behind a path."""
+"""The facts of the bytes behind a path."""
 import os
 import tempfile
 import unittest

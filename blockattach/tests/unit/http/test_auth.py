@@ -1,4 +1,4 @@
-"""From what a request carries to who asks."""
+"""From what a request carries to its caller."""
 import unittest
 import uuid
 

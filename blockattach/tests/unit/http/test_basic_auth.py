@@ -1,4 +1,4 @@
-"""Who asks, by name and password."""
+"""Authentication by name and password."""
 import base64
 import pathlib
 import tempfile

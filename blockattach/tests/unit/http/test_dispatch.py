@@ -146,7 +146,7 @@ class ActionsTest(unittest.TestCase):
 
 
 class CallTest(unittest.TestCase):
-    """What a handler is told."""
+    """What a handler gets."""
 
     def setUp(self):
         self.api = tiny.Tiny()

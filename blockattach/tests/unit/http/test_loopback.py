@@ -1,4 +1,4 @@
-"""Who is on this machine."""
+"""Which clients are on this machine."""
 import unittest
 
 import webob

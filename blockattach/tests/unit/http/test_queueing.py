@@ -1,4 +1,4 @@
-"""The layer in which a request waits: what it tells of a request, and what a refusal leaves."""
+"""The layer in which a request waits: what it reports of a request, and what a refusal leaves."""
 import io
 import unittest
 

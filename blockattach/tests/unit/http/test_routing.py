@@ -89,7 +89,7 @@ class MatchTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
-    """What can be told apart, and what cannot."""
+    """Which routes can be distinguished, and which cannot."""
 
     def test_versions_may_share_a_path_if_they_do_not_meet(self):
         table = routing.Table((row('GET', '/a', until=V(3, 9)), row('GET', '/a', since=V(3, 10))))

@@ -1,4 +1,4 @@
-"""The built-in server, and clients who send or take slowly: they hold up nobody, and are cut.
+"""The built-in server, and clients that send or take slowly: they delay no other, and are cut.
 
 Time passes when a test lets it.
 """
@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
         return made
 
     def ask(self, path):
-        """A client who has asked, and whose answer is still to be read."""
+        """A client that has asked, and whose answer is still to be read."""
         client = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=SECONDS)
         self.addCleanup(client.close)
         client.request('GET', path)

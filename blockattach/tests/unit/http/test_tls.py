@@ -101,7 +101,7 @@ class ServerTest(Case):
         self.assertTrue(answer.endswith(b'https /b'))
 
     def test_what_is_larger_than_a_record(self):
-        """To the server, and from it to a client who reads late."""
+        """To the server, and from it to a client that reads late."""
         self.serve()
         length = 100000
         sent = b'POST /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n'

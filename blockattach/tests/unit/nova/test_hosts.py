@@ -13,7 +13,7 @@ OF_OURS = {'tenant_id': samples.PROJECT}
 ACCOUNT = {'username': 'blockattach', 'password': 'secret-of-the-account'}
 
 ANSWERS = (
-    # status, body, words of what is told
+    # status, body, words of the error
     (404, {'itemNotFound': {}}, 'it does not exist'),
     (200, {'server': {**OF_OURS, HOST: None}}, 'it runs nowhere'),
     (200, {'server': {**OF_OURS, HOST: ''}}, 'it runs nowhere'),

@@ -1,4 +1,4 @@
-"""Whether a server lives and uses a volume: what Nova is asked, and what is made of it."""
+"""Whether a server exists and uses a volume: what Nova is asked, and what is made of it."""
 import logging
 import unittest
 

@@ -82,7 +82,7 @@ class FingerprintsTest(unittest.TestCase):
 
 
 class AttachmentTest(unittest.TestCase):
-    """What a consumer is told."""
+    """What a consumer gets."""
 
     def sent(self, info: dict[str, object] | None) -> attachment.Attachment:
         made = attachment.Attachment.from_domain(samples.attachment(), info)
@@ -107,7 +107,7 @@ class AttachmentTest(unittest.TestCase):
 
 
 class PayloadTest(unittest.TestCase):
-    """What is told, for those who read it as an object."""
+    """What is sent, as its reader has it as an object."""
 
     def test_it_comes_back_equal(self) -> None:
         made = notifications.VolumeAttachmentPayload.from_domain(

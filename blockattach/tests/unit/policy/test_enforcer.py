@@ -1,4 +1,4 @@
-"""Who may: our defaults, an operator's file, and that keeping decisions changes none."""
+"""Permissions: our defaults, an operator's file, and that keeping decisions changes none."""
 import itertools
 import logging
 import os

@@ -30,7 +30,7 @@ class AskingEndpoint(probe.ProbeEndpoint):
 
 
 class DeadlinesContract(bus_contract.BusTestCase):
-    """One who asks, one who is asked."""
+    """A client and a server."""
 
     def setUp(self) -> None:
         super().setUp()

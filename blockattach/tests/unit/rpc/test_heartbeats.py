@@ -13,7 +13,7 @@ NEXT = TIMEOUT / heartbeats.SIGNS
 
 
 class Message:
-    """An incoming message; each sign is told to the test."""
+    """An incoming message; each heartbeat is reported to the test."""
 
     def __init__(self, signs, timeout=TIMEOUT, error=None):
         self.client_timeout = timeout

@@ -84,7 +84,7 @@ class ForeignEndpoint:
 
 
 class BlockedEndpoint(VolumeEndpoint):
-    """Its backend lets nobody in until it may go on."""
+    """Its backend grants nothing until it may go on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class InterfacesTest(unittest.TestCase):
 
 
 class AbsentBrokerTest(unittest.TestCase):
-    """RabbitMQ is away from the start: whoever sends is told, and does not hang."""
+    """RabbitMQ is away from the start: a sender gets an error, and does not hang."""
 
     def test_neither_a_call_nor_a_cast_hangs(self) -> None:
         # Nobody listens at port 1.

@@ -1,4 +1,4 @@
-"""What is told to the world, and that telling never does harm."""
+"""What is notified, and that a notification never does harm."""
 import queue
 import unittest
 import uuid
@@ -49,7 +49,7 @@ PAYLOAD = whole('VolumeAttachmentPayload', {
 
 
 class Listener:
-    """Keeps what it hears; asks for each message as often as it is told."""
+    """Keeps what it hears; asks for each message again as often as set."""
 
     def __init__(self, again: int = 0) -> None:
         self.heard: queue.Queue[tuple[Any, ...]] = queue.Queue()
@@ -140,7 +140,7 @@ class NotificationsTest(unittest.TestCase):
 
 
 class AttachmentNotificationsTest(unittest.TestCase):
-    """What is told of an attachment, over the bus."""
+    """The notifications of an attachment, over the bus."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,4 +1,4 @@
-"""Processes of two releases on one bus: told by ``[rpc] release``, the newer speaks as the older.
+"""Processes of two releases on one bus: with ``[rpc] release`` the newer speaks as the older.
 
 The older release is played by endpoints, clients and objects as they were: what it is sent, it
 reads with what it knows.

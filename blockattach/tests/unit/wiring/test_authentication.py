@@ -1,4 +1,4 @@
-"""Who asks, and from where, as it is configured: what cannot work is said before anybody asks."""
+"""Authentication as it is configured: what cannot work is reported before the first request."""
 import pathlib
 import sys
 

@@ -1,4 +1,4 @@
-"""What a process tells when what it looks at does not answer."""
+"""What a process reports when what it looks at does not answer."""
 import contextlib
 import threading
 import types
@@ -52,5 +52,5 @@ class ObservationTest(unittest.TestCase):
             self.assertEqual({('busy',): 3, ('idle',): 1}, seen[metrics.CONNECTIONS])
             self.assertEqual({('database',): 1, ('bus',): 0}, seen[metrics.CHECK])
             self.assertEqual({(): 2}, seen[metrics.BUS_RECONNECTS])
-        # Whoever asks again waits for the question that was asked.
+        # A second caller waits for the question that was asked.
         self.assertEqual(1, database.asked)

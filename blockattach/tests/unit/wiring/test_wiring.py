@@ -173,7 +173,7 @@ class NotificationsTest(WiringTestCase):
                          (publisher, event_type, payload['volume_attachment']))
 
     def heard(self):
-        """What is told, as any listener gets it."""
+        """Notifications, as any listener gets them."""
         listener = Listener()
         channel = oslo_messaging.get_notification_transport(self.conf)
         self.addCleanup(channel.cleanup)
