@@ -253,7 +253,7 @@ class OvertakenTest(Case):
 
     def read(self, instance=None):
         """The snapshot for a new attachment, as it is now."""
-        return admissions.get(self.database, self.volume.id, instance, None)
+        return preconditions.get(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
         return attachments.reserve(self.database, attachments.Wish(

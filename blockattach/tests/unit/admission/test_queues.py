@@ -112,7 +112,7 @@ class SlotQueueTest(unittest.TestCase):
 
     def test_nobody_is_lost(self):
         """Many requests at once: all are served, and all slots are free in the end."""
-        line = lines.Line(2, 100, self.clock)
+        queue = queues.SlotQueue(2, 100, self.clock)
 
         def work():
             queue.acquire(self.clock.monotonic() + 1)
