@@ -440,7 +440,7 @@ class RequestAbandoned(BlockattachError):
 
 
 class IdentityUnavailable(BlockattachError):
-    """Keystone did not answer whose token it is. The token may be valid."""
+    """Keystone did not check the token, which may be valid."""
 
     code = 'auth.unavailable'
     text = ('cannot authenticate the request: the identity service does not answer. Repeat the '

@@ -55,7 +55,7 @@ HISTORY = (
     (V(3, 42), 'A volume in use is extended.'),
     (V(3, 43), 'Backups have metadata.'),
     (V(3, 44), 'An attachment is completed.'),
-    (V(3, 45), 'Lists of volumes, snapshots and backups tell how many there are (with_count).'),
+    (V(3, 45), 'Lists of volumes, snapshots and backups have a count (with_count).'),
     (V(3, 46), 'A volume from an image that is a snapshot is made from that snapshot.'),
     (V(3, 47), 'A volume is made from a backup.'),
     (V(3, 48), 'A volume shows shared_targets and service_uuid.'),
@@ -85,7 +85,7 @@ HISTORY = (
 )
 
 EXTENSION_HISTORY = (
-    (V(1, 0), 'More on attachments: whose, where, what they share; by host; deleted by force.'),
+    (V(1, 0), 'More on attachments: project, host, what they share; by host; deleted by force.'),
     (V(1, 1), 'An attachment shows what its host has reserved.'),
     (V(1, 2), 'A volume service shows what it has repaired.'),
     (V(1, 3), 'Quotas of attachments are shown and set.'),

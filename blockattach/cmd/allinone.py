@@ -12,7 +12,7 @@ TEXT = 'Run the whole service in one process, for a laptop, a lab or a single ho
 
 
 def main() -> int:
-    """Run until told to stop; 1 and one line on standard error if it cannot start."""
+    """Run until stopped; 1 and one line on standard error if it cannot start."""
     return process.run(NAME, _load, TEXT)
 
 

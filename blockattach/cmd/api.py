@@ -12,7 +12,7 @@ TEXT = 'Serve the HTTP API (Block Storage v3) on the built-in server.'
 
 
 def main() -> int:
-    """Run until told to stop."""
+    """Run until stopped."""
     return process.run(NAME, _load, TEXT)
 
 

@@ -12,7 +12,7 @@ TEXT = 'Serve consumers of attachments that call over the message bus.'
 
 
 def main() -> int:
-    """Run until told to stop."""
+    """Run until stopped."""
     return process.run(NAME, _load, TEXT)
 
 

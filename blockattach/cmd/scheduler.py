@@ -12,7 +12,7 @@ TEXT = 'Choose the pool in which each new volume is created.'
 
 
 def main() -> int:
-    """Run until told to stop."""
+    """Run until stopped."""
     return process.run(NAME, _load, TEXT)
 
 

@@ -12,7 +12,7 @@ TEXT = 'Run the backends of this host: create volumes and export them to consume
 
 
 def main() -> int:
-    """Run until told to stop."""
+    """Run until stopped."""
     return process.run(NAME, _load, TEXT)
 
 

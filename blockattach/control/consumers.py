@@ -22,7 +22,7 @@ from blockattach.policy import joining
 
 
 class Consumers:
-    """Lets callers in to objects, and shows them what they may see."""
+    """Authorizes callers, and shows them what they may see."""
 
     def __init__(self, database: engine.Database, policy: enforcer.Enforcer) -> None:
         self._database = database

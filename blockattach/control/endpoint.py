@@ -30,7 +30,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> carriers.Attachment:
-        """Hold a volume, and with a connector let its host in too."""
+        """Reserve a volume, and with a connector connect its host too."""
         expected = self._consumers.volume(ctxt, volume_id, instance_uuid, connector)
         volume = expected.volume
         wish = consumer_requests.wish(expected, instance_uuid, connector, mode,
@@ -43,7 +43,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> carriers.Attachment:
-        """Let the host behind a connector in."""
+        """Connect the host of a connector."""
         row = self._consumers.attachment(ctxt, policies.UPDATE, attachment_id)
         checked = consumer_requests.connector_of(connector)
         return self._consumers.shown(ctxt, [self._control.update(ctxt, row, checked)])[0]

@@ -41,7 +41,7 @@ class ReservationControl:
             held = self._volume_services.on(volume.host).host_reservation(
                 caller, volume.id, attachment.initiator)
         except errors.BlockattachError as exc:
-            LOG.info('Cannot tell what a host holds of a volume: %s%s', exc,
+            LOG.info('Cannot read the host reservation of a volume: %s%s', exc,
                      log.fields(attachment_id=attachment.id, volume_id=attachment.volume_id))
             return None
         return None if held is None else reservation.HostReservation(held)

@@ -412,7 +412,7 @@ def _patiently(ask: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a verb, from its beginning, whose transaction the database threw out, or whose
+    """Repeat a verb, from its beginning, whose transaction the database rolled back, or whose
     connection was lost before it had committed.
 
     Rolled back by a deadlock, a failed serialisation, or a RetryRequest of the verb itself. There

@@ -1,4 +1,4 @@
-"""Grants: one credential per (volume, initiator), held while any attachment of that pair lives.
+"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair.
 
 A grant is written in the transaction of the intent that needs it and removed in the one that ends
 the last. The password is sealed; it is opened only for the target and for callers that may attach.

@@ -113,7 +113,7 @@ def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
 
 def _with_up() -> sa.Select[Any]:
     reported, lived = (clock.now(prepared.value(name, sa.Float()))
-                       for name in ('report_offset', 'life_offset'))
+                       for name in ('report_offset', 'alive_offset'))
     manager = sa.exists().where(_services.c.binary == binaries.VOLUME,
                                services.keeps(_pools.c.host))
     one_serves = sa.or_(~manager, manager.where(
@@ -135,7 +135,7 @@ _ONE = prepared.Statement(lambda dialect: _with_up().where(
 
 def _since(down_after: float) -> dict[str, float]:
     """From which moments on a report and a heartbeat are recent."""
-    return {'report_offset': -down_after * _MISSED_REPORTS, 'life_offset': -down_after}
+    return {'report_offset': -down_after * _MISSED_REPORTS, 'alive_offset': -down_after}
 
 
 def _given_away(connection: sa.Connection, host: str) -> dict[str, int]:

@@ -31,7 +31,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
     :param process_instance: names this run of the process
     :param release: a name of `blockattach.rpc.history`
     :param cluster: ``cluster@backend``, where it serves a backend together with others
-    :param reconciled: what it has put right, if it keeps a backend
+    :param reconciled: what it has repaired, if it serves a backend
     """
     now = database.clock.utcnow()
     values = {'availability_zone': availability_zone, 'process_instance': process_instance,
@@ -60,7 +60,7 @@ def heartbeat(database: engine.Database, service_id: int, process_instance: str 
     """Send a heartbeat; False when the service was removed and must register again.
 
     :param process_instance: only if no other instance has registered meanwhile
-    :param reconciled: what it has put right, if it keeps a backend
+    :param reconciled: what it has repaired, if it serves a backend
     :raises Conflict: one has
     """
     row = _services.c.id == service_id

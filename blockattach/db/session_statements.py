@@ -13,7 +13,7 @@ from typing import Any
 from typing import NamedTuple
 
 MOST = 64
-"""Of one connection. The server holds 16,382 of all its connections, unless told otherwise
+"""Of one connection. The server holds 16,382 of all its connections, by default
 (``max_prepared_stmt_count``); where it takes no more, texts are sent again."""
 _KEY = 'blockattach_prepared'
 _ENOUGH_PREPARED, _NOT_PREPARED = 1461, 1243

@@ -26,7 +26,7 @@ class File:
             return False
         now = self._identity()
         if self._opened is None:
-            # Made by the first who connected.
+            # Made by the first connection.
             self._opened = now
         return now != self._opened
 
@@ -42,7 +42,7 @@ def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Eng
     """SQLite in WAL: readers never wait, and a write transaction begins as one.
 
     oslo.db would open a connection per transaction and begin each as a reader, which fails with
-    "database is locked" as soon as a second one turns writer.
+    "database is locked" as soon as a second one becomes a writer.
     """
     # Not autobegun by the driver: `begin` says how the transaction begins.
     options: dict[str, Any] = {

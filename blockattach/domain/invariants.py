@@ -362,7 +362,7 @@ def _every_user_is_granted(facts: Facts) -> Iterator[Found]:
             continue
         if (row.volume_id, row.initiator) not in actual:
             yield Found(row.volume_id, row.id,
-                        f'is {row.state}, and the target does not let {row.initiator} in')
+                        f'is {row.state}, and {row.initiator} has no grant at the target')
 
 
 def _nobody_else_is_granted(facts: Facts) -> Iterator[Found]:
@@ -370,8 +370,8 @@ def _nobody_else_is_granted(facts: Facts) -> Iterator[Found]:
     for pair, grant in sorted(_actual(facts).items()):
         if pair not in wanted and pair not in facts.busy:
             yield Found(grant.volume_id, None,
-                        f'the target lets {grant.initiator} in ({grant.mode}), and no attachment '
-                        f'wants it')
+                        f'{grant.initiator} has a grant at the target ({grant.mode}), and no '
+                        f'attachment wants it')
 
 
 def _modes_are_enforced(facts: Facts) -> Iterator[Found]:

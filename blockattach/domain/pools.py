@@ -20,7 +20,7 @@ DEFAULT_RATIO = 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
-    """One place where volumes can live. ``name`` is ``host@backend#pool``.
+    """A part of a backend with room for volumes. ``name`` is ``host@backend#pool``.
 
     ``allocated_gb`` is what the database has allocated there, claims included. ``capabilities`` is
     the report as it came, for filters on extra specs and for the API. ``up`` and ``reported_at``

@@ -1,1 +1,1 @@
-"""Backends: a store keeps bytes, a target lets initiators in. They know no database and no bus."""
+"""Backends: a store keeps bytes, a target exports them. They use no database and no bus."""

@@ -106,7 +106,7 @@ class VolumeStore(abc.ABC):
 
 
 class ExportTarget(abc.ABC):
-    """Lets initiators in to volumes, each with its own mode and credential."""
+    """Exports volumes to initiators, each with its own mode and credential."""
 
     def check(self) -> None:  # noqa: B027, a driver may have nothing to look at
         """Make sure that the target can be used now.

@@ -19,7 +19,7 @@ class Account:
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
         """Open nothing yet.
 
-        :param settings: that say where Nova is, and who asks (`NovaSettings.knows_hosts`)
+        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
         """
         self._settings = settings
         self._session = client.open_session(settings)

@@ -25,7 +25,7 @@ class ServerHosts:
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
         """Open nothing yet.
 
-        :param settings: that say where Nova is, and who asks (`NovaSettings.has_account`)
+        :param settings: with Nova's address and the account (`NovaSettings.has_account`)
         """
         self._account = account.Account(settings)
 

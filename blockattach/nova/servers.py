@@ -25,7 +25,7 @@ class Servers:
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
         """Open nothing yet.
 
-        :param settings: that say where Nova is, and who asks (`NovaSettings.knows_hosts`)
+        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
         """
         self._account = account.Account(settings)
 

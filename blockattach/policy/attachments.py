@@ -1,4 +1,4 @@
-"""Who may do what with attachments."""
+"""Rules for attachments."""
 from oslo_policy import policy
 
 from blockattach.policy import base
@@ -63,7 +63,7 @@ RULES = (
     policy.DocumentedRuleDefault(
         CONSUME, 'role:service or service_roles:service',
         'Ask for attachments over the message bus (blockattach-control) rather than over HTTP. '
-        'Whatever is asked there is judged by the rules of the same operation of the API as '
-        'well. Who may connect to the bus is believed what it says of its caller.',
+        'The rules of the operations of the API apply there as well. The context of the caller '
+        'is trusted, as every client of the bus is.',
         [{'method': 'RPC', 'path': 'attachments'}]),
 )

@@ -1,4 +1,4 @@
-"""Who may see what a backend can do."""
+"""Rules for the capabilities of backends."""
 from oslo_policy import policy
 
 from blockattach.policy import base

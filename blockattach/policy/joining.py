@@ -1,4 +1,4 @@
-"""Who may attach a volume that is attached already, or is going to be."""
+"""The rule for a further attachment of a volume."""
 from blockattach import context
 from blockattach.domain import records
 from blockattach.policy import attachments as rules

@@ -1,4 +1,4 @@
-"""Who may see how much of its limits a project uses."""
+"""Rules for the limits of a project and their use."""
 from oslo_policy import policy
 
 from blockattach.policy import base

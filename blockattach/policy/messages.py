@@ -1,4 +1,4 @@
-"""Who may do what with user messages."""
+"""Rules for user messages."""
 from oslo_policy import policy
 
 from blockattach.policy import base

@@ -1,4 +1,4 @@
-"""Who may look at QoS specs, change them, and give them to volume types."""
+"""Rules for QoS specs and their association with volume types."""
 from oslo_policy import policy
 
 from blockattach.policy import base

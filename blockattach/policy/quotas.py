@@ -1,4 +1,4 @@
-"""Who may see what a project may have, and change it."""
+"""Rules for quotas."""
 from oslo_policy import policy
 
 from blockattach.policy import base

@@ -1,4 +1,4 @@
-"""Who may see what the pools reported."""
+"""Rules for the reports of pools."""
 from oslo_policy import policy
 
 from blockattach.policy import base

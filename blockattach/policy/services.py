@@ -1,4 +1,4 @@
-"""Who may look at the processes of the service, and take them out of use."""
+"""Rules for the processes of the service."""
 from oslo_policy import policy
 
 from blockattach.policy import base

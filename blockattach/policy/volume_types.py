@@ -1,4 +1,4 @@
-"""Who may do what with volume types and their extra specs."""
+"""Rules for volume types and their extra specs."""
 from oslo_policy import policy
 
 from blockattach.policy import base
@@ -71,7 +71,7 @@ RULES = (
         EXTRA_SPECS_SHOW, base.READER, 'Show one extra spec of a volume type.',
         [{'method': 'GET', 'path': '/types/{type_id}/extra_specs/{extra_spec_key}'}]),
     policy.DocumentedRuleDefault(
-        EXTRA_SPECS_SENSITIVE, base.ADMIN, 'See extra specs that tell about backends. Others see '
+        EXTRA_SPECS_SENSITIVE, base.ADMIN, 'See extra specs about backends. Others see '
         'only those meant for users.',
         [*_SHOWN,
          {'method': 'GET', 'path': '/types/{type_id}/extra_specs'},

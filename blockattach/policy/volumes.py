@@ -1,4 +1,4 @@
-"""Who may do what with volumes."""
+"""Rules for volumes."""
 from oslo_policy import policy
 
 from blockattach.policy import base

@@ -43,7 +43,7 @@ class AttachmentsInterface(contract.Interface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> attachment.Attachment:
-        """Hold a volume for a consumer, and with a connector let its host in too.
+        """Reserve a volume for a consumer, and with a connector connect its host too.
 
         :raises VolumeNotFound: none that the caller's project may see
         :raises InvalidVolume: it cannot be attached (once more)
@@ -55,7 +55,7 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> attachment.Attachment:
-        """Let the host behind a connector in.
+        """Connect the host of a connector.
 
         :raises BackendRefused: it is as it was
         :raises BackendUncertain: it may have happened: repeat the request

@@ -55,7 +55,7 @@ class Call:
         self._answers.put(body)
 
     def beat(self) -> None:
-        """Tell the caller that the work goes on."""
+        """Send the caller a heartbeat."""
         self._answers.put(None)
 
     def wait(self, time: clock.Clock, seconds: float | None, monitor: float | None) -> bytes:
@@ -201,7 +201,7 @@ class InprocIncomingMessage(base.RpcIncomingMessage):
         call.answer(body)
 
     def heartbeat(self) -> None:
-        """Tell the caller that the work goes on."""
+        """Send the caller a heartbeat."""
         if self._letter.call is not None:
             self._letter.call.beat()
 

@@ -92,7 +92,7 @@ class Session:
         """Log in.
 
         :param portal: one of several; by default the first
-        :raises Lost: it does not let us in, or there is no answer
+        :raises Lost: the login fails, or there is no answer
         """
         info = connection_info.get('data', connection_info)
         self._library = _library()

@@ -62,7 +62,7 @@ def _backends(base: foundation.Foundation) -> str | None:
 def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
     """Put the API together on a foundation that is open already.
 
-    :raises ConfigurationError: what says who asks cannot be used
+    :raises ConfigurationError: authentication cannot be used
     """
     return build_application(base, build_handling(base, policy))
 
@@ -102,7 +102,7 @@ def build_application(base: foundation.Foundation, services: api_services.ApiSer
     """The layers around handlers that use these services.
 
     :param check_answers: hold each answer against its schema; for tests
-    :raises ConfigurationError: what says who asks cannot be used
+    :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
     authenticated = authentication.build_authentication(

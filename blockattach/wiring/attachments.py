@@ -55,7 +55,7 @@ def build_detach_rule(base: foundation.Foundation) -> detach_rule.DetachRule:
     if keystone and not holds:
         LOG.warning('Users can detach what a server uses: [nova] detach_rule is off')
     elif holds and not settings.configured:
-        LOG.warning('Cannot find out who uses an attachment: [nova] has neither auth_url nor '
+        LOG.warning('Cannot ask Nova about attachments: [nova] has neither auth_url nor '
                     'endpoint_override, so only services detach what a server may use')
     return detach_rule.DetachRule(
         _nova(settings),

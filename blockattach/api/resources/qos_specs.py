@@ -152,7 +152,7 @@ OPERATIONS = (
               summary='Show QoS specs.'),
     Operation('PUT', _ONE, update, policy=policies.UPDATE, target=_target,
               body={BASE: _UPDATE}, answer={BASE: schema.wrapped('qos_specs', _SPECS)},
-              summary='Change QoS specs; what is attached keeps what it was told.'),
+              summary='Change QoS specs; attached volumes keep the old limits.'),
     Operation('DELETE', _ONE, delete, policy=policies.DELETE, target=_target, status=202,
               query=_FORCED, answer=_NOTHING,
               summary='Delete QoS specs; force=true: also those that types have.'),

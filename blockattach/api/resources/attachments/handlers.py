@@ -48,7 +48,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Let the host behind a connector in."""
+    """Connect the host of a connector."""
     connector = requests.connector(call.body['attachment'])
     assert connector is not None
     return _detail(services, call,

@@ -37,7 +37,7 @@ OPERATIONS = (
     Operation('PUT', '/types/{id}', handlers.update, policy=policies.UPDATE, target=_type,
               body={BASE: schemas.UPDATE}, answer={BASE: schemas.UPDATED},
               faults=(errors.VolumeTypeExists,),
-              summary='Change what a volume type is called and who sees it.'),
+              summary='Change the name, description and visibility of a volume type.'),
     Operation('DELETE', '/types/{id}', handlers.delete, policy=policies.DELETE, target=_type,
               status=202, answer={BASE: schemas.NOTHING}, summary='Delete a volume type.'),
     Operation('GET', _SPECS, extra_specs.index, policy=policies.EXTRA_SPECS_LIST, target=_type,
