@@ -270,7 +270,7 @@ class SimulatedBus(transport.Bus):
         return calling.Client(
             RpcClient(self, f'{self._settings.topic_prefix}-{interface.TOPIC}'), interface,
             server, self._settings, self._deadlines, lambda ctxt: None, self._telemetry,
-            self._away)
+            self._while_waiting)
 
     def server(self, endpoint: contract.Interface, host: str, threads: int | None = None,
                admit: serving.Admit = serving.at_once) -> Any:

@@ -63,7 +63,8 @@ class AttachmentsTest(test_manage.ManageTestCase):
         target.start()
         self.addCleanup(target.stop)
         self.check(VIOLATED, 'attachments', 'check')
-        self.assertIn(f'P4 every_user_is_granted (service): {attachment_id} is connected, and', self.said)
+        self.assertIn(f'P4 every_user_is_granted (service): {attachment_id} is connected, and',
+                      self.said)
         self.assertIn('has no grant at the target', self.said)
         self.assertIn('    repair with: blockattach-manage reconcile\n', self.said)
         self.assertIn('2 violations\n', self.said)
