@@ -18,7 +18,6 @@ INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
 _OPTIONS = {
     contract.Timeout.SHORT: 'short_call_timeout',
     contract.Timeout.NORMAL: 'call_timeout',
-    contract.Timeout.LONG: 'long_call_timeout',
 }
 
 

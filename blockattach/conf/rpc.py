@@ -15,8 +15,6 @@ OPTS = (
                help='Seconds to wait for an answer from another process.'),
     cfg.IntOpt('short_call_timeout', default=15, min=1,
                help='Seconds to wait where the answer only says that the work was taken on.'),
-    cfg.IntOpt('long_call_timeout', default=600, min=1,
-               help='Seconds to wait for work that may take long.'),
     cfg.IntOpt('repeat_interval', default=5, min=2,
                help='Seconds without a heartbeat from the server of a call, after which it '
                     'is sent again, if it may be done twice: a process has ended with it.'),
@@ -46,7 +44,6 @@ class RpcSettings:
     topic_prefix: str = 'blockattach'
     call_timeout: float = 60
     short_call_timeout: float = 15
-    long_call_timeout: float = 600
     repeat_interval: int = 5
     silence_timeout: float = 30
     send_retries: int = 3

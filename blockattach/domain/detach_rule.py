@@ -7,11 +7,11 @@ rule (Launchpad 2004555).
 """
 import dataclasses
 import enum
-from collections.abc import Callable
+import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from blockattach.domain import decisions
 from blockattach.domain import records
 
 
@@ -124,17 +124,12 @@ class Facts:
         return self.record is not None and self.answer == Answer(self.record.id)
 
 
-class Row(NamedTuple):
-    """One row: the first whose condition holds decides."""
-
-    number: int
-    condition: Callable[[Facts], bool]
-    outcome: Outcome
+Row = decisions.Row
 
 
 # Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
 # what asks Nova: without its answer nothing is allowed but what is asked `WHERE_KNOWN`.
-TABLE = (
+TABLE: tuple[Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
     Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
@@ -145,11 +140,8 @@ TABLE = (
     Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),
     Row(9, lambda facts: True, Outcome.IN_USE),
 )
-
-
-def decide(facts: Facts) -> Row:
-    """The row that decides."""
-    return next(row for row in TABLE if row.condition(facts))
+decide = functools.partial(decisions.decide, TABLE)
+"""The row of the table that decides about facts."""
 
 
 def meant(rows: Sequence[records.Attachment],

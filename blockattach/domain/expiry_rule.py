@@ -8,10 +8,11 @@ asked, what names a server stays. What names none stays as long as a host is log
 """
 import dataclasses
 import enum
-from collections.abc import Callable
+import functools
 from typing import NamedTuple
 
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import decisions
 from blockattach.domain import messages
 
 _State = attachment_lifecycle.State
@@ -78,12 +79,7 @@ class Facts:
     has_session: bool = False
 
 
-class Row(NamedTuple):
-    """One row: the first whose condition holds decides."""
-
-    number: int
-    condition: Callable[[Facts], bool]
-    outcome: Outcome
+Row = decisions.Row
 
 
 def _server_of(facts: Facts) -> Server:
@@ -91,7 +87,7 @@ def _server_of(facts: Facts) -> Server:
     return facts.server
 
 
-TABLE = (
+TABLE: tuple[Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
     Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
     Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
@@ -102,8 +98,5 @@ TABLE = (
     Row(8, lambda facts: _server_of(facts).busy, Outcome.STAYS),
     Row(9, lambda facts: True, Outcome.ABANDONED),
 )
-
-
-def decide(facts: Facts) -> Row:
-    """The row that decides."""
-    return next(row for row in TABLE if row.condition(facts))
+decide = functools.partial(decisions.decide, TABLE)
+"""The row of the table that decides about facts."""

@@ -6,9 +6,9 @@ deadline), so it need not be reset.
 """
 import dataclasses
 import enum
-from collections.abc import Callable
-from typing import NamedTuple
+import functools
 
+from blockattach.domain import decisions
 from blockattach.domain import volume_lifecycle
 
 _Own = volume_lifecycle.OwnStatus
@@ -100,15 +100,10 @@ class Facts:
         return self.said.attach_status == DETACHED
 
 
-class Row(NamedTuple):
-    """One row: the first whose condition holds decides."""
-
-    number: int
-    condition: Callable[[Facts], bool]
-    outcome: Outcome
+Row = decisions.Row
 
 
-TABLE = (
+TABLE: tuple[Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: facts.said.attach_status == ATTACHED
         and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
     Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
@@ -125,8 +120,5 @@ TABLE = (
         and not facts.empties, Outcome.IN_USE),
     Row(10, lambda facts: True, Outcome.ALLOWED),
 )
-
-
-def decide(facts: Facts) -> Row:
-    """The row that decides."""
-    return next(row for row in TABLE if row.condition(facts))
+decide = functools.partial(decisions.decide, TABLE)
+"""The row of the table that decides about facts."""

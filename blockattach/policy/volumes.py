@@ -4,7 +4,6 @@ from oslo_policy import policy
 from blockattach.policy import base
 
 CREATE = 'volume:create'
-CREATE_FROM_IMAGE = 'volume:create_from_image'
 GET = 'volume:get'
 GET_ALL = 'volume:get_all'
 UPDATE = 'volume:update'
@@ -26,10 +25,6 @@ DETACH = 'volume_extension:volume_actions:detach'
 FORCE_DETACH = 'volume_extension:volume_admin_actions:force_detach'
 RESET_STATUS = 'volume_extension:volume_admin_actions:reset_status'
 UPDATE_READONLY_FLAG = 'volume:update_readonly_flag'
-GET_METADATA = 'volume:get_volume_metadata'
-CREATE_METADATA = 'volume:create_volume_metadata'
-UPDATE_METADATA = 'volume:update_volume_metadata'
-DELETE_METADATA = 'volume:delete_volume_metadata'
 
 _SHOWN: list[policy.Operation] = [
     {'method': 'GET', 'path': '/volumes/{volume_id}'},
@@ -39,9 +34,6 @@ _SHOWN: list[policy.Operation] = [
 RULES = (
     policy.DocumentedRuleDefault(
         CREATE, base.MEMBER, 'Create a volume.', [{'method': 'POST', 'path': '/volumes'}]),
-    policy.DocumentedRuleDefault(
-        CREATE_FROM_IMAGE, base.MEMBER, 'Create a volume from an image.',
-        [{'method': 'POST', 'path': '/volumes'}]),
     policy.DocumentedRuleDefault(
         GET, base.READER, 'Show a volume. For other callers it does not exist.',
         [{'method': 'GET', 'path': '/volumes/{volume_id}'}]),
@@ -78,20 +70,6 @@ RULES = (
         ENCRYPTION_METADATA, base.READER, 'Show how a volume is encrypted.',
         [{'method': 'GET', 'path': '/volumes/{volume_id}/encryption'},
          {'method': 'GET', 'path': '/volumes/{volume_id}/encryption/{encryption_key}'}]),
-    policy.DocumentedRuleDefault(
-        GET_METADATA, base.READER, 'Show the metadata of a volume.',
-        [{'method': 'GET', 'path': '/volumes/{volume_id}/metadata'},
-         {'method': 'GET', 'path': '/volumes/{volume_id}/metadata/{key}'}]),
-    policy.DocumentedRuleDefault(
-        CREATE_METADATA, base.MEMBER, 'Add metadata to a volume.',
-        [{'method': 'POST', 'path': '/volumes/{volume_id}/metadata'}]),
-    policy.DocumentedRuleDefault(
-        UPDATE_METADATA, base.MEMBER, 'Change the metadata of a volume.',
-        [{'method': 'PUT', 'path': '/volumes/{volume_id}/metadata'},
-         {'method': 'PUT', 'path': '/volumes/{volume_id}/metadata/{key}'}]),
-    policy.DocumentedRuleDefault(
-        DELETE_METADATA, base.MEMBER, 'Delete metadata of a volume.',
-        [{'method': 'DELETE', 'path': '/volumes/{volume_id}/metadata/{key}'}]),
     policy.DocumentedRuleDefault(
         RESERVE, base.MEMBER, 'Reserve a volume for a consumer that is named later.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-reserve)'}]),

@@ -51,7 +51,6 @@ class Client:
         self._seconds: dict[contract.Timeout | None, float | None] = {
             contract.Timeout.SHORT: settings.short_call_timeout,
             contract.Timeout.NORMAL: settings.call_timeout,
-            contract.Timeout.LONG: settings.long_call_timeout,
             None: None}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}

@@ -45,7 +45,6 @@ class Timeout(enum.StrEnum):
 
     SHORT = 'short'
     NORMAL = 'normal'
-    LONG = 'long'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

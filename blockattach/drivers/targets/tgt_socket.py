@@ -38,7 +38,6 @@ class _Op(enum.IntEnum):
     DELETE = 1
     SHOW = 2
     BIND = 3
-    UNBIND = 4
     UPDATE = 5
 
 
@@ -195,11 +194,6 @@ class Client:
         self._call(_Mode.TARGET, _Op.BIND, f'bind {initiator} to target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
-    def unbind_initiator(self, tid: int, initiator: str) -> None:
-        """Allow no more logins of it; its sessions stay."""
-        self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
-                   f'initiator-name={_fit(initiator)}', tid)
-
     def add_account(self, username: str, password: str) -> None:
         """Make a CHAP account; names are global in one tgtd."""
         self._call(_Mode.ACCOUNT, _Op.NEW, 'add an account',
@@ -218,11 +212,6 @@ class Client:
         """Offer a file or block device as logical unit, through the page cache."""
         self._call(_Mode.DEVICE, _Op.NEW, f'add a logical unit to target {tid}',
                    f'path={_fit(path)},bstype=rdwr', tid, lun=number)
-
-    def delete_lun(self, tid: int, number: int) -> None:
-        """Withdraw a logical unit; initiators get errors from then on."""
-        self._call(_Mode.DEVICE, _Op.DELETE, f'delete the logical unit of target {tid}',
-                   tid=tid, lun=number)
 
     def update_lun(self, tid: int, number: int, **params: str) -> None:
         """Change attributes live: ``readonly``, ``thin_provisioning``, ``scsi_sn``, ..."""

@@ -42,7 +42,7 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
                'create_seconds': 40, 'backend_stats_polling_interval': 60},
     'control': {'backend_seconds': BACKEND_SECONDS, 'schedule_seconds': 20,
                 'delete_seconds': 40},
-    'rpc': {'call_timeout': 15, 'short_call_timeout': 5, 'long_call_timeout': 30,
+    'rpc': {'call_timeout': 15, 'short_call_timeout': 5,
             'repeat_interval': 2, 'silence_timeout': 6},
     'service': {'report_interval': REPORT_SECONDS, 'service_down_time': DOWN_SECONDS},
     'attachments': {'reserve_timeout': 0, 'complete_timeout': 0, 'detach_timeout': 0},
