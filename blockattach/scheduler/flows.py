@@ -28,6 +28,7 @@ class PlacingFlows:
         # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
         # scheduler, and a scheduler that has nothing to place needs none of it.
         from taskflow import engines
+        from taskflow import exceptions
         from taskflow.listeners import logging as listeners
 
         from blockattach.scheduler import steps
@@ -37,4 +38,8 @@ class PlacingFlows:
                                     self._settings)),
             store={'asked': steps.Asked(caller, request)}, engine='serial')
         with listeners.LoggingListener(placing, log=LOG):
-            placing.run()
+            try:
+                placing.run()
+            except exceptions.WrappedFailure as wrapped:
+                # Steps in their order: the earliest one's is of the last try, and ended it.
+                raise next(iter(wrapped)).exception from wrapped
