@@ -135,7 +135,7 @@ def start(state: records.StateDirectory, record: records.Record, service: Servic
 
 def end_targets(state: records.StateDirectory) -> None:
     """End every tgtd that a volume manager has left running: it ignores SIGTERM, and the sweep
-    would wait for it in vain.
+    would wait for it without end.
     """
     for service in SERVICES:
         if service.what == VOLUME:

@@ -125,7 +125,7 @@ def undeclared(found):
 
 
 def broken_conditions(found):
-    """What is waited for in vain; and what ends by itself and nobody waits for, which "up --wait"
+    """What never comes; and what ends by itself and nobody waits for, which "up --wait"
     takes for a failure."""
     waited_for = {other for one in found['services'].values()
                   for other in one.get('depends_on', ())}

@@ -53,7 +53,7 @@ EXCEPTED = {
     ('blockattach/rpc/inproc.py', 'Registry'):
         'oslo.messaging makes drivers itself: what they share can be handed to them no other way',
     ('blockattach/wsgi.py', 'importlib.import_module'):
-        'under uWSGI, a module tells what runs after a fork while it is imported, or not at all',
+        'under uWSGI, a module names what runs after a fork while it is imported, or not at all',
     ('blockattach/domain/extra_specs.py', '_numbers'):
         'makes a comparison of numbers from one of the standard operators, and nothing else',
     ('blockattach/wsgi.py', 'threading.Lock'):

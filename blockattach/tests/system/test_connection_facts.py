@@ -19,11 +19,11 @@ _LISTS = ('target_portals', 'target_iqns', 'target_luns')
 
 class ConnectionFactsTest(base.StackTestCase):
 
-    def served(self, told=''):
+    def served(self, options=''):
         """A service on files."""
         settings.outside_program(self, tgtd.program() is not None, 'tgtd')
         settings.outside_program(self, scsi.available(), 'libiscsi')
-        made = base.ForkedStack('file', settings=told)
+        made = base.ForkedStack('file', settings=options)
         self.addCleanup(made.remove)
         self.addCleanup(made.stop)
         made.start()

@@ -110,8 +110,8 @@ class UpgradeTest(base.StackTestCase):
         self.site.start(host, code)
         api = self.apis[host] = base.Api(
             f'http://{servers.LOOPBACK}:{self.site.port(host)}/v3', site.SECONDS)
-        lives = self.site.living(host, api)
-        self.assertTrue(base.wait_for(lambda: self.site.ended() or lives(), site.SECONDS))
+        is_up = self.site.living(host, api)
+        self.assertTrue(base.wait_for(lambda: self.site.ended() or is_up(), site.SECONDS))
         self.assertEqual([], self.site.ended())
         self.balancer.use(host, api)
 

@@ -54,7 +54,7 @@ mkdir -p /etc/target/pr /etc/target/alua
 [ -z "$LAB_MODULES" ] || modprobe -a $LAB_MODULES
 [ ! -d /sys/kernel/config ] || mount -t configfs config /sys/kernel/config
 
-# What it exports, and what it has been let in to, is not for LVM to look at.
+# What it exports, and what it is logged in to, is not for LVM to look at.
 cat >/etc/lvm/lvmlocal.conf <<EOF
 devices { global_filter = [ "a|^/dev/ubd|", "r|.*|" ] }
 activation {

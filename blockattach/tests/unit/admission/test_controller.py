@@ -140,8 +140,8 @@ class AdmissionControllerTest(unittest.TestCase):
             self.comers.come('second', self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 1)
             self.advance(30)
-            name, told = self.comers.next()
-            self.assertEqual(('second', errors.QueueTimeout), (name, type(told)))
+            name, error = self.comers.next()
+            self.assertEqual(('second', errors.QueueTimeout), (name, type(error)))
             self.wait_for_use(SLOW, 1, 0)
 
     def test_time_in_both_lines_counts_against_one_deadline(self):

@@ -72,8 +72,8 @@ class SlotQueueTest(unittest.TestCase):
         self.advance(29)
         self.assertTrue(self.comers.nobody())
         self.advance(1)
-        number, told = self.comers.next()
-        self.assertEqual((0, errors.QueueTimeout), (number, type(told)))
+        number, error = self.comers.next()
+        self.assertEqual((0, errors.QueueTimeout), (number, type(error)))
         # Its place in the queue is empty, and the next one is not forgotten.
         self.wait_for_use(2, 1)
         self.queue.release()

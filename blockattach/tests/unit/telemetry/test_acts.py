@@ -109,9 +109,9 @@ class ReadingTest(TelemetryTestCase):
 
         self.telemetry.readings.add('a', fail)
         self.telemetry.readings.add('b', lambda: {metrics.CONNECTIONS: {('busy',): 4}})
-        with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as told:
+        with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
             self.assertEqual(4, self.value('database_connections', use='busy'))
-        self.assertIn('the disk is on fire', told.output[0])
+        self.assertIn('the disk is on fire', logged.output[0])
 
     def test_several_may_report_one_metric(self):
         for name in ('one', 'two'):

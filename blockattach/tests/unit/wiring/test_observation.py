@@ -44,10 +44,10 @@ class ObservationTest(unittest.TestCase):
             monitor.Finding('bus', None)])
         watched.watch(database, types.SimpleNamespace(broker='here', reconnects=2), checks)
         for _ in range(2):
-            with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as told:
+            with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
                 seen = watched.telemetry.readings.now()
-            self.assertEqual(1, len(told.output))
-            self.assertIn('reading=overview', told.output[0])
+            self.assertEqual(1, len(logged.output))
+            self.assertIn('reading=overview', logged.output[0])
             self.assertNotIn(metrics.ATTACHMENTS, seen)
             self.assertEqual({('busy',): 3, ('idle',): 1}, seen[metrics.CONNECTIONS])
             self.assertEqual({('database',): 1, ('bus',): 0}, seen[metrics.CHECK])
