@@ -129,7 +129,7 @@ Row = decisions.Row
 
 # Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
 # what asks Nova: without its answer nothing is allowed but what is asked `WHERE_KNOWN`.
-TABLE: tuple[Row[Facts, Outcome], ...] = (
+TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
     Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),

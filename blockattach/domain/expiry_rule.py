@@ -87,7 +87,7 @@ def _server_of(facts: Facts) -> Server:
     return facts.server
 
 
-TABLE: tuple[Row[Facts, Outcome], ...] = (
+TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
     Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
     Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),

@@ -103,7 +103,7 @@ class Facts:
 Row = decisions.Row
 
 
-TABLE: tuple[Row[Facts, Outcome], ...] = (
+TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     Row(1, lambda facts: facts.said.attach_status == ATTACHED
         and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
     Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),

@@ -49,6 +49,6 @@ def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
         return token_endpoint.Token(settings.endpoint_override, client.NO_TOKEN)
     return v3.Password(
         auth_url=f'{str(settings.auth_url).removesuffix("/v3")}/v3',
-        username=settings.username, password=settings.password,
+        username=settings.username, password=settings.password or '',
         user_domain_name=settings.user_domain_name, project_name=settings.project_name,
         project_domain_name=settings.project_domain_name)
