@@ -9,6 +9,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import paging
+from blockattach.db import rows
 from blockattach.db.models import message
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import records
@@ -144,8 +145,4 @@ def name_of(text: domain_messages.Text, resource_id: str) -> str:
 
 
 def _record(row: sa.Row[Any]) -> records.Message:
-    return records.Message(
-        id=row.id, project_id=row.project_id, request_id=row.request_id, event_id=row.event_id,
-        user_message=row.user_message, message_level=row.message_level,
-        resource_type=row.resource_type, resource_id=row.resource_id,
-        created_at=row.created_at, guaranteed_until=row.expires_at)
+    return rows.record(records.Message, row, guaranteed_until=row.expires_at)

@@ -204,13 +204,10 @@ def _speakable(value: Any) -> Any:
 
 
 def _record(row: sa.Row[Any]) -> pools.Pool:
-    return pools.Pool(
-        name=row.name, availability_zone=row.availability_zone,
-        total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
-        provisioned_gb=row.provisioned_gb, allocated_gb=row.allocated_gb,
-        limit_gb=_or_endless(row.limit_gb), thin=row.thin, multiattach=row.multiattach,
-        capabilities=rows.from_json(row.capabilities), up=bool(row.up),
-        reported_at=row.reported_at, service_uuid=row.service_uuid)
+    return rows.record(
+        pools.Pool, row, total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
+        limit_gb=_or_endless(row.limit_gb), capabilities=rows.from_json(row.capabilities),
+        up=bool(row.up))
 
 
 def _or_endless(value: float | None) -> float:

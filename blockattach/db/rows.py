@@ -1,12 +1,15 @@
 """From rows to records: the one module that knows how a record is stored."""
 import dataclasses
+import functools
 import json
 import operator
 import types
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
+from typing import TypeVar
 
 import orjson
 import sqlalchemy as sa
@@ -17,6 +20,11 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import qos
 from blockattach.domain import records
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Record = TypeVar('_Record', bound='DataclassInstance')
 
 _FIELDS = {field.name for field in dataclasses.fields(records.Attachment)}
 # An enumeration takes its time to find the member of a value.
@@ -59,6 +67,20 @@ _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
     (from_json, ('connector', 'previous_connector', 'connection'))) for name in names}
 
 
+def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
+    """A row as a record whose fields are called like its columns.
+
+    :param given: fields that are not stored as they are
+    """
+    return kind(**{name: getattr(row, name) for name in _names(kind) if name not in given},
+                **given)
+
+
+@functools.cache
+def _names(kind: type['DataclassInstance']) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
     """Whether a row has these values; what the database was to compute is not compared."""
     return row is not None and all(
@@ -69,18 +91,8 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
                sealed: records.SealedCredential | None = None) -> records.Attachment:
     """One row of ``attachments``, with what was read besides."""
-    return records.Attachment(
-        id=row.id, volume_id=row.volume_id, project_id=row.project_id,
-        instance_uuid=row.instance_uuid,
-        state=_STATES[row.state], previous_state=_STATES[row.previous_state],
-        legacy_reservation=row.legacy_reservation,
-        mode=_MODES[row.mode], previous_mode=_MODES[row.previous_mode],
-        connector=from_json(row.connector), previous_connector=from_json(row.previous_connector),
-        initiator=row.initiator, previous_initiator=row.previous_initiator,
-        host=row.host, mountpoint=row.mountpoint,
-        connection=from_json(row.connection), generation=row.generation, owner=row.owner,
-        last_error=row.last_error, attached_at=row.attached_at, detached_at=row.detached_at,
-        created_at=row.created_at, updated_at=row.updated_at, volume=volume, sealed=sealed)
+    return record(records.Attachment, row, volume=volume, sealed=sealed,
+                  **{name: read(getattr(row, name)) for name, read in _READ.items()})
 
 
 def made_attachment(values: Mapping[str, Any],
@@ -105,9 +117,7 @@ def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
 
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:
     """One row of ``qos_specs``."""
-    return records.QosSpecs(
-        id=row.id, name=row.name, consumer=row.consumer, specs=from_json(row.specs),
-        created_at=row.created_at, updated_at=row.updated_at)
+    return record(records.QosSpecs, row, specs=from_json(row.specs))
 
 
 def limits(row: sa.Row[Any]) -> dict[str, str | int | None] | None:

@@ -210,11 +210,8 @@ def _with_up(down_after: float) -> sa.Select[Any]:
 
 
 def _record(row: sa.Row[Any], up: bool) -> records.Service:
-    return records.Service(
-        id=row.id, uuid=row.uuid, binary=row.binary, host=row.host,
-        availability_zone=row.availability_zone, disabled=row.disabled,
-        disabled_reason=row.disabled_reason, updated_at=row.reported_at, up=bool(up),
-        cluster=row.cluster, frozen=bool(row.frozen), reconciled=_reconciled(row.reconciled))
+    return rows.record(records.Service, row, updated_at=row.reported_at, up=bool(up),
+                       frozen=bool(row.frozen), reconciled=_reconciled(row.reconciled))
 
 
 def _stored(values: records.Reconciled | None) -> str | None:

@@ -75,7 +75,7 @@ def list_page(database: engine.Database, project_id: str | None, equal: Mapping[
                 .where(_rows.c.id == page.marker)).one_or_none()
         found = connection.execute(
             paging.select_page(query, SORT_COLUMNS, page, marker)).all()
-    return [transfers.Transfer(**row._mapping) for row in found]
+    return [rows.record(transfers.Transfer, row) for row in found]
 
 
 @engine.retried
@@ -134,4 +134,4 @@ def _found(connection: sa.Connection, transfer_id: str) -> transfers.Transfer:
     row = _row(connection, transfer_id)
     if row is None:
         raise errors.TransferNotFound(transfer_id=transfer_id)
-    return transfers.Transfer(**row._mapping)
+    return rows.record(transfers.Transfer, row)

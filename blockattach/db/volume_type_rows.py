@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import prepared
+from blockattach.db import rows
 from blockattach.db.models import base
 from blockattach.db.models import volume
 from blockattach.domain import records
@@ -100,14 +101,14 @@ def _live() -> sa.Select[Any]:
 
 
 def _read(found: Sequence[Any]) -> list[records.VolumeType]:
-    rows: dict[str, Any] = {}
+    by_id: dict[str, Any] = {}
     specs: dict[str, dict[str, str]] = {}
     for row in found:
-        rows[row.id] = row
+        by_id[row.id] = row
         of_type = specs.setdefault(row.id, {})
         if row.spec_key is not None:
             of_type[row.spec_key] = row.spec_value
-    return [_record(row, specs[row.id], _encryption_of(row)) for row in rows.values()]
+    return [_record(row, specs[row.id], _encryption_of(row)) for row in by_id.values()]
 
 
 def to_records(connection: sa.Connection,
@@ -134,10 +135,7 @@ def remove_encryption(connection: sa.Connection, database: engine.Database,
 
 def _record(row: Any, specs: dict[str, str],
             encryption: records.TypeEncryption | None) -> records.VolumeType:
-    return records.VolumeType(
-        id=row.id, name=row.name, description=row.description, is_public=row.is_public,
-        extra_specs=specs, created_at=row.created_at, updated_at=row.updated_at,
-        encryption=encryption, qos_specs_id=row.qos_specs_id)
+    return rows.record(records.VolumeType, row, extra_specs=specs, encryption=encryption)
 
 
 def _encryption_of(row: Any) -> records.TypeEncryption | None:
@@ -148,10 +146,7 @@ def _encryption_of(row: Any) -> records.TypeEncryption | None:
 
 def to_encryption(row: Any) -> records.TypeEncryption:
     """One row of ``volume_type_encryptions``."""
-    return records.TypeEncryption(
-        id=row.id, volume_type_id=row.volume_type_id, provider=row.provider,
-        control_location=row.control_location, cipher=row.cipher, key_size=row.key_size,
-        created_at=row.created_at, updated_at=row.updated_at)
+    return rows.record(records.TypeEncryption, row)
 
 
 def _lock(connection: sa.Connection, how: prepared.Statement, type_id: str) -> None:

@@ -48,9 +48,9 @@ class SlotQueueTest(unittest.TestCase):
         self.fill_queue(3)
         for number in range(3):
             self.advance(1)
-            self.queue.give_back()
+            self.queue.release()
             # It was handed over: a request that comes now finds none.
-            self.assertFalse(self.queue.take_free())
+            self.assertFalse(self.queue.try_acquire())
             self.assertEqual((number, number + 1), self.comers.next())
         self.assertEqual((2, 0), self.queue.use())
 

@@ -46,7 +46,7 @@ class StateReportTest(unittest.TestCase):
         self.report.add('Locks', lambda: {'volumes': ['v1 alone']})
         with self.telemetry.backend('disks', 'target', 'grant'):
             report_text = self.report.text()
-        for text in ('State of blockattach-volume', 'MainThread', 'test_it_tells_what_goes_on',
+        for text in ('State of blockattach-volume', 'MainThread', 'test_it_shows_what_goes_on',
                      'backend_call', 'verb = grant', 'request_id = req-4711', 'v1 alone',
                      'collector = http'):
             with self.subTest(text):
