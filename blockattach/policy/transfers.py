@@ -11,21 +11,20 @@ DELETE = 'volume:delete_transfer'
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')
 
-
-def _on(method: str, *below: str) -> list[dict[str, str]]:
-    return [{'method': method, 'path': f'{path}{end}'} for path in PATHS for end in below]
-
-
 RULES = (
     policy.DocumentedRuleDefault(
-        GET_ALL, base.READER, 'List transfers.', _on('GET', '', '/detail')),
+        GET_ALL, base.READER, 'List transfers.',
+        [{'method': 'GET', 'path': f'{path}{end}'} for path in PATHS for end in ('', '/detail')]),
     policy.DocumentedRuleDefault(
-        GET, base.READER, 'Show a transfer.', _on('GET', '/{transfer_id}')),
+        GET, base.READER, 'Show a transfer.',
+        [{'method': 'GET', 'path': f'{path}/{{transfer_id}}'} for path in PATHS]),
     policy.DocumentedRuleDefault(
-        CREATE, base.MEMBER, 'Offer a volume to another project.', _on('POST', '')),
+        CREATE, base.MEMBER, 'Offer a volume to another project.',
+        [{'method': 'POST', 'path': path} for path in PATHS]),
     policy.DocumentedRuleDefault(
         ACCEPT, base.MEMBER, 'Take a volume that another project offers.',
-        _on('POST', '/{transfer_id}/accept')),
+        [{'method': 'POST', 'path': f'{path}/{{transfer_id}}/accept'} for path in PATHS]),
     policy.DocumentedRuleDefault(
-        DELETE, base.MEMBER, 'Take an offer back.', _on('DELETE', '/{transfer_id}')),
+        DELETE, base.MEMBER, 'Take an offer back.',
+        [{'method': 'DELETE', 'path': f'{path}/{{transfer_id}}'} for path in PATHS]),
 )

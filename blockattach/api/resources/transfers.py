@@ -9,7 +9,6 @@ from blockattach.db import transfers
 from blockattach.domain import transfers as domain
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import BASE
 from blockattach.http.operation import Operation
 from blockattach.http.operation import V
 from blockattach.policy import access
@@ -103,15 +102,15 @@ def _detail(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
 
 _NAME = {'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'volume_id': schema.UUID,
          'links': answers.LINKS}
-_KEYS: dict[V, dict[str, schema.Schema]] = {BASE: {**_NAME, 'created_at': answers.TIME}}
-_KEYS[_SNAPSHOTS] = {**_KEYS[BASE], 'no_snapshots': answers.BOOLEAN}
+_KEYS: dict[V, dict[str, schema.Schema]] = {operation.BASE: {**_NAME, 'created_at': answers.TIME}}
+_KEYS[_SNAPSHOTS] = {**_KEYS[operation.BASE], 'no_snapshots': answers.BOOLEAN}
 _KEYS[_HISTORY] = {**_KEYS[_SNAPSHOTS], 'source_project_id': answers.TEXT,
                    'destination_project_id': answers.NULL, 'accepted': {'enum': [False]}}
 _SHOWN = {version: schema.wrapped('transfer', answers.whole(keys))
           for version, keys in _KEYS.items()}
 _MADE = {version: schema.wrapped('transfer', answers.whole({**keys, 'auth_key': answers.TEXT}))
          for version, keys in _KEYS.items()}
-_NAMES = {BASE: schema.obj(
+_NAMES = {operation.BASE: schema.obj(
     {'transfers': schema.array(answers.whole(_NAME)), 'transfers_links': answers.NEXT_LINK},
     required=['transfers'])}
 _DETAILS = {version: schema.obj(
@@ -121,34 +120,30 @@ _DETAILS = {version: schema.obj(
 _OFFER = schema.wrapped('transfer', schema.obj(
     {'volume_id': schema.UUID, 'name': {'type': ['string', 'null'], 'maxLength': 255}},
     required=['volume_id']))
-_CREATE = {BASE: _OFFER, _SNAPSHOTS: schema.extend(
+_CREATE = {operation.BASE: _OFFER, _SNAPSHOTS: schema.extend(
     _OFFER, {'no_snapshots': answers.BOOLEAN}, at='transfer')}
-_ACCEPT = {BASE: schema.wrapped('accept', schema.obj(
+_ACCEPT = {operation.BASE: schema.wrapped('accept', schema.obj(
     {'auth_key': {'type': 'string', 'minLength': 1, 'maxLength': 255}}, required=['auth_key']))}
 
 
-def _operations(path: str, since: V) -> tuple[Operation, ...]:
-    return (
-        Operation('GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
-                  faults=(errors.TransferNotFound,), summary='List transfers.'),
-        Operation('GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL,
-                  answer=_DETAILS, faults=(errors.TransferNotFound,),
-                  summary='List transfers with all that is known of them.'),
-        Operation('GET', f'{path}/{{id}}', show, since=since, policy=policies.GET,
-                  target=_target, answer=_SHOWN, summary='Show a transfer.'),
-        Operation('POST', path, create, since=since, policy=policies.CREATE, status=202,
-                  body=_CREATE, answer=_MADE, faults=(errors.VolumeNotFound,),
-                  summary='Offer a volume to another project.'),
-        Operation('POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT,
-                  status=202, body=_ACCEPT,
-                  answer={BASE: schema.wrapped('transfer', answers.whole(_NAME))},
-                  faults=(errors.TransferNotFound, errors.TransferKeyWrong),
-                  summary='Take a volume that another project offers.'),
-        Operation('DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE,
-                  target=_target, status=202, answer={BASE: answers.EMPTY},
-                  summary='Take an offer back.'),
-    )
-
-
-OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (BASE, _SNAPSHOTS), strict=True)
-                   for row in _operations(path, since))
+OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (operation.BASE, _SNAPSHOTS),
+                                              strict=True) for row in (
+    Operation('GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
+              faults=(errors.TransferNotFound,), summary='List transfers.'),
+    Operation('GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL,
+              answer=_DETAILS, faults=(errors.TransferNotFound,),
+              summary='List transfers with all that is known of them.'),
+    Operation('GET', f'{path}/{{id}}', show, since=since, policy=policies.GET, target=_target,
+              answer=_SHOWN, summary='Show a transfer.'),
+    Operation('POST', path, create, since=since, policy=policies.CREATE, status=202, body=_CREATE,
+              answer=_MADE, faults=(errors.VolumeNotFound,),
+              summary='Offer a volume to another project.'),
+    Operation('POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT,
+              status=202, body=_ACCEPT,
+              answer={operation.BASE: schema.wrapped('transfer', answers.whole(_NAME))},
+              faults=(errors.TransferNotFound, errors.TransferKeyWrong),
+              summary='Take a volume that another project offers.'),
+    Operation('DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE,
+              target=_target, status=202, answer={operation.BASE: answers.EMPTY},
+              summary='Take an offer back.'),
+))
