@@ -30,8 +30,8 @@
     │   ├── DuplicateConnectors      a second host on a plain volume
     │   ├── InvalidTransition        the lifecycle has no such move
     │   ├── AttachmentBusy           another act on the same pair is under way
-    │   ├── AttachmentInUseByServerit  must be detached in Nova first (CVE-2023-2088)
-    │   │   └── AttachmentNotNamedit is not known which attachment is meant
+    │   ├── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
+    │   │   └── AttachmentNotNamed   it is not known which attachment is meant
     │   ├── IdempotencyKeyReused     the key of another request
     │   ├── IdempotencyKeyTaken      the request is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing

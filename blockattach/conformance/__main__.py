@@ -52,19 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
     """Run every class of these modules that is made from a kit; a report for each driver."""
-    said, found = io.StringIO(), []
-    report.Reported.told = False
+    output, found = io.StringIO(), []
+    report.Reported.prints_report = False
     try:
         for module in modules:
             kinds = _kinds(module)
             suite = unittest.TestSuite(
                 unittest.defaultTestLoader.loadTestsFromTestCase(kind) for kind in kinds)
-            done = unittest.TextTestRunner(said, verbosity=0).run(suite)
+            done = unittest.TextTestRunner(output, verbosity=0).run(suite)
             found += [kind.report for kind in kinds if 'report' in vars(kind)]
             if not done.wasSuccessful():
-                print(said.getvalue(), file=sys.stderr)
+                print(output.getvalue(), file=sys.stderr)
     finally:
-        report.Reported.told = True
+        report.Reported.prints_report = True
     return _joined(found)
 
 

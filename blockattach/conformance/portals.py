@@ -13,16 +13,16 @@ class PortalContract(target_base.TargetBase):
 
     def test_each_portal_is_told_once(self) -> None:
         export = self.an_export()
-        told = self.target.grant(export, self.a_grant(export)).portals
-        self.assertEqual(sorted(set(told)), sorted(told))
-        for portal in told:
+        portals = self.target.grant(export, self.a_grant(export)).portals
+        self.assertEqual(sorted(set(portals)), sorted(portals))
+        for portal in portals:
             self.assertRegex(portal, r'^(\[[0-9a-f:.]+\]|[^:\s]+):\d+$')
 
     def test_every_host_and_volume_is_told_the_same_portals(self) -> None:
         one, two = self.an_export(), self.an_export()
-        told = {self.target.grant(export, self.a_grant(export, number)).portals
+        portals = {self.target.grant(export, self.a_grant(export, number)).portals
                 for export in (one, two) for number in range(2)}
-        self.assertEqual(1, len(told))
+        self.assertEqual(1, len(portals))
 
     def test_lists_tell_of_every_path_and_begin_with_the_first(self) -> None:
         made, info = self._several()

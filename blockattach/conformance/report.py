@@ -116,10 +116,10 @@ class Reported(unittest.TestCase):
     """Base of the kits: knows what was declared, and notes what was proved or left out.
 
     :cvar provable: the capabilities that this part of a kit can prove
-    :cvar told: whether a class prints its report once it has run
+    :cvar prints_report: whether a class prints its report once it has run
     """
 
-    told: ClassVar[bool] = True
+    prints_report: ClassVar[bool] = True
     provable: ClassVar[frozenset[str]] = frozenset()
     report: Report
 
@@ -134,7 +134,7 @@ class Reported(unittest.TestCase):
         known = unittest.TestLoader().getTestCaseNames(cls)
         cls.report.whole = len(cls.report.behaviours) >= len(known)
         super().tearDownClass()
-        if not cls.told:
+        if not cls.prints_report:
             return
         cls.report.print()
         if cls.report.undeclared():
@@ -208,8 +208,8 @@ class _Noted:
         self.result.addSubTest(test, part, error)
 
     def _fail(self, error: Any) -> None:
-        said = str(error[1]).strip().splitlines()
-        self.outcome, self.why = Outcome.FAILED, said[0] if said else error[0].__name__
+        lines = str(error[1]).strip().splitlines()
+        self.outcome, self.why = Outcome.FAILED, lines[0] if lines else error[0].__name__
 
 
 def behaviours(*kits: type[Reported]) -> list[tuple[str, str]]:

@@ -46,19 +46,19 @@ class ScsiContract(target_base.TargetBase):
 
     def test_a_host_sees_the_size_that_the_volume_has(self) -> None:
         export = self.an_export()
-        said = self.logged_in(export, self.a_grant(export)).capacity()
-        self.assertEqual(units.GIB, said.blocks * said.block_size)
+        capacity = self.logged_in(export, self.a_grant(export)).capacity()
+        self.assertEqual(units.GIB, capacity.blocks * capacity.block_size)
 
     def test_a_host_sees_the_block_sizes_of_the_device_if_declared_else_usual_ones(self) -> None:
         export = self.an_export()
-        said = self.logged_in(export, self.a_grant(export)).capacity()
+        capacity = self.logged_in(export, self.a_grant(export)).capacity()
         if isinstance(self.target, capabilities.NativeBlocks):
-            told = self.target.block_sizes(export.device)
-            self.assertEqual((told.logical, told.physical),
-                             (said.block_size, said.physical_block_size))
+            sizes = self.target.block_sizes(export.device)
+            self.assertEqual((sizes.logical, sizes.physical),
+                             (capacity.block_size, capacity.physical_block_size))
             self.proves('native_blocks')
         else:
-            self.assertEqual(_USUAL_BLOCK, said.block_size)
+            self.assertEqual(_USUAL_BLOCK, capacity.block_size)
 
     def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self) -> None:
         export, session = self._filled()

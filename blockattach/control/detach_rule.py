@@ -54,7 +54,7 @@ class DetachRule:
         :raises AttachmentInUseByServer: it must be detached in Nova first
         :raises NovaUnavailable: it is not known whether the server uses it
         """
-        self._judge(caller, detach_rule.Facts(
+        self._decide(caller, detach_rule.Facts(
             self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
             verb=verb, initiator=initiator))
 
@@ -74,7 +74,7 @@ class DetachRule:
         record = detach_rule.meant(rows, attachment_id)
         if record is None and attachment_id is not None and not by_service:
             record = self._elsewhere(caller, attachment_id)
-        self._judge(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
+        self._decide(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
                                               record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
@@ -91,7 +91,7 @@ class DetachRule:
             return None
         return found if caller.is_admin or found.project_id == caller.project_id else None
 
-    def _judge(self, caller: context.RequestContext, facts: detach_rule.Facts) -> None:
+    def _decide(self, caller: context.RequestContext, facts: detach_rule.Facts) -> None:
         row = detach_rule.decide(facts)
         if row.outcome is _Outcome.ASK_NOVA:
             try:

@@ -43,14 +43,14 @@ class ResetControl:
         :raises NovaUnavailable: nobody knows whether it does; nothing was changed
         :raises BackendError: an attachment could not be ended
         """
-        said = reset_rule.Said(status, attach_status)
-        _check(volume.id, volume_settings.reset_facts(self._database, volume.id, said))
+        requested = reset_rule.Requested(status, attach_status)
+        _check(volume.id, volume_settings.reset_facts(self._database, volume.id, requested))
         if attach_status == reset_rule.DETACHED:
             self._detach_all(caller, volume)
         if status is not None:
             # Decided again: the attachments are removed by now, and there may be new ones.
             _check(volume.id, volume_settings.reset_status(
-                self._database, volume.id, reset_rule.Said(status, None)))
+                self._database, volume.id, reset_rule.Requested(status, None)))
 
     def _detach_all(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Each attachment goes as it always goes, its grant at the target included."""
@@ -70,4 +70,4 @@ def _check(volume_id: str, facts: reset_rule.Facts) -> None:
     if outcome is _Outcome.AT_WORK:
         raise errors.VolumeAtWork(volume_id=volume_id, own_status=facts.own_status)
     raise errors.InvalidInput(reason=_SENTENCES[outcome].format(
-        id=volume_id, status=facts.said.status, now=facts.from_attachments))
+        id=volume_id, status=facts.requested.status, now=facts.from_attachments))

@@ -67,9 +67,9 @@ def finish(database: engine.Database) -> str:
 
     :raises ConfigurationError: a credential needs another one
     """
-    left = sealed_grants.awaiting(database)
-    if left:
+    remaining = sealed_grants.awaiting(database)
+    if remaining:
         raise errors.ConfigurationError(
-            reason=f'cannot forget keys: {left} credentials are not sealed by key '
+            reason=f'cannot forget keys: {remaining} credentials are not sealed by key '
                    f'{database.sealer.ring()[0].id}: run --reseal')
     return database.sealer.keep_first()

@@ -133,8 +133,8 @@ class Statement:
         rows = []
         for one in found:
             changed = list(one)
-            for place, process in compiled.read:
-                changed[place] = process(changed[place])
+            for position, process in compiled.read:
+                changed[position] = process(changed[position])
             rows.append(compiled.row(changed))
         return rows
 
@@ -184,9 +184,9 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compile
 def _processes(kinds: Iterable[sa.types.TypeEngine[Any]], dialect: sa.Dialect,
                cursor: Any) -> tuple[tuple[int, _Process], ...]:
     """How values are read. Some drivers have several types for one of ours."""
-    found = [(place, kind.dialect_impl(dialect).result_processor(
-        dialect, cursor.description[place][1])) for place, kind in enumerate(kinds)]
-    return tuple((place, process) for place, process in found if process is not None)
+    found = [(position, kind.dialect_impl(dialect).result_processor(
+        dialect, cursor.description[position][1])) for position, kind in enumerate(kinds)]
+    return tuple((position, process) for position, process in found if process is not None)
 
 
 def _row(names: list[str]) -> _Process:

@@ -1,4 +1,4 @@
-"""Removes for good what has been gone for long: rows that are kept as history only.
+"""Removes for good what was deleted long ago: rows that are kept as history only.
 
 Which tables, and in which order, follows from the tables themselves: whatever has ``deleted``, a
 table after all that refer to it. A row that another one refers to stays until that one is purged;
@@ -43,22 +43,22 @@ def tables() -> list[sa.Table]:
 
 def purge(database: engine.Database, older_than: datetime.timedelta, most: int | None = None,
           dry_run: bool = False, batch: int = BATCH) -> list[Purged]:
-    """Remove rows that have been gone for longer than this.
+    """Remove rows that were deleted longer ago than this.
 
     :param most: how many rows at most, in all
     :param dry_run: only count them
     :param batch: how many rows a transaction removes at most
     """
-    left = most
+    remaining = most
     found = []
     for table in tables():
         which = _past(database, table, older_than, dry_run)
         if dry_run:
             number = _count(database, table, which)
-            number = number if left is None else min(number, left)
+            number = number if remaining is None else min(number, remaining)
         else:
-            number = sum(_batches(database, table, which, left, batch))
-        left = None if left is None else left - number
+            number = sum(_batches(database, table, which, remaining, batch))
+        remaining = None if remaining is None else remaining - number
         if number:
             found.append(Purged(table.name, number))
     if not dry_run:
@@ -69,21 +69,21 @@ def purge(database: engine.Database, older_than: datetime.timedelta, most: int |
 
 def _past(database: engine.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
-    """Rows that have been gone for so long, and to which no row of another table refers.
+    """Rows that were deleted so long ago, and to which no row of another table refers.
 
     :param counting: rows that would have been removed before do not refer to anything
     """
     if 'deleted' in table.c:
-        gone = sa.and_(table.c.deleted == sa.true(),
+        expired = sa.and_(table.c.deleted == sa.true(),
                        table.c.deleted_at < database.clock.utcnow() - older_than)
     else:
-        gone = table.c.expires_at < clock.now(-older_than.total_seconds())
+        expired = table.c.expires_at < clock.now(-older_than.total_seconds())
     for other, key in _references(table):
         refers = sa.exists().where(key.parent == key.column)
         if counting and other in tables():
             refers = refers.where(~_past(database, other, older_than, counting))
-        gone = sa.and_(gone, ~refers)
-    return gone
+        expired = sa.and_(expired, ~refers)
+    return expired
 
 
 def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
@@ -103,16 +103,16 @@ def _count(database: engine.Database, table: sa.Table, which: sa.ColumnElement[b
 def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
              most: int | None, batch: int) -> Iterator[int]:
     """The number of rows that each transaction has removed."""
-    left = most
-    if left == 0:
+    remaining = most
+    if remaining == 0:
         return
     for part in _parts(database, table):
         # Found without a lock, and checked once more under it.
-        chosen = _keys(database, table, sa.and_(part, which))[:left]
+        chosen = _keys(database, table, sa.and_(part, which))[:remaining]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])
-        left = None if left is None else left - len(chosen)
-        if left == 0:
+        remaining = None if remaining is None else remaining - len(chosen)
+        if remaining == 0:
             return
 
 

@@ -107,16 +107,16 @@ def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -
     :raises QosSpecsNotFound: there are no such specs
     :raises QosSpecsKeyNotFound: they lack one of the keys; nothing was changed
     """
-    gone = list(keys)
+    removed = list(keys)
     with database.writer() as connection:
         found = _lock(connection, specs_id)
-        for key in gone:
+        for key in removed:
             if key not in found.specs:
                 raise errors.QosSpecsKeyNotFound(qos_specs_id=specs_id, key=key)
         _store(connection, database, specs_id, specs=rows.to_json(
-            {key: value for key, value in found.specs.items() if key not in gone}))
+            {key: value for key, value in found.specs.items() if key not in removed}))
     LOG.info('Keys of QoS specs are removed%s',
-             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(gone))))
+             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(removed))))
 
 
 @engine.retried
@@ -134,7 +134,7 @@ def delete(database: engine.Database, specs_id: str, force: bool = False) -> Non
         _take(connection, database, specs_id)
         _store(connection, database, specs_id, live_name=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    LOG.info('QoS specs are gone%s', log.fields(qos_specs_id=specs_id))
+    LOG.info('QoS specs are deleted%s', log.fields(qos_specs_id=specs_id))
 
 
 def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
@@ -185,10 +185,10 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
 
 def _take(connection: sa.Connection, database: engine.Database, specs_id: str,
           type_id: str | None = None) -> None:
-    had = _types.update().where(_types.c.qos_specs_id == specs_id)
+    associated = _types.update().where(_types.c.qos_specs_id == specs_id)
     if type_id is not None:
-        had = had.where(_types.c.id == type_id)
-    connection.execute(had.values(qos_specs_id=None, updated_at=database.clock.utcnow()))
+        associated = associated.where(_types.c.id == type_id)
+    connection.execute(associated.values(qos_specs_id=None, updated_at=database.clock.utcnow()))
 
 
 def _types_of(connection: sa.Connection, specs_id: str) -> list[records.Limited]:

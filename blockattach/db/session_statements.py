@@ -17,7 +17,7 @@ MOST = 64
 (``max_prepared_stmt_count``); where it takes no more, texts are sent again."""
 _KEY = 'blockattach_prepared'
 _ENOUGH_PREPARED, _NOT_PREPARED = 1461, 1243
-_SEEN, _PREPARED = False, True
+_USED_ONCE, _PREPARED = False, True
 
 
 class Named(NamedTuple):
@@ -41,8 +41,8 @@ def named(text: str, order: tuple[str, ...] | None) -> Named:
         take it
     """
     if order is None:
-        places = _Places()
-        asked, order = text % places, tuple(places.names)
+        positions = _Positions()
+        asked, order = text % positions, tuple(positions.names)
     else:
         asked = text % (('?',) * len(order))
     name = name_of(text)
@@ -55,7 +55,7 @@ def name_of(text: str) -> str:
     return f'statement_{hashlib.sha256(text.encode()).hexdigest()[:16]}'
 
 
-class _Places(dict[str, str]):
+class _Positions(dict[str, str]):
     """Writes down which names are asked for."""
 
     def __init__(self) -> None:
@@ -82,17 +82,17 @@ def execute(info: MutableMapping[str, Any], cursor: Any, statement: Named,
     :param values: by name, as they are stored
     :param error: what the driver raises; whatever is wrong with the statement is raised
     """
-    held = info.get(_KEY)
-    if held is None:
+    known = info.get(_KEY)
+    if known is None:
         return False
-    state = held.get(statement.name)
+    state = known.get(statement.name)
     try:
         if state is not _PREPARED:
-            if state is None or sum(held.values()) >= MOST:
-                held[statement.name] = _SEEN
+            if state is None or sum(known.values()) >= MOST:
+                known[statement.name] = _USED_ONCE
                 return False
             cursor.execute(f'PREPARE {statement.name} FROM %s', (statement.text,))
-            held[statement.name] = _PREPARED
+            known[statement.name] = _PREPARED
         cursor.execute(statement.call, [values[name] for name in statement.order])
         return True
     except error as exc:

@@ -11,7 +11,7 @@ from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
-_JUDGED = (_volumes.c.own_status, _volumes.c.deadline, _volumes.c.pool, _volumes.c.lowest_rank,
+_FACTS = (_volumes.c.own_status, _volumes.c.deadline, _volumes.c.pool, _volumes.c.lowest_rank,
            _volumes.c.status, _volumes.c.shared_targets)
 
 
@@ -31,23 +31,23 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
             readonly=readonly, updated_at=database.clock.utcnow()))
 
 
-def reset_facts(database: engine.Database, volume_id: str, said: reset_rule.Said,
+def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
                 ) -> reset_rule.Facts:
     """The input of the rule for a reset now; nothing is written.
 
     :raises VolumeNotFound: there is no such live volume
     """
-    query = sa.select(*_JUDGED).where(_volumes.c.id == volume_id, volume_rows.LIVE)
+    query = sa.select(*_FACTS).where(_volumes.c.id == volume_id, volume_rows.LIVE)
     with database.reader() as connection:
         row = connection.execute(query).one_or_none()
     if row is None:
         raise errors.VolumeNotFound(volume_id=volume_id)
-    return _facts(row, said)
+    return _facts(row, requested)
 
 
 @engine.retried
 def reset_status(database: engine.Database, volume_id: str,
-                 said: reset_rule.Said) -> reset_rule.Facts:
+                 requested: reset_rule.Requested) -> reset_rule.Facts:
     """Reset the volume's own status, unless the rule refuses.
 
     :returns: the input of the rule; where it refuses, nothing was written
@@ -55,21 +55,21 @@ def reset_status(database: engine.Database, volume_id: str,
     """
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
-        facts = _facts(row, said)
+        facts = _facts(row, requested)
         if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
-                said.status is not None:
-            if facts.is_derived and said.status == facts.from_attachments \
+                requested.status is not None:
+            if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:
                 # The detaches that were announced will not come.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
                 row = volume_rows.lock(connection, volume_id)
-            volume_rows.store_own_status(connection, database, row, said.own_status, owner=None,
-                                         deadline=None)
+            volume_rows.store_own_status(connection, database, row, requested.own_status,
+                                         owner=None, deadline=None)
     return facts
 
 
-def _facts(row: Any, said: reset_rule.Said) -> reset_rule.Facts:
+def _facts(row: Any, requested: reset_rule.Requested) -> reset_rule.Facts:
     return reset_rule.Facts(
-        said=said, own_status=row.own_status, at_work=row.deadline is not None,
+        requested=requested, own_status=row.own_status, at_work=row.deadline is not None,
         # Its targets count as shared until a backend reports otherwise.
         made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)

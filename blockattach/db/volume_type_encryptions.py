@@ -90,7 +90,7 @@ def delete(database: engine.Database, type_id: str, encryption_id: str | None) -
     with database.writer() as connection:
         _lock(connection, type_id, encryption_id, 'delete')
         volume_type_rows.remove_encryption(connection, database, type_id)
-    LOG.info('Encryption of a volume type is gone%s', log.fields(volume_type_id=type_id))
+    LOG.info('Encryption of a volume type is deleted%s', log.fields(volume_type_id=type_id))
 
 
 def _lock(connection: sa.Connection, type_id: str, encryption_id: str | None,

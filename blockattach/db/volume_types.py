@@ -174,7 +174,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
         volume_type_rows.remove_encryption(connection, database, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    LOG.info('Volume type is gone%s', log.fields(volume_type_id=type_id))
+    LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))
 
 
 @engine.retried

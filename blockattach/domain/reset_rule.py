@@ -49,7 +49,7 @@ class Outcome(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Said:
+class Requested:
     """What the administrator says; None: nothing of that kind."""
 
     status: str | None
@@ -71,7 +71,7 @@ class Facts:
     :ivar shown: its status as the API shows it now
     """
 
-    said: Said
+    requested: Requested
     own_status: str
     at_work: bool
     made: bool
@@ -86,37 +86,37 @@ class Facts:
     @property
     def is_known(self) -> bool:
         """The status can be set at all."""
-        return (self.said.status is None or self.said.status in OWN_STATUSES
-                or self.said.status in DERIVED_STATUSES)
+        return (self.requested.status is None or self.requested.status in OWN_STATUSES
+                or self.requested.status in DERIVED_STATUSES)
 
     @property
     def is_derived(self) -> bool:
         """The status follows from attachments."""
-        return self.said.status in DERIVED_STATUSES
+        return self.requested.status in DERIVED_STATUSES
 
     @property
     def empties(self) -> bool:
         """The attachments are to go."""
-        return self.said.attach_status == DETACHED
+        return self.requested.attach_status == DETACHED
 
 
 Row = decisions.Row
 
 
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
-    Row(1, lambda facts: facts.said.attach_status == ATTACHED
+    Row(1, lambda facts: facts.requested.attach_status == ATTACHED
         and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
     Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
     Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
-    Row(4, lambda facts: facts.said.status is None, Outcome.ALLOWED),
+    Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
     Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
-        and facts.said.status == _Own.ERROR, Outcome.ALLOWED),
+        and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
     Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
-    Row(7, lambda facts: not facts.made and facts.said.own_status in _NEED_BYTES,
+    Row(7, lambda facts: not facts.made and facts.requested.own_status in _NEED_BYTES,
         Outcome.NEVER_MADE),
     Row(8, lambda facts: facts.is_derived
-        and facts.said.status not in (facts.from_attachments, facts.shown), Outcome.UNTRUE),
-    Row(9, lambda facts: facts.said.status == _Own.AVAILABLE and facts.lowest_rank is not None
+        and facts.requested.status not in (facts.from_attachments, facts.shown), Outcome.UNTRUE),
+    Row(9, lambda facts: facts.requested.status == _Own.AVAILABLE and facts.lowest_rank is not None
         and not facts.empties, Outcome.IN_USE),
     Row(10, lambda facts: True, Outcome.ALLOWED),
 )

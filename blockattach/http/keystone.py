@@ -96,14 +96,14 @@ class _TokenMiddleware(auth_token.AuthProtocol):
         :raises IdentityUnavailable: nobody says
         """
         try:
-            said: dict[str, Any] = super().fetch_token(token, **options)
+            answer: dict[str, Any] = super().fetch_token(token, **options)
         except auth_token.InvalidToken as exc:
             if isinstance(exc.__context__, _AWAY):
                 raise errors.IdentityUnavailable() from exc
             raise
         except (keystone_errors.ClientException, webob.exc.HTTPServiceUnavailable) as exc:
             raise errors.IdentityUnavailable() from exc
-        return said
+        return answer
 
 
 def _check_cache(conf: cfg.ConfigOpts) -> None:

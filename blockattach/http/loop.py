@@ -68,13 +68,13 @@ class Loop:
         self._watch_listening(True)
         while not self.ending:
             # Without deadlines there is nothing to check.
-            self._turn(_TICK_SECONDS if self._connections or not self._accepts else None)
+            self._run_once(_TICK_SECONDS if self._connections or not self._accepts else None)
         self._poll.unregister(self._wake)
         self._accept()
         self._watch_listening(False)
         self._listening.close()
         while self._connections:
-            if not self._turn(_ENDING_TICK_SECONDS):
+            if not self._run_once(_ENDING_TICK_SECONDS):
                 # What was sent has been read.
                 for one in self._watched(lambda one: one.state in (State.AGREEING,
                                                                    State.READING)):
@@ -109,7 +109,7 @@ class Loop:
         self._connections.pop(one.number, None)
         one.close()
 
-    def _turn(self, seconds: float | None) -> int:
+    def _run_once(self, seconds: float | None) -> int:
         """How many events there were."""
         events = self._poll.poll(seconds)
         for number, _ in events:

@@ -55,8 +55,8 @@ def content(site: Site) -> dict[str, list[dict[str, str]]]:
     Rows by LVM's names of their fields; sizes in bytes.
     """
     site = _checked(site)
-    said = _reported(site, 'fullreport', *_CONTENT, site.group)
-    return {'vg': said['vg'], 'lv': said['lv']}
+    output = _reported(site, 'fullreport', *_CONTENT, site.group)
+    return {'vg': output['vg'], 'lv': output['lv']}
 
 
 @context.lvm.entrypoint
@@ -71,9 +71,9 @@ def scanning(site: Site) -> dict[str, Any]:
     lists the devices.
     """
     site = _checked(site)
-    said = _lvm(site, 'lvmconfig', '--typeconfig', 'full', 'devices/global_filter',
+    output = _lvm(site, 'lvmconfig', '--typeconfig', 'full', 'devices/global_filter',
                 'devices/scan_lvs', 'devices/use_devicesfile', 'devices/devicesfile')
-    found = dict(line.split('=', 1) for line in said.splitlines())
+    found = dict(line.split('=', 1) for line in output.splitlines())
     folder = os.path.dirname(site.conf_file) or os.environ.get('LVM_SYSTEM_DIR') or '/etc/lvm'
     devices = os.path.join(folder, 'devices', json.loads(found['devicesfile']))
     return {'global_filter': json.loads(found['global_filter']),
@@ -171,9 +171,9 @@ def remove(site: Site, name: str) -> None:
     LVM refuses while anyone holds it.
     """
     site = _checked(site, name)
-    said = _lvm(site, 'lvremove', '--yes', '--select',
+    output = _lvm(site, 'lvremove', '--yes', '--select',
                 f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
-    if 'removed' not in said:
+    if 'removed' not in output:
         raise ValueError(f'{site.group}/{name} does not carry the tag {TAG} any more, or has got '
                          f'thick snapshots: it is left alone')
 
@@ -242,9 +242,9 @@ def _flush(file: int, offset: int, length: int) -> None:
 
 def _paths(site: Site, *names: str) -> dict[str, str]:
     """The devices of our volumes, as LVM reports them."""
-    said = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
+    output = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
                      *(f'{site.group}/{name}' for name in names))
-    found = {row['lv_name']: row['lv_path'] for row in said['lv']}
+    found = {row['lv_name']: row['lv_path'] for row in output['lv']}
     for name in names:
         if name not in found:
             raise ValueError(f'{site.group}/{name} does not carry the tag {TAG} any more')
@@ -256,8 +256,8 @@ def _paths(site: Site, *names: str) -> dict[str, str]:
 
 def _reported(site: Site, verb: str, *words: str) -> dict[str, list[dict[str, str]]]:
     """The rows of each kind that a report has."""
-    [said] = json.loads(_lvm(site, verb, *_REPORT, *words))['report']
-    return dict(said)
+    [output] = json.loads(_lvm(site, verb, *_REPORT, *words))['report']
+    return dict(output)
 
 
 def _lvm(site: Site, verb: str, *words: str) -> str:

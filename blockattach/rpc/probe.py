@@ -41,8 +41,8 @@ class BrokerProbe:
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
             self._away = True
-            said = str(error).removeprefix(_NO_METHOD)
-            return f'cannot reach the message broker at {self.broker}: {said}'
+            reason = str(error).removeprefix(_NO_METHOD)
+            return f'cannot reach the message broker at {self.broker}: {reason}'
         if self._away:
             self._away = False
             self.reconnects += 1

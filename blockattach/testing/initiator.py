@@ -172,21 +172,21 @@ class Session:
 
     def _answer(self) -> str:
         """Its output up to the next prompt."""
-        said = b''
+        output = b''
         deadline = self._clock.monotonic() + self._timeout
-        while not said.endswith(_PROMPT):
+        while not output.endswith(_PROMPT):
             left = deadline - self._clock.monotonic()
             try:
                 part = self._answers.get(timeout=max(left, 0.0))
             except queue.Empty:
                 raise SessionLost(f'no answer in {self._timeout} s; so far: '
-                                  f'{said.decode(errors="replace")}') from None
+                                  f'{output.decode(errors="replace")}') from None
             if not part:
-                raise _why(said.decode(errors='replace').strip())
-            said += part
-            if not self._comes_back and _CUT.search(said):
-                raise SessionLost(said.decode(errors='replace'))
-        return said.removesuffix(_PROMPT).decode(errors='replace')
+                raise _why(output.decode(errors='replace').strip())
+            output += part
+            if not self._comes_back and _CUT.search(output):
+                raise SessionLost(output.decode(errors='replace'))
+        return output.removesuffix(_PROMPT).decode(errors='replace')
 
     def _read_answers(self) -> None:
         assert self._process.stdout is not None
@@ -249,12 +249,12 @@ def _info(connection: connections.Connection,
     return info
 
 
-def _why(said: str) -> InitiatorError:
-    if 'write protected' in said:
-        return WriteRefused(said)
-    if 'Failed to log in' in said or 'Failed to connect to LUN' in said:
-        return LoginRefused(said)
-    return SessionLost(said or 'the initiator has ended without output')
+def _why(output: str) -> InitiatorError:
+    if 'write protected' in output:
+        return WriteRefused(output)
+    if 'Failed to log in' in output or 'Failed to connect to LUN' in output:
+        return LoginRefused(output)
+    return SessionLost(output or 'the initiator has ended without output')
 
 
 def _quoted(value: object) -> str:

@@ -113,9 +113,9 @@ class Session:
                 self._context, info['mutual_username'].encode(), info['mutual_password'].encode())
         address = (portal or info['target_portal']).encode()
         if call.iscsi_full_connect_sync(self._context, address, self._lun):
-            said = self._said()
+            reason = self._error()
             self.close()
-            raise Lost(said)
+            raise Lost(reason)
 
     def send(self, cdb: bytes, data: bytes = b'', to_host: int = 0) -> Answer:
         """Send one command.
@@ -180,15 +180,15 @@ class Session:
         """
         task = self._library.iscsi_readcapacity16_sync(self._context, self._lun)
         if not task:
-            raise Lost(self._said())
+            raise Lost(self._error())
         try:
-            told = self._library.scsi_datain_unmarshall(task)
-            if not told:
-                raise Lost(f'no capacity: {self._said()}')
-            said = told.contents
-            self._block = said.block_length
-            return Capacity(said.last_block + 1, said.block_length,
-                            said.block_length << said.exponent, bool(said.unmaps))
+            found = self._library.scsi_datain_unmarshall(task)
+            if not found:
+                raise Lost(f'no capacity: {self._error()}')
+            answer = found.contents
+            self._block = answer.block_length
+            return Capacity(answer.last_block + 1, answer.block_length,
+                            answer.block_length << answer.exponent, bool(answer.unmaps))
         finally:
             self._library.scsi_free_scsi_task(task)
 
@@ -235,16 +235,16 @@ class Session:
             self._context, self._lun if lun is None else lun, task,
             ctypes.byref(sent) if sent else None)
         if not done:
-            raise Lost(self._said())
+            raise Lost(self._error())
         answer = Answer(done.contents.status, done.contents.sense.key)
         self._library.scsi_free_scsi_task(done)
         if answer.status not in (GOOD, CHECK_CONDITION, RESERVATION_CONFLICT):
-            raise Lost(f'status {answer.status:#x}: {self._said()}')
+            raise Lost(f'status {answer.status:#x}: {self._error()}')
         return answer
 
-    def _said(self) -> str:
-        said = self._library.iscsi_get_error(self._context)
-        return (said or b'').decode(errors='replace')
+    def _error(self) -> str:
+        text = self._library.iscsi_get_error(self._context)
+        return (text or b'').decode(errors='replace')
 
 
 class KitScsi:

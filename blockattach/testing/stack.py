@@ -156,8 +156,8 @@ class Stack:
     def log_text(self) -> str:
         """All that the service has logged, in whole lines: one may be half there yet."""
         with open(self.log_path, encoding='utf-8', errors='replace') as log:
-            told = log.read()
-        return told[:told.rfind('\n') + 1]
+            text = log.read()
+        return text[:text.rfind('\n') + 1]
 
     def _arguments(self) -> list[str]:
         arguments = ['--state-dir', self.state_dir, '--listen', f'{_ADDRESS}:{self._port}',

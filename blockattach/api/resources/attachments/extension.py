@@ -46,14 +46,14 @@ def _each(answer: schema.Schema) -> schema.Schema:
     return schema.extend_items(answer, 'attachments', _FIELDS)
 
 
-def _left(answer: schema.Schema) -> schema.Schema:
+def _remaining(answer: schema.Schema) -> schema.Schema:
     return schema.extend_items(answer, 'attachments', _SHARED)
 
 
 ONE = {V(1, 0): _one}
 SHOWN = {V(1, 0): _one, V(1, 1): _shown}
 EACH = {V(1, 0): _each}
-LEFT = {V(1, 0): _left}
+REMAINING = {V(1, 0): _remaining}
 """What the extension makes of the schemas of answers: one in full, one that was asked for, many,
 what a delete leaves."""
 
@@ -75,7 +75,7 @@ def more(services: api_services.ApiServices, call: operation.Call,
     return {one.id: _fields(one, others.get(one.id, [])) for one in attachments}
 
 
-def left(services: api_services.ApiServices, call: operation.Call,
+def remaining(services: api_services.ApiServices, call: operation.Call,
          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
     """The further fields of the attachments that remain after a delete."""
     if call.extension is None:

@@ -61,13 +61,13 @@ def complete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Remove an attachment; answers what is left on its volume."""
+    """Remove an attachment; answers the remaining ones of its volume."""
     if extension.forced(services, call):
-        left = services.attachments.delete(call.context, call.target, force=True)
+        remaining = services.attachments.delete(call.context, call.target, force=True)
     else:
-        left = services.attachments.delete(call.context, call.target)
-    more = extension.left(services, call, left)
-    return {'attachments': [{**views.summary(one), **more[one.id]} for one in left]}
+        remaining = services.attachments.delete(call.context, call.target)
+    more = extension.remaining(services, call, remaining)
+    return {'attachments': [{**views.summary(one), **more[one.id]} for one in remaining]}
 
 
 def _detail(services: api_services.ApiServices, call: operation.Call,

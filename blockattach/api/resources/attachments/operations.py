@@ -49,6 +49,7 @@ OPERATIONS = (
               summary='Say that the consumer uses the volume.'),
     Operation('DELETE', '/attachments/{id}', handlers.delete, since=_SINCE,
               policy=policies.DELETE, target=_attachment, answer={_SINCE: schemas.SUMMARIES},
-              extended=extension.LEFT, parameters=extension.DELETION, faults=answers.DETACHING,
-              summary='Shut an attachment out and remove it; answers what is left.'),
+              extended=extension.REMAINING, parameters=extension.DELETION,
+              faults=answers.DETACHING,
+              summary='Disconnect an attachment and remove it; answers the remaining ones.'),
 )

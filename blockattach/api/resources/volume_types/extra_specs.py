@@ -30,10 +30,10 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one; what the caller may not see is not there."""
     key = call.path['key']
-    seen = views.extra_specs(services, call, call.target)
-    if key not in seen:
+    specs = views.extra_specs(services, call, call.target)
+    if key not in specs:
         raise errors.ExtraSpecNotFound(volume_type_id=call.target.id, key=key)
-    return {key: seen[key]}
+    return {key: specs[key]}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

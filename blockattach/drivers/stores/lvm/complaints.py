@@ -36,16 +36,17 @@ _KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
 
 def error_of(failure: commands.CommandFailed, size_gb: float) -> errors.BackendError:
     """The error that a failed command is."""
-    said = _sentence(failure.complaint)
+    output = _sentence(failure.complaint)
     for pattern, kind, cure in _KNOWN:
         if re.search(pattern, failure.complaint, re.IGNORECASE):
-            text = f'{failure.command}: {said}; {cure}'
+            text = f'{failure.command}: {output}; {cure}'
             if kind is errors.BackendFull:
                 return errors.BackendFull(size_gb=f'{size_gb:g}', reason=text)
             return kind(reason=text)
     if failure.code == _NOT_UNDERSTOOD:
-        return errors.BackendRefused(reason=f'{failure.command}: {said}; is LVM older than 2.03?')
-    return errors.BackendUncertain(reason=f'{failure.command} ended with {failure.code}: {said}')
+        return errors.BackendRefused(
+            reason=f'{failure.command}: {output}; is LVM older than 2.03?')
+    return errors.BackendUncertain(reason=f'{failure.command} ended with {failure.code}: {output}')
 
 
 def _sentence(complaint: str) -> str:

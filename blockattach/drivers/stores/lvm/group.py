@@ -54,12 +54,12 @@ class VolumeGroup:
 
     def content(self) -> Content:
         """What it is and has now; raises as `do`."""
-        said = self.do(lvm.content)
-        [row] = said['vg']
+        report = self.do(lvm.content)
+        [row] = report['vg']
         return Content(
             int(row['vg_size']), int(row['vg_free']), _tags(row['vg_tags']),
             int(row['vg_missing_pv_count']),
-            {found['lv_name']: _logical_volume(found) for found in said['lv']})
+            {found['lv_name']: _logical_volume(found) for found in report['lv']})
 
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
         """Call a privileged function for this group.

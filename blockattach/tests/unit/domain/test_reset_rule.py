@@ -13,7 +13,7 @@ RANKS = (None, *(word.rank for word in volume_lifecycle.RANK_WORDS))
 
 def facts(status=None, attach_status=None, **changes):
     """Something is said of a volume that is available."""
-    return reset_rule.Facts(reset_rule.Said(status, attach_status), **{
+    return reset_rule.Facts(reset_rule.Requested(status, attach_status), **{
         'own_status': _Own.AVAILABLE, 'at_work': False, 'made': True, 'lowest_rank': None,
         'shown': 'available', **changes})
 
@@ -66,22 +66,22 @@ class TableTest(unittest.TestCase):
     def test_no_case_makes_an_orphan(self):
         for one in every_case():
             row = reset_rule.decide(one)
-            if row.outcome is not _Outcome.ALLOWED or one.said.status is None:
+            if row.outcome is not _Outcome.ALLOWED or one.requested.status is None:
                 continue
             with self.subTest(one):
-                own = one.said.own_status
+                own = one.requested.own_status
                 # Work under way is not contradicted; a volume that is being made may be given up.
                 self.assertTrue(not one.at_work or (
                     one.own_status is _Own.CREATING and own is _Own.ERROR))
                 # What others may attach has bytes.
                 self.assertTrue(one.made or own not in volume_lifecycle.RESERVABLE)
                 # A volume that seems free has no attachment.
-                self.assertTrue(one.said.status != 'available' or one.empties
+                self.assertTrue(one.requested.status != 'available' or one.empties
                                 or one.lowest_rank is None)
 
     def test_an_administrator_can_always_say_error_of_what_nobody_is_at_work_on(self):
         for one in every_case():
-            if one.said == reset_rule.Said('error', None) and (
+            if one.requested == reset_rule.Requested('error', None) and (
                     one.own_status is not _Own.DELETING):
                 with self.subTest(one):
                     self.assertIs(_Outcome.ALLOWED, reset_rule.decide(one).outcome)
