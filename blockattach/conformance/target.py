@@ -168,18 +168,18 @@ class TargetContract(portals.PortalContract):
         export = self.an_export()
         grant = self.a_grant(export)
         made = self.target.grant(export, grant)
-        for told in (repr(self.target.exports()), repr(made), repr(made.to_dict())):
-            self.assertNotIn(grant.credential.password, told)
+        for text in (repr(self.target.exports()), repr(made), repr(made.to_dict())):
+            self.assertNotIn(grant.credential.password, text)
 
     def test_the_truth_names_the_account_if_the_target_tells_it(self) -> None:
         export = self.an_export()
         grants = [self.a_grant(export, number) for number in range(2)]
         for grant in grants:
             self.target.grant(export, grant)
-        told = {found.initiator: found.account for offered in self.target.exports()
-                for found in offered.grants}
+        accounts = {found.initiator: found.account for offered in self.target.exports()
+                    for found in offered.grants}
         for grant in grants:
-            self.assertIn(told[grant.initiator], (None, grant.credential.username))
+            self.assertIn(accounts[grant.initiator], (None, grant.credential.username))
 
     def test_the_truth_is_the_same_to_a_service_started_anew(self) -> None:
         export = self.an_export()

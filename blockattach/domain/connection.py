@@ -60,7 +60,7 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """One initiator's way into one volume.
+    """The access of one initiator to one volume.
 
     ``alias`` is empty for the volume's first initiator and distinguishes later ones on backends
     that need one target per initiator; it does not change while the grant exists.

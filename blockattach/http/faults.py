@@ -20,7 +20,7 @@ class WrongAnswer(AssertionError):
 
 
 class Fault(NamedTuple):
-    """How an error is answered; ``told``: its text goes to the client."""
+    """How an error is answered; ``shown``: its text goes to the client."""
 
     status: int
     shown: bool = True

@@ -58,7 +58,7 @@ def section_of(conf: cfg.ConfigOpts) -> str:
 
 
 def authentication(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Authentication:
-    """The way in by a token; Keystone is asked when the first one comes.
+    """Authentication by a token; Keystone is asked when the first one comes.
 
     What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
     place.

@@ -87,17 +87,18 @@ class Client:
             raise _ours(error) from error
         except oslo_messaging.MessagingTimeout as error:
             waited = self._deadlines.now() - begun
-            raise errors.ServiceUnreachable(topic=self._whom(), seconds=round(waited)) from error
+            raise errors.ServiceUnreachable(
+                topic=self._server_name(), seconds=round(waited)) from error
         except _NOT_TAKEN as error:
             raise errors.ServiceUnreachable(
-                f'cannot reach {self._whom()}: the broker takes no message',
-                topic=self._whom(), seconds=0) from error
+                f'cannot reach {self._server_name()}: the broker takes no message',
+                topic=self._server_name(), seconds=0) from error
         except oslo_messaging.RPCVersionCapError as error:
             raise self._too_old(name, 'the release in [rpc] release') from error
         except oslo_messaging.RemoteError as error:
             if error.exc_type in _TOO_OLD:
-                raise self._too_old(name, self._whom()) from error
-            raise exposing.unforeseen(name, self._whom(), error.exc_type) from error
+                raise self._too_old(name, self._server_name()) from error
+            raise exposing.unforeseen(name, self._server_name(), error.exc_type) from error
 
     def _send(self, method: contract.Method, outgoing: deadlines.Outgoing,
               arguments: Mapping[str, Any]) -> Any:
@@ -124,18 +125,19 @@ class Client:
     def _wait_for(self, method: contract.Method, prepared: Any, outgoing: deadlines.Outgoing,
                   arguments: Mapping[str, Any]) -> Any:
         if method.repeated and outgoing.seconds is not None:
-            return self._resending.call(prepared, method.name, outgoing, arguments, self._whom())
+            return self._resending.call(prepared, method.name, outgoing, arguments,
+                                        self._server_name())
         if outgoing.seconds != self._seconds[method.timeout]:
             prepared = prepared.prepare(timeout=outgoing.seconds)
         return prepared.call(outgoing, method.name, **arguments)
 
-    def _whom(self) -> str:
+    def _server_name(self) -> str:
         return f'{self._topic}.{self._server}' if self._server else str(self._topic)
 
-    def _too_old(self, name: str, who: str) -> errors.ConfigurationError:
+    def _too_old(self, name: str, server: str) -> errors.ConfigurationError:
         since = self._methods[name].since
         return errors.ConfigurationError(
-            reason=f'cannot send {name} of version {since} to {self._topic}: {who} is older')
+            reason=f'cannot send {name} of version {since} to {self._topic}: {server} is older')
 
 
 def _ours(error: errors.BlockattachError) -> errors.BlockattachError:

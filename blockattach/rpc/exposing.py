@@ -104,6 +104,6 @@ def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
     return act
 
 
-def unforeseen(name: str, whom: str, what: str) -> errors.BackendUncertain:
+def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
     """An error that is not ours: it is unknown how far the other side came."""
-    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {whom} came: {what}')
+    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {server} came: {what}')

@@ -31,7 +31,7 @@ class Resending:
         self._deadlines = deadlines
 
     def call(self, prepared: Any, name: str, outgoing: deadlines.Outgoing,
-             arguments: Mapping[str, Any], whom: str) -> Any:
+             arguments: Mapping[str, Any], server: str) -> Any:
         """The answer to one of the copies.
 
         :param prepared: oslo.messaging's client
@@ -56,5 +56,5 @@ class Resending:
                     raise
                 if not attempt:
                     LOG.warning('Call is sent again: nobody sends heartbeats%s',
-                                fields(method=name, topic=whom))
+                                fields(method=name, topic=server))
         raise AssertionError('the count has no end')

@@ -40,7 +40,7 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
 
 def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
                    is_admin: auth.IsAdmin) -> auth.Authentication:
-    """The way in.
+    """Authentication as configured.
 
     :raises ConfigurationError: its files, or its options, cannot be used
     """

@@ -57,8 +57,8 @@ def _nova(base: foundation.Foundation) -> 'servers.Servers | None':
     if not settings.configured:
         return None
     if not settings.knows_hosts:
-        LOG.warning('Cannot find out which servers need their attachments: [nova] has no '
-                    'username, so what waits in vain and names a server stays')
+        LOG.warning('Cannot ask Nova which servers need their attachments: [nova] has no '
+                    'username, so reservations that name a server do not expire')
         return None
     from blockattach.nova import servers
 

@@ -138,7 +138,7 @@ _CHANGED = answers.whole({
     'disabled': answers.BOOLEAN,
     'status': {'enum': ['enabled', 'disabled']},
 })
-_TOLD_WHY = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
+_CHANGED_WITH_REASON = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
                           required=['disabled_reason'])
 
 OPERATIONS = (
@@ -148,7 +148,7 @@ OPERATIONS = (
         summary='List the processes of the service.'),
     operation.Operation(
         'PUT', '/os-services/enable', enable, policy=policies.UPDATE,
-        body={operation.BASE: _NAMED}, answer={operation.BASE: _TOLD_WHY},
+        body={operation.BASE: _NAMED}, answer={operation.BASE: _CHANGED_WITH_REASON},
         faults=(errors.ServiceNotFound,), summary='Take a process into use again.'),
     operation.Operation(
         'PUT', '/os-services/disable', disable, policy=policies.UPDATE,
@@ -156,6 +156,6 @@ OPERATIONS = (
         faults=(errors.ServiceNotFound,), summary='Take a process out of use.'),
     operation.Operation(
         'PUT', '/os-services/disable-log-reason', disable_log_reason, policy=policies.UPDATE,
-        body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _TOLD_WHY},
+        body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _CHANGED_WITH_REASON},
         faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
 )
