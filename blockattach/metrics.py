@@ -111,7 +111,7 @@ SCHEDULER_REFUSALS = Metric('scheduler_refusals_total', Kind.COUNTER, ('filter',
 DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
                      'Differences between the rows and the backend: interrupted work, and grants.')
 DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
-                      'Differences that were repaired.')
+                        'Differences that were repaired.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
                        'Requests that were shed: they got no slot in time.')
 BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
@@ -137,7 +137,7 @@ THREADS = Metric('threads', Kind.GAUGE, ('threads',),
 THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Threads that work.')
 WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'What waits for a thread.')
 QUEUE_SLOTS = Metric('queue_slots', Kind.GAUGE, ('queue',),
-                      'Work slots, or slots of a backend: what may be under way at once.')
+                     'Work slots, or slots of a backend: what may be under way at once.')
 QUEUE_SLOTS_BUSY = Metric('queue_slots_busy', Kind.GAUGE, ('queue',), 'Slots that are taken.')
 QUEUE_WAITING = Metric('queue_waiting', Kind.GAUGE, ('queue',),
                        'Requests that wait for a slot.')

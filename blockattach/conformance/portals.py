@@ -21,7 +21,7 @@ class PortalContract(target_base.TargetBase):
     def test_every_host_and_volume_is_told_the_same_portals(self) -> None:
         one, two = self.an_export(), self.an_export()
         portals = {self.target.grant(export, self.a_grant(export, number)).portals
-                for export in (one, two) for number in range(2)}
+                   for export in (one, two) for number in range(2)}
         self.assertEqual(1, len(portals))
 
     def test_lists_tell_of_every_path_and_begin_with_the_first(self) -> None:

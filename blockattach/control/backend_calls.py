@@ -131,7 +131,7 @@ class BackendCalls:
             self._end(caller, row)
 
     def roll_back(self, caller: context.RequestContext, made: records.Attachment,
-                 failure: Exception) -> records.Attachment | None:
+                  failure: Exception) -> records.Attachment | None:
         """Undo a new row whose id the client never gets.
 
         :returns: the row, if its host is connected after all
@@ -158,7 +158,7 @@ class BackendCalls:
                 {*filter(None, (row.initiator, row.previous_initiator))}), row.id, row.generation)
 
     def _earlier_outcome(self, row: records.Attachment,
-                       now: records.Attachment | None) -> errors.BlockattachError | None:
+                         now: records.Attachment | None) -> errors.BlockattachError | None:
         """The outcome of an earlier copy of a call, or of its repair. None: the host was
         connected.
         """

@@ -75,7 +75,7 @@ class DetachRule:
         if record is None and attachment_id is not None and not by_service:
             record = self._elsewhere(caller, attachment_id)
         self._decide(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
-                                              record, verb=verb))
+                                               record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
         """Where the rule does not hold, everybody is taken for a service."""

@@ -142,7 +142,7 @@ class LegacyControl:
                     detailed=False) from exc
 
     def _meant_to_end(self, volume: records.Volume,
-                  rows: list[records.Attachment]) -> list[records.Attachment]:
+                      rows: list[records.Attachment]) -> list[records.Attachment]:
         """The rows of a host that may be meant when its connection is to end.
 
         A legacy reservation cannot be named in another action that would end it, so it is meant
@@ -210,7 +210,7 @@ class LegacyControl:
         return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
 
     def _reserve(self, caller: context.RequestContext, volume: records.Volume,
-              forbidden_by: str | None) -> records.Attachment:
+                 forbidden_by: str | None) -> records.Attachment:
         return self._control.moves.reserve(caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
@@ -262,7 +262,7 @@ def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | Non
 
 
 def _reservation_for(rows: Sequence[records.Attachment],
-              consumer: Consumer) -> records.Attachment | None:
+                     consumer: Consumer) -> records.Attachment | None:
     """The reservation for a consumer: connected by its host, else not connected, else any."""
     if consumer.host is not None:
         found = (_reservation([row for row in rows if row.host == consumer.host])

@@ -86,7 +86,7 @@ class Change:
 
 
 def insert_values(expected: preconditions.Precondition, wish: Wish, lease_seconds: float,
-          now: datetime.datetime, new_id: str) -> Change:
+                  now: datetime.datetime, new_id: str) -> Change:
     """A new row.
 
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses
@@ -115,7 +115,7 @@ def insert_values(expected: preconditions.Precondition, wish: Wish, lease_second
 
 
 def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
-         now: datetime.datetime) -> Change:
+                  now: datetime.datetime) -> Change:
     """A move of a row that was read with its volume.
 
     :raises InvalidTransition: not from its state

@@ -61,7 +61,7 @@ _CONNECT = {'postgresql': {'client_encoding': 'utf8'}}
 # How long to wait for the locks of a transaction whose commit was not confirmed.
 _LOCK_TIMEOUT_SECONDS = 5
 _LOCK_TIMEOUT = {'mysql': f'SET innodb_lock_wait_timeout = {_LOCK_TIMEOUT_SECONDS}',
-             'postgresql': f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"}
+                 'postgresql': f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"}
 
 # How long a verb rests before it is done again, at most; after the last one it is not.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)

@@ -63,7 +63,7 @@ def run(database: engine.Database, most: int | None = None,
 
 
 def remaining(database: engine.Database,
-         migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
+              migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
     """How many rows still need each of them; finished ones are left out."""
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}

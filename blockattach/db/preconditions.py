@@ -104,7 +104,7 @@ def _query(for_instance: bool, for_initiator: bool) -> prepared.Statement:
     ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
         # Only rows of plain volumes have a slot, so there are two at most.
         _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS))),
-        for_initiator).where(
+                                                          for_initiator).where(
             _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE,
     ).order_by(_rows.c.created_at))
 

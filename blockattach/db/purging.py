@@ -75,7 +75,7 @@ def _past(database: engine.Database, table: sa.Table, older_than: datetime.timed
     """
     if 'deleted' in table.c:
         expired = sa.and_(table.c.deleted == sa.true(),
-                       table.c.deleted_at < database.clock.utcnow() - older_than)
+                          table.c.deleted_at < database.clock.utcnow() - older_than)
     else:
         expired = table.c.expires_at < clock.now(-older_than.total_seconds())
     for other, key in _references(table):

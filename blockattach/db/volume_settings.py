@@ -12,7 +12,7 @@ from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
 _FACTS = (_volumes.c.own_status, _volumes.c.deadline, _volumes.c.pool, _volumes.c.lowest_rank,
-           _volumes.c.status, _volumes.c.shared_targets)
+          _volumes.c.status, _volumes.c.shared_targets)
 
 
 @engine.retried

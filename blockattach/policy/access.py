@@ -37,7 +37,7 @@ def volume_to_attach(caller: context.RequestContext, database: engine.Database, 
     """
     initiator = (connector or {}).get('initiator')
     found = preconditions.get(database, volume_id, instance_uuid,
-                           initiator if isinstance(initiator, str) else None)
+                              initiator if isinstance(initiator, str) else None)
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found

@@ -72,7 +72,7 @@ def scanning(site: Site) -> dict[str, Any]:
     """
     site = _checked(site)
     output = _lvm(site, 'lvmconfig', '--typeconfig', 'full', 'devices/global_filter',
-                'devices/scan_lvs', 'devices/use_devicesfile', 'devices/devicesfile')
+                  'devices/scan_lvs', 'devices/use_devicesfile', 'devices/devicesfile')
     found = dict(line.split('=', 1) for line in output.splitlines())
     folder = os.path.dirname(site.conf_file) or os.environ.get('LVM_SYSTEM_DIR') or '/etc/lvm'
     devices = os.path.join(folder, 'devices', json.loads(found['devicesfile']))
@@ -172,7 +172,7 @@ def remove(site: Site, name: str) -> None:
     """
     site = _checked(site, name)
     output = _lvm(site, 'lvremove', '--yes', '--select',
-                f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
+                  f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
     if 'removed' not in output:
         raise ValueError(f'{site.group}/{name} does not carry the tag {TAG} any more, or has got '
                          f'thick snapshots: it is left alone')
@@ -243,7 +243,7 @@ def _flush(file: int, offset: int, length: int) -> None:
 def _paths(site: Site, *names: str) -> dict[str, str]:
     """The devices of our volumes, as LVM reports them."""
     output = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
-                     *(f'{site.group}/{name}' for name in names))
+                       *(f'{site.group}/{name}' for name in names))
     found = {row['lv_name']: row['lv_path'] for row in output['lv']}
     for name in names:
         if name not in found:

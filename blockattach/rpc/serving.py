@@ -121,7 +121,7 @@ def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
     :param admit: surrounds each of its methods
     """
     fast_lane = frozenset(method.name for method in contract.methods(type(endpoint)).values()
-                       if method.fast_lane)
+                          if method.fast_lane)
     return oslo_messaging.get_rpc_server(
         transport, target, [exposing.Exposed(endpoint, deadlines, telemetry, admit)],
         serializer=serializer,

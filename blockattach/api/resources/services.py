@@ -139,7 +139,7 @@ _CHANGED = answers.whole({
     'status': {'enum': ['enabled', 'disabled']},
 })
 _CHANGED_WITH_REASON = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
-                          required=['disabled_reason'])
+                                     required=['disabled_reason'])
 
 OPERATIONS = (
     operation.Operation(

@@ -171,7 +171,7 @@ class TgtTarget(base.ExportTarget):
         return True
 
     def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
-                   grant: connection.Grant) -> None:
+                  grant: connection.Grant) -> None:
         """The name or the number is taken: keep what is as promised, build anew what is not."""
         targets = client.targets()
         present = next((target for target in targets if target.name == name), None)

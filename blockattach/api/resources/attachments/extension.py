@@ -76,7 +76,7 @@ def more(services: api_services.ApiServices, call: operation.Call,
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
-         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
+              attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
     """The further fields of the attachments that remain after a delete."""
     if call.extension is None:
         return {one.id: {} for one in attachments}

@@ -38,7 +38,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     """Reserve a volume, and with a connector connect its host too."""
     wish = call.body['attachment']
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
-                                   wish.get('instance_uuid'), wish.get('connector'))
+                                       wish.get('instance_uuid'), wish.get('connector'))
     volume = expected.volume
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     asked = requests.read(wish, expected,

@@ -25,7 +25,7 @@ class AdmissionControllerTest(unittest.TestCase):
         self.telemetry = acts.Telemetry(self.clock)
         self.admission = controller.AdmissionController(api_conf.QueueSettings(
             work_places=2, threads=10, size=4, timeout=30, backend_places=1, backend_size=1),
-            self.telemetry)
+                                                        self.telemetry)
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, name, busy, waiting):
