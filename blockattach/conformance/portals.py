@@ -11,14 +11,14 @@ _SIZE = 4096
 class PortalContract(target_base.TargetBase):
     """What a connection says of its portals."""
 
-    def test_each_portal_is_told_once(self) -> None:
+    def test_each_portal_is_listed_once(self) -> None:
         export = self.an_export()
         portals = self.target.grant(export, self.a_grant(export)).portals
         self.assertEqual(sorted(set(portals)), sorted(portals))
         for portal in portals:
             self.assertRegex(portal, r'^(\[[0-9a-f:.]+\]|[^:\s]+):\d+$')
 
-    def test_every_host_and_volume_is_told_the_same_portals(self) -> None:
+    def test_every_host_and_volume_gets_the_same_portals(self) -> None:
         one, two = self.an_export(), self.an_export()
         portals = {self.target.grant(export, self.a_grant(export, number)).portals
                    for export in (one, two) for number in range(2)}

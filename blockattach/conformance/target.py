@@ -111,7 +111,7 @@ class TargetContract(portals.PortalContract):
         self.assertEqual(len(grants), len(made))
         self.assertEqual({grant.initiator: _RW for grant in grants}, self.granted(export))
 
-    def test_a_revoke_shuts_out_one_and_leaves_the_other(self) -> None:
+    def test_a_revoke_ends_one_grant_and_leaves_the_other(self) -> None:
         export = self.an_export()
         gone, kept = self.a_grant(export), self.a_grant(export, 1, _RO)
         self.target.grant(export, gone)
@@ -119,7 +119,7 @@ class TargetContract(portals.PortalContract):
         self.target.revoke(export.volume_id, gone.initiator)
         self.assertEqual({kept.initiator: _RO}, self.granted(export))
 
-    def test_a_revoke_leaves_the_same_initiator_in_to_other_volumes(self) -> None:
+    def test_a_revoke_leaves_the_initiators_grants_on_other_volumes(self) -> None:
         export, other = self.an_export(), self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
@@ -136,11 +136,11 @@ class TargetContract(portals.PortalContract):
             self.target.revoke(export.volume_id, grant.initiator)
         self.assertEqual({}, self.granted(export))
 
-    def test_revoking_who_was_never_in_is_a_success(self) -> None:
+    def test_revoking_without_a_grant_is_a_success(self) -> None:
         export = self.an_export()
         self.target.revoke(export.volume_id, 'iqn.2026-01.org.example:nobody')
 
-    def test_who_was_revoked_may_be_granted_again_with_a_new_credential(self) -> None:
+    def test_a_revoked_initiator_may_be_granted_again_with_a_new_credential(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
@@ -207,7 +207,7 @@ class TargetContract(portals.PortalContract):
 class AccessContract(portals.PathContract):
     """What initiators see: needs a `host`."""
 
-    def test_only_the_right_name_with_the_right_secret_gets_in(self) -> None:
+    def test_only_the_right_name_with_the_right_secret_logs_in(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export)
         made = self.target.grant(export, grant)
@@ -218,7 +218,7 @@ class AccessContract(portals.PathContract):
         self.assertFalse(self.real.can_log_in(made, grant.initiator, None))
         self.assertFalse(self.real.can_log_in(made, stranger, grant.credential))
 
-    def test_one_initiators_credential_does_not_let_another_in(self) -> None:
+    def test_one_initiators_credential_is_refused_for_another(self) -> None:
         export = self.an_export()
         one, two = self.a_grant(export), self.a_grant(export, 1)
         made = self.target.grant(export, one)
@@ -399,17 +399,17 @@ class ReservationContract(TargetBase):
         assert found is not None
         return [found.of(grant.initiator) for grant in self.grants]
 
-    def test_who_holds_nothing_is_told_so(self) -> None:
+    def test_a_host_without_a_registration_is_reported_as_such(self) -> None:
         self.assertEqual([_Held.NONE] * 3, self.held())
 
-    def test_who_is_registered_and_who_holds_the_reservation_is_told(self) -> None:
+    def test_registrations_and_the_holder_are_reported(self) -> None:
         self.registers(self.export, self.grants[:2])
         self.assertEqual([_Held.REGISTERED, _Held.REGISTERED, _Held.NONE], self.held())
         self.reserves(self.export, self.grants[0])
         self.assertEqual([_Held.HOLDER, _Held.REGISTERED, _Held.NONE], self.held())
         self.proves('host_reservations')
 
-    def test_who_was_revoked_holds_nothing_any_more(self) -> None:
+    def test_a_revoked_initiator_holds_nothing_any_more(self) -> None:
         self.registers(self.export, self.grants[:2])
         self.reserves(self.export, self.grants[0])
         self.target.revoke(self.export.volume_id, self.grants[0].initiator)
@@ -417,6 +417,6 @@ class ReservationContract(TargetBase):
         self.target.grant(self.export, self.grants[0])
         self.assertEqual([_Held.NONE, _Held.REGISTERED, _Held.NONE], self.held())
 
-    def test_of_a_volume_that_is_not_offered_nothing_is_told(self) -> None:
+    def test_nothing_is_reported_of_a_volume_that_is_not_exported(self) -> None:
         assert isinstance(self.target, capabilities.HostReservations)
         self.assertIsNone(self.target.reservations(str(uuid.uuid4())))
