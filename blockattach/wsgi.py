@@ -26,7 +26,7 @@ from blockattach import errors
 from blockattach.http import faults
 from blockattach.wiring import api
 from blockattach.wiring import collecting
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 _built: list[Callable[..., Iterable[bytes]]] = []
 _lock = threading.Lock()
@@ -67,10 +67,10 @@ def _after_fork() -> None:
 def _build() -> Callable[..., Iterable[bytes]]:
     conf = cfg.ConfigOpts()
     files = os.environ.get('BLOCKATTACH_CONFIG_FILES', '')
-    foundation.configure(conf, [argument for name in files.split(':') if name
+    dependencies.configure(conf, [argument for name in files.split(':') if name
                              for argument in ('--config-file', name)], _NAME)
     # What is only read needs no broker.
-    base = foundation.build_foundation(conf, _NAME, need_broker=False)
+    base = dependencies.build_dependencies(conf, _NAME, need_broker=False)
     application = api.build_serving(base)
     base.observation.start()
     base.monitor.start()

@@ -51,16 +51,16 @@ def main() -> int:
 
         from oslo_config import cfg
 
-        from blockattach.wiring import foundation
+        from blockattach.wiring import dependencies
 
         conf = cfg.ConfigOpts()
         conf.register_cli_opt(cfg.SubCommandOpt('noun', handler=_add_commands, title='commands'))
-        foundation.configure(conf, sys.argv[1:], NAME, TEXT)
+        dependencies.configure(conf, sys.argv[1:], NAME, TEXT)
         signals.phase = process.Phase.BEGINNING
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')
         act = getattr(importlib.import_module(f'blockattach.cmd.{module}'), name)
-        with foundation.database_usable(conf):
+        with dependencies.database_usable(conf):
             return act(conf) or 0
 
 

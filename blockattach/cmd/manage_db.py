@@ -13,7 +13,7 @@ from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import purging
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 MAY_BE_MORE = 1
 FAILED = 2
@@ -35,13 +35,13 @@ def sync(conf: cfg.ConfigOpts) -> None:
             return
         migrate.upgrade(opened)
         if migrate.version(opened) != migrate.expected():
-            for hindrance in foundation.finish_upgrade(conf, open_database(conf)):
+            for hindrance in dependencies.finish_upgrade(conf, open_database(conf)):
                 print(f'The schema is expanded, and not contracted: {hindrance}.')
 
 
 def _contract(conf: cfg.ConfigOpts) -> None:
     database = open_database(conf)
-    hindrances = foundation.contract_hindrances(conf, database)
+    hindrances = dependencies.contract_hindrances(conf, database)
     if hindrances:
         raise errors.ConfigurationError(
             reason=f'cannot contract the database: {"; ".join(hindrances)}')
@@ -93,8 +93,8 @@ def purge(conf: cfg.ConfigOpts) -> None:
 
 def open_database(conf: cfg.ConfigOpts, check_sealed: bool = True) -> engine.Database:
     """As processes do."""
-    return foundation.open_database(conf, core.settings(conf), clock.Clock(),
-                                    check_sealed=check_sealed)
+    return dependencies.open_database(conf, core.settings(conf), clock.Clock(),
+                                      check_sealed=check_sealed)
 
 
 def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
@@ -109,8 +109,8 @@ def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
 def _open_engine(conf: cfg.ConfigOpts) -> Any:
     settings = core.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
-        foundation.make_state_path(settings)
-    return foundation.open_engine(conf, settings)
+        dependencies.make_state_path(settings)
+    return dependencies.open_engine(conf, settings)
 
 
 def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:

@@ -212,11 +212,11 @@ def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') 
         gc.disable()
         from oslo_config import cfg
 
-        from blockattach.wiring import foundation
+        from blockattach.wiring import dependencies
 
         conf = cfg.ConfigOpts()
         process = load(conf)
-        foundation.configure(conf, sys.argv[1:], name, text)
+        dependencies.configure(conf, sys.argv[1:], name, text)
 
         def reload() -> None:
             if process.reload():

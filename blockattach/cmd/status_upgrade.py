@@ -15,7 +15,7 @@ from blockattach import errors
 from blockattach.cmd import process
 from blockattach.cmd import upgrade_checks
 from blockattach.cmd import upgrade_installation
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 UNKNOWN = 255
 
@@ -41,7 +41,7 @@ def main(name: str, text: str, arguments: Sequence[str],
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        foundation.configure(conf, list(arguments), name, text)
+        dependencies.configure(conf, list(arguments), name, text)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:
@@ -63,7 +63,7 @@ def add_upgrade(subparsers: Any) -> None:
 def _check(conf: cfg.ConfigOpts) -> int:
     # Where oslo.upgradecheck expects --json.
     upgradecheck.CONF = conf
-    with foundation.database_usable(conf):
+    with dependencies.database_usable(conf):
         installation = upgrade_installation.Installation(conf)
         try:
             return int(upgrade_checks.UpgradeChecks(installation).check())

@@ -9,7 +9,7 @@ from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.rpc import history
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 
 class Installation:
@@ -21,7 +21,7 @@ class Installation:
         """
         self.conf = conf
         self.core = core_conf.settings(conf)
-        self.engine = foundation.open_engine(conf, self.core)
+        self.engine = dependencies.open_engine(conf, self.core)
         self.found = migrate.version(self.engine)
         self.expected = migrate.expected()
         self.database = engine.Database(self.engine, secrets.Sealer([]), clock.Clock())

@@ -18,7 +18,7 @@ from blockattach.conf import locations
 from blockattach.conf import volume as volume_conf
 from blockattach.db import volume_types
 from blockattach.wiring import control
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 from blockattach.wiring import http_service
 from blockattach.wiring import processes
 from blockattach.wiring import scheduler
@@ -59,20 +59,20 @@ class AllInOne(processes.ServiceProcess):
             self._say('blockattach stops')
         super().stop()
 
-    def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
+    def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
         """Bind the address first: a port in use is reported before anything is begun."""
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
-            foundation.make_state_path(core)
+            dependencies.make_state_path(core)
             self._lock(starting, core.state_path)
         self._listener = http_service.listen(self._conf)
         starting.callback(self._listener.stop)
-        base = foundation.build_foundation(self._conf, NAME, upgrade=True)
+        base = dependencies.build_dependencies(self._conf, NAME, upgrade=True)
         starting.callback(base.close)
         self._first_start(base)
         return base
 
-    def _services(self, base: foundation.Foundation) -> Iterator[processes.Service]:
+    def _services(self, base: dependencies.Dependencies) -> Iterator[processes.Service]:
         yield from volume.build_volumes(
             base, volume_conf.settings(self._conf).enabled_backends, ends_target=True)
         yield volume.build_own(base)
@@ -90,7 +90,7 @@ class AllInOne(processes.ServiceProcess):
                        f'{state_path}')
         starting.callback(lock.release)
 
-    def _first_start(self, base: foundation.Foundation) -> None:
+    def _first_start(self, base: dependencies.Dependencies) -> None:
         """A type for shared volumes, once: an operator may remove it."""
         mark = os.path.join(base.core.state_path, 'first-start-done')
         if os.path.exists(mark):

@@ -27,12 +27,12 @@ from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import attachments
 from blockattach.wiring import authentication
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 Wsgi = Callable[..., Any]
 
 
-def build_serving(base: foundation.Foundation) -> Wsgi:
+def build_serving(base: dependencies.Dependencies) -> Wsgi:
     """The API as it is served: with its rules read anew on SIGHUP, and its health in front.
 
     :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
@@ -49,7 +49,7 @@ def build_serving(base: foundation.Foundation) -> Wsgi:
             health_conf.settings(base.conf, '').detailed_source_ranges)
 
 
-def _backends(base: foundation.Foundation) -> str | None:
+def _backends(base: dependencies.Dependencies) -> str | None:
     """An API depends on one backend at least that sends heartbeats, if any is in use."""
     used = [service for service in db_services.list_all(
         base.database, base.service.service_down_time, binary=binaries.VOLUME)
@@ -59,15 +59,15 @@ def _backends(base: foundation.Foundation) -> str | None:
     return f'no backend is up: {", ".join(service.host for service in used)}'
 
 
-def build_api(base: foundation.Foundation, policy: enforcer.Enforcer) -> Wsgi:
-    """Put the API together on a foundation that is open already.
+def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsgi:
+    """Put the API together on dependencies that are open already.
 
     :raises ConfigurationError: authentication cannot be used
     """
     return build_application(base, build_handling(base, policy))
 
 
-def build_handling(base: foundation.Foundation,
+def build_handling(base: dependencies.Dependencies,
                    policy: enforcer.Enforcer) -> api_services.ApiServices:
     """What handlers use."""
     settings = api_conf.settings(base.conf)
@@ -97,7 +97,7 @@ def build_handling(base: foundation.Foundation,
         clock=base.clock)
 
 
-def build_application(base: foundation.Foundation, services: api_services.ApiServices,
+def build_application(base: dependencies.Dependencies, services: api_services.ApiServices,
                       check_answers: bool = False) -> Wsgi:
     """The layers around handlers that use these services.
 
@@ -114,7 +114,7 @@ def build_application(base: foundation.Foundation, services: api_services.ApiSer
                              check_answers=check_answers)
 
 
-def _call_seconds(base: foundation.Foundation) -> float:
+def _call_seconds(base: dependencies.Dependencies) -> float:
     """For how many seconds after its arrival a request may call other processes: one that has
     waited in the queue for as long as it may has as long again for its call."""
     return max(rpc_conf.settings(base.conf).call_timeout,

@@ -15,7 +15,7 @@ from blockattach.control import parts
 from blockattach.control import repeats
 from blockattach.db import attachment_queries
 from blockattach.rpc import volume as volume_rpc
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
     from blockattach.nova import client as nova_client
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 
-def build_repeats(base: foundation.Foundation) -> repeats.Repeats:
+def build_repeats(base: dependencies.Dependencies) -> repeats.Repeats:
     """What knows requests by their names."""
     return repeats.Repeats(base.database, base.control.idempotency_key_seconds,
                            base.control.backend_seconds, base.clock)
 
 
-def build_attachments(base: foundation.Foundation, volume_services: volume_rpc.VolumeClients,
+def build_attachments(base: dependencies.Dependencies, volume_services: volume_rpc.VolumeClients,
                       named: repeats.Repeats) -> attachments.AttachmentControl:
     """Put the verbs together.
 
@@ -44,7 +44,7 @@ def build_attachments(base: foundation.Foundation, volume_services: volume_rpc.V
         repeats=named, rule=build_detach_rule(base), telemetry=base.telemetry))
 
 
-def build_detach_rule(base: foundation.Foundation) -> detach_rule.DetachRule:
+def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
     """The rule that sends users to Nova, as configured; says so where it cannot be kept.
 
     :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is wrong
@@ -72,7 +72,7 @@ def _nova(settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
     return client.NovaClient(settings)
 
 
-def _service_roles(base: foundation.Foundation, keystone: bool) -> tuple[str, ...]:
+def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:
     """The roles that keystonemiddleware accepts."""
     if not keystone:
         return context.SERVICE_ROLES

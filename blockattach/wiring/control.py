@@ -7,15 +7,15 @@ from blockattach.control import service
 from blockattach.policy import enforcer
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import attachments
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 
-def build_services(base: foundation.Foundation) -> list[service.ControlService]:
+def build_services(base: dependencies.Dependencies) -> list[service.ControlService]:
     """What a process of its own consists of."""
     return [build_control(base)]
 
 
-def build_control(base: foundation.Foundation) -> service.ControlService:
+def build_control(base: dependencies.Dependencies) -> service.ControlService:
     """Put a control service together; `start` begins.
 
     :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read

@@ -10,7 +10,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.volume import attachments
 from blockattach.volume import expiry
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
     from blockattach.nova import servers
@@ -23,7 +23,7 @@ _SHORTEST, _LONGEST = 1.0, 60.0
 _State = attachment_lifecycle.State
 
 
-def build_expiry(base: foundation.Foundation, host: str,
+def build_expiry(base: dependencies.Dependencies, host: str,
                  attachment_manager: attachments.AttachmentManager) -> list[periodic.Periodic]:
     """One backend's; nothing where all may wait without end."""
     settings = attachments_conf.settings(base.conf)
@@ -44,14 +44,14 @@ def build_expiry(base: foundation.Foundation, host: str,
         base.clock, base.threads.begin)]
 
 
-def _unasked(base: foundation.Foundation) -> expiry_rule.Nova:
+def _unasked(base: dependencies.Dependencies) -> expiry_rule.Nova:
     """What there is where nobody can be asked."""
     settings = nova_conf.settings(base.conf)
     nobody = settings.detach_rule == 'off' and not settings.configured
     return expiry_rule.Nova.NONE if nobody else expiry_rule.Nova.UNKNOWN
 
 
-def _nova(base: foundation.Foundation) -> 'servers.Servers | None':
+def _nova(base: dependencies.Dependencies) -> 'servers.Servers | None':
     """Loaded only where there is one to ask: keystoneauth is large."""
     settings = nova_conf.settings(base.conf)
     if not settings.configured:

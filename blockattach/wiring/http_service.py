@@ -16,12 +16,12 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import readings
 from blockattach.wiring import api
 from blockattach.wiring import authentication
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 LOG = oslo_log.getLogger(__name__)
 
 
-def build_services(base: foundation.Foundation) -> list['HttpService']:
+def build_services(base: dependencies.Dependencies) -> list['HttpService']:
     """What a process of its own consists of."""
     listener = listen(base.conf)
     try:
@@ -32,7 +32,7 @@ def build_services(base: foundation.Foundation) -> list['HttpService']:
         raise
 
 
-def build_http(base: foundation.Foundation, listener: 'Listener') -> 'HttpService':
+def build_http(base: dependencies.Dependencies, listener: 'Listener') -> 'HttpService':
     """The API on an address that is taken already."""
     base.reloads.add(listener.reload)
     base.telemetry.readings.add_threads('http', listener.use)

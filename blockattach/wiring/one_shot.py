@@ -10,7 +10,7 @@ from blockattach.conf import volume as volume_conf
 from blockattach.db import leases
 from blockattach.volume import one_shot
 from blockattach.wiring import checking
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 from blockattach.wiring import volume
 
 
@@ -28,7 +28,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
 
     :raises ConfigurationError: a backend is misconfigured, or does not exist
     """
-    base = foundation.build_foundation(conf, command, need_broker=False)
+    base = dependencies.build_dependencies(conf, command, need_broker=False)
     with contextlib.ExitStack() as ending:
         ending.callback(base.close)
         names = volume_conf.settings(conf).enabled_backends

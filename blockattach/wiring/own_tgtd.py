@@ -9,7 +9,7 @@ from blockattach import log
 from blockattach.conf import core as core_conf
 from blockattach.conf import locations
 from blockattach.drivers.targets import tgtd
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
                                f'tgtd; another one is named by tgt_socket')
 
 
-def warn_if_unused(base: foundation.Foundation, backends: Iterable[str]) -> None:
+def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
     """Log that one still runs that none of these backends uses: its exports stay until it is
     ended, and nobody revokes them.
     """

@@ -12,7 +12,7 @@ from blockattach import errors
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.wiring import collecting
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 
 class Service(Protocol):
@@ -25,7 +25,7 @@ class Service(Protocol):
         """Take nothing new and finish what runs."""
 
 
-Build = Callable[[foundation.Foundation], Iterable[Service]]
+Build = Callable[[dependencies.Dependencies], Iterable[Service]]
 
 
 class ServiceProcess:
@@ -36,7 +36,7 @@ class ServiceProcess:
         self._conf = conf
         self._build = build
         self._running = contextlib.ExitStack()
-        self._base: foundation.Foundation | None = None
+        self._base: dependencies.Dependencies | None = None
 
     def start(self) -> None:
         """Serve.
@@ -96,8 +96,8 @@ class ServiceProcess:
             with locations.named(self._conf, 'DEFAULT', 'transport_url'):
                 raise errors.ConfigurationError(reason=f'cannot listen on the bus: {exc}') from exc
 
-    def _open(self, starting: contextlib.ExitStack) -> foundation.Foundation:
+    def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
         """The dependencies of the services; ``starting`` closes them at the end."""
-        base = foundation.build_foundation(self._conf, self._name)
+        base = dependencies.build_dependencies(self._conf, self._name)
         starting.callback(base.close)
         return base

@@ -23,24 +23,24 @@ from blockattach.scheduler import pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
 from blockattach.scheduler import weighers
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
     from blockattach.nova import hosts
 
 
-def build_services(base: foundation.Foundation,
+def build_services(base: dependencies.Dependencies,
                    ) -> list[service.SchedulerService | serving.Server]:
     """What a process of its own consists of."""
     return [build_scheduler(base), build_own(base)]
 
 
-def build_own(base: foundation.Foundation) -> serving.Server:
+def build_own(base: dependencies.Dependencies) -> serving.Server:
     """What the process is asked of itself."""
     return processes.server(base.bus, binaries.SCHEDULER, base.service.host)
 
 
-def build_scheduler(base: foundation.Foundation) -> service.SchedulerService:
+def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService:
     """Put a scheduler together; `start` begins.
 
     :raises ConfigurationError: see `build_placing`
@@ -65,7 +65,7 @@ class Placing(NamedTuple):
     waiting: waiting.WaitingVolumes
 
 
-def build_placing(base: foundation.Foundation) -> Placing:
+def build_placing(base: dependencies.Dependencies) -> Placing:
     """Put together what a scheduler does.
 
     :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
@@ -87,7 +87,7 @@ def build_placing(base: foundation.Foundation) -> Placing:
     return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes), waiting_volumes)
 
 
-def _servers(base: foundation.Foundation,
+def _servers(base: dependencies.Dependencies,
              settings: scheduler_conf.SchedulerSettings) -> 'hosts.ServerHosts | None':
     """The hosts of servers, if a filter needs them."""
     if facts.LOCALITY not in settings.filters:

@@ -37,14 +37,14 @@ from blockattach.volume import target_truth
 from blockattach.volume import turns
 from blockattach.volume import volumes
 from blockattach.volume import workers
+from blockattach.wiring import dependencies
 from blockattach.wiring import expiry
-from blockattach.wiring import foundation
 from blockattach.wiring import own_tgtd
 
 _REPAIR_THREADS = 8
 
 
-def build_services(base: foundation.Foundation,
+def build_services(base: dependencies.Dependencies,
                    ) -> list[service.VolumeService | serving.Server]:
     """What a process of its own consists of: a service for each backend.
 
@@ -65,7 +65,7 @@ def build_services(base: foundation.Foundation,
     return [*services, build_own(base)]
 
 
-def build_own(base: foundation.Foundation) -> serving.Server:
+def build_own(base: dependencies.Dependencies) -> serving.Server:
     """What the process is asked of itself."""
     return processes.server(base.bus, binaries.VOLUME, base.service.host)
 
@@ -78,7 +78,7 @@ class Manager(NamedTuple):
     endpoint: endpoint.VolumeEndpoint
 
 
-def build_volumes(base: foundation.Foundation, backends: Iterable[str],
+def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
                   ends_target: bool = False) -> list[service.VolumeService]:
     """The services of these backends; for ``ends_target`` see `build_volume`.
 
@@ -89,7 +89,7 @@ def build_volumes(base: foundation.Foundation, backends: Iterable[str],
     return services
 
 
-def build_volume(base: foundation.Foundation, backend_name: str,
+def build_volume(base: dependencies.Dependencies, backend_name: str,
                  loaded: loading.Backend | None = None,
                  ends_target: bool = False) -> service.VolumeService:
     """Put together everything that serves ``<host>@<backend_name>``; `start` begins.
@@ -101,7 +101,7 @@ def build_volume(base: foundation.Foundation, backend_name: str,
     return build_manager(base, backend_name, loaded, ends_target).service
 
 
-def build_manager(base: foundation.Foundation, backend_name: str,
+def build_manager(base: dependencies.Dependencies, backend_name: str,
                   loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
     """A manager with its parts.
 
@@ -149,7 +149,7 @@ class Backend(NamedTuple):
     repairer: repairs.Repairer
 
 
-def build_backend(base: foundation.Foundation, loaded: loading.Backend, host: str, owner: str,
+def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
                   shared: bool, repairer: repairs.Repairer | None = None) -> Backend:
     """What acts on ``host``, for its service and for one-shot reconciliation.
 
@@ -184,13 +184,13 @@ def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], obje
         kept.truth.repair, manager.host, reporter.target_is).compare
 
 
-def _repairer(base: foundation.Foundation) -> repairs.Repairer:
+def _repairer(base: dependencies.Dependencies) -> repairs.Repairer:
     return repairs.Repairer(
         base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
         base.threads.executor('volume-repairer', _REPAIR_THREADS))
 
 
-def _show(base: foundation.Foundation, loaded: loading.Backend, reporter: stats.PoolReporter,
+def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: stats.PoolReporter,
           manager: volumes.VolumeManager) -> None:
     """Add the backend to metrics and to state reports."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
@@ -235,7 +235,7 @@ def _check_expression(expression: str | None) -> None:
             reason=f'cannot use an expression: {error}') from error
 
 
-def _presence(base: foundation.Foundation, name: str, host: str,
+def _presence(base: dependencies.Dependencies, name: str, host: str,
               repairer: repairs.Repairer) -> services.Presence:
     return services.Presence(
         base.database, binaries.VOLUME, name, base.control.availability_zone,
@@ -243,12 +243,12 @@ def _presence(base: foundation.Foundation, name: str, host: str,
         reconciled=repairer.summary)
 
 
-def _others_live(base: foundation.Foundation, name: str, host: str) -> bool:
+def _others_live(base: dependencies.Dependencies, name: str, host: str) -> bool:
     """Whether other members of the cluster send heartbeats."""
     return any(service.up and service.host != name for service in services.keeping(
         base.database, binaries.VOLUME, host, base.service.service_down_time))
 
 
-def _settle_seconds(base: foundation.Foundation) -> float:
+def _settle_seconds(base: dependencies.Dependencies) -> float:
     """How long callers may need to resend what was lost with an earlier process."""
     return 2 * rpc_conf.settings(base.conf).repeat_interval if base.probe.needed else 0

@@ -30,10 +30,10 @@ if name == 'wsgi':
         lambda status, headers: said.append(status))
     assert said == ['200 OK'], (said, b''.join(body))
 else:
-    from blockattach.wiring import foundation
+    from blockattach.wiring import dependencies
     conf = cfg.ConfigOpts()
     process = importlib.import_module(f'blockattach.cmd.{name}')._load(conf)
-    foundation.configure(conf, ['--config-file', configuration], name)
+    dependencies.configure(conf, ['--config-file', configuration], name)
     process.start()
     process.announce()
 print(json.dumps([name for name, module in sys.modules.items() if module is not None]), flush=True)

@@ -25,7 +25,7 @@ from blockattach.tests.simulation import storage
 from blockattach.tests.simulation import threads
 from blockattach.wiring import api
 from blockattach.wiring import control
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 from blockattach.wiring import observation
 from blockattach.wiring import processes
 from blockattach.wiring import scheduler
@@ -107,7 +107,7 @@ class Part:
     :ivar base: what its present life, or its last one, stands on
     """
 
-    def __init__(self, world: World, name: str, build: Callable[[foundation.Foundation], Any],
+    def __init__(self, world: World, name: str, build: Callable[[dependencies.Dependencies], Any],
                  host: str, cluster: str | None = None, wrong_by: float = 0) -> None:
         """
         :param build: makes what serves; has ``start`` and ``stop`` unless it is a callable
@@ -119,7 +119,7 @@ class Part:
         self.process = batons.Process(world.baton, name)
         self.process.dead = True
         self.serving: Any = None
-        self.base: foundation.Foundation
+        self.base: dependencies.Dependencies
         self._build = build
         self._host = host
         self._cluster = cluster
@@ -162,7 +162,7 @@ class Part:
     def _live(self) -> None:
         process = self.process
         try:
-            self.base = self.foundation()
+            self.base = self.assembled()
             serving = self._build(self.base)
             if hasattr(serving, 'start'):
                 serving.start()
@@ -174,7 +174,7 @@ class Part:
         if self.process is process and not process.dead:
             self.serving = serving
 
-    def foundation(self) -> foundation.Foundation:
+    def assembled(self) -> dependencies.Dependencies:
         """What a process stands on, with everything below its seams played."""
         conf, process = configuration(self.world.settings), self.process
         clock = threads.VirtualClock(self.world.baton, self._wrong_by)
@@ -182,7 +182,7 @@ class Part:
         database = rows.SimulatedDatabase(
             self.world.rows, self.touch, clock=clock, telemetry=observed.telemetry,
             attachment_quota=quotas.AttachmentQuota(self.world.quota))
-        return foundation.assemble(
+        return dependencies.assemble(
             conf, self.name, database, self.bus_of(process, observed.telemetry),
             Probe(),  # type: ignore[arg-type]
             clock=clock, observed=observed,
@@ -279,10 +279,10 @@ class _Together:
             service.stop()
 
 
-def _build_scheduler(base: foundation.Foundation) -> _Together:
+def _build_scheduler(base: dependencies.Dependencies) -> _Together:
     return _Together(scheduler.build_scheduler(base), scheduler.build_own(base))
 
 
-def _build_volume(part: Part, kept: storage.Storage, base: foundation.Foundation) -> _Together:
+def _build_volume(part: Part, kept: storage.Storage, base: dependencies.Dependencies) -> _Together:
     return _Together(volume.build_volume(base, storage.NAME, kept.loaded(part.touch)),
                      volume.build_own(base))

@@ -23,7 +23,7 @@ from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import attachments
-from blockattach.wiring import foundation
+from blockattach.wiring import dependencies
 
 VERB = detach_rule.Verb.DELETE
 LIMIT = polling.LIMIT
@@ -31,7 +31,7 @@ LIMIT = polling.LIMIT
 
 
 class WiringTestCase(unittest.TestCase):
-    """A foundation on a database of its own and a bus in this process."""
+    """Dependencies on a database of its own and a bus in this process."""
 
     def setUp(self):
         super().setUp()
@@ -49,7 +49,7 @@ class WiringTestCase(unittest.TestCase):
         self.conf.set_override('transport_url', f'inproc://{uuid.uuid4().hex}/')
 
     def base(self):
-        built = foundation.build_foundation(self.conf, upgrade=True)
+        built = dependencies.build_dependencies(self.conf, upgrade=True)
         self.addCleanup(built.close)
         return built
 

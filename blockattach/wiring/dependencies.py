@@ -1,4 +1,4 @@
-"""What every process stands on: settings, database, bus, clock."""
+"""What every process depends on: settings, database, bus, clock."""
 import contextlib
 import dataclasses
 import functools
@@ -60,7 +60,7 @@ _DRIVERS = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Foundation:
+class Dependencies:
     """Shared by all services of a process."""
 
     conf: cfg.ConfigOpts
@@ -256,8 +256,8 @@ def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Tran
     return made
 
 
-def build_foundation(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
-                     upgrade: bool = False, need_broker: bool = True) -> Foundation:
+def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
+                     upgrade: bool = False, need_broker: bool = True) -> Dependencies:
     """Open the database and the bus as configured.
 
     :param process: what the process is called
@@ -285,7 +285,7 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
              broker: probe.BrokerProbe, *, clock: clock.Clock, observed: observation.Observation,
              admission: controller.AdmissionController, threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
-             notifier: notifications.Notifications | None = None) -> Foundation:
+             notifier: notifications.Notifications | None = None) -> Dependencies:
     """Dependencies from parts that are open already: the seams for tests.
 
     :param threads: how the process begins threads and waits; None: the standard library's
@@ -299,7 +299,7 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     reloads.add(database.sealer.reload)
     watching = _build_monitor(conf, process, database, broker, clock, threads, reloads)
     observed.watch(database, broker, watching)
-    return Foundation(
+    return Dependencies(
         conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
         service=service, database=database, bus=bus, probe=broker,
         monitor=watching, reloads=reloads, observation=observed, admission=admission,
