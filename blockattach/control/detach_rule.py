@@ -78,7 +78,7 @@ class DetachRule:
                                                record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
-        """Where the rule does not hold, everybody is taken for a service."""
+        """Whether the caller is a service; every caller is where the rule is off."""
         return not self._settings.holds or not set(self._settings.service_roles).isdisjoint(
             caller.service_roles)
 

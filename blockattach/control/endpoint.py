@@ -69,6 +69,6 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[carriers.Attachment]:
-        """Shut one out; what is left on its volume."""
+        """Disconnect one; returns the remaining ones of its volume."""
         row = self._consumers.attachment(ctxt, policies.DELETE, attachment_id)
         return [carriers.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]

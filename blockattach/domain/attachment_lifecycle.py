@@ -44,7 +44,7 @@ class Event(enum.StrEnum):
     DISCONNECT = 'disconnect'
     """It shall end, and the backend must be called."""
     DISCONNECTED = 'disconnected'
-    """The backend has shut it out."""
+    """The backend has revoked its access."""
     RELEASE = 'release'
     """It shall go, and the backend knows nothing of it (no connector)."""
     REFUSED = 'refused'

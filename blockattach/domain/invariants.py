@@ -67,7 +67,7 @@ class VolumeFact:
 
     @property
     def at_work(self) -> bool:
-        """Whether somebody must be at work on it."""
+        """Whether it is in a state that must have work."""
         return self.own_status in _AT_WORK and not (
             self.own_status == _Own.CREATING and self.made)
 

@@ -133,7 +133,8 @@ class ExportTarget(abc.ABC):
 
     @abc.abstractmethod
     def revoke(self, volume_id: str, initiator: str) -> None:
-        """Shut one initiator out: its sessions of this volume end, and it cannot log in again.
+        """Revoke one initiator's access: its sessions of this volume end, and it cannot log in
+        again.
 
         Touches no other grant. One that is not in is a success.
         """

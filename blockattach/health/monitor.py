@@ -20,7 +20,7 @@ from blockattach.health import report
 LOG = oslo_log.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""Returns what is wrong, in a line that anybody may read; None: nothing."""
+"""Returns what is wrong, in a line without secrets; None: nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Accounts:
 
     def __init__(self, users: Users, roles: Roles | None) -> None:
         """
-        :param roles: None: everybody may do everything
+        :param roles: None: every user has all rights
         """
         self._users = users
         self._roles = roles

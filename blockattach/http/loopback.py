@@ -61,7 +61,7 @@ def is_local_name(host: str) -> bool:
 
 
 def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
-    """Refuse what comes from another machine, or from a web page of somebody else's.
+    """Refuse requests from other machines, and of web pages of other sites.
 
     For servers whose address we cannot check. It comes before headers of proxies are evaluated, as
     a client may forge ``X-Forwarded-For``. Without an address the request came over a Unix socket,

@@ -70,7 +70,7 @@ class Servers:
         return expiry_rule.Server(True, busy, used_by)
 
     def _check_sees_all(self) -> None:
-        """Return if the account sees everybody's servers: to others, most do not exist."""
+        """Return if the account sees the servers of all projects: to others, most do not exist."""
         status, body = self._account.get(_EVERYBODYS)
         if status != 200 or not isinstance(body.get('servers'), list):
             raise _Unclear(status)

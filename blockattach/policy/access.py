@@ -96,7 +96,7 @@ def find_volume_type(caller: context.RequestContext, database: engine.Database,
 
 
 def default_volume_type(database: engine.Database, name: str) -> records.VolumeType:
-    """The type of a volume that names none; everybody may use it.
+    """The type of a volume that names none; every caller may use it.
 
     :raises ConfigurationError: the type that is configured does not exist
     """

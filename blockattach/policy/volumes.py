@@ -86,7 +86,7 @@ RULES = (
         INITIALIZE_CONNECTION, base.MEMBER, 'Connect a host without an attachment of its own.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-initialize_connection)'}]),
     policy.DocumentedRuleDefault(
-        TERMINATE_CONNECTION, base.MEMBER, 'Shut a host out without naming an attachment.',
+        TERMINATE_CONNECTION, base.MEMBER, 'Disconnect a host without naming an attachment.',
         [{'method': 'POST', 'path': '/volumes/{volume_id}/action (os-terminate_connection)'}]),
     policy.DocumentedRuleDefault(
         ATTACH, base.MEMBER, 'Say which server or host uses a volume.',

@@ -90,7 +90,7 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
-        """Shut an attachment out and remove it; what is left on its volume.
+        """Disconnect an attachment and remove it; returns the remaining ones of its volume.
 
         :raises BackendRefused: it is as it was
         :raises BackendUncertain: it is on its way out
@@ -144,7 +144,7 @@ class AttachmentsClient(AttachmentsInterface):
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
-        """Shut an attachment out and remove it."""
+        """Disconnect an attachment and remove it."""
         left: Sequence[attachment.Attachment] = self._invoke(ctxt, 'delete',
                                                              attachment_id=attachment_id)
         return left

@@ -106,7 +106,7 @@ class AttachmentNotifications:
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Somebody ends it whatever Nova and the backend say: for the audit."""
+        """It is ended by force, whatever Nova and the backend say: for the audit."""
         if not attachment.legacy_reservation:
             self._emit(caller, 'volume.detach.force', attachment)
 

@@ -51,7 +51,8 @@ class VolumeInterface(contract.Interface):
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
                    attachment_id: str, generation: int) -> None:
         """Revoke the initiators of an attachment, or narrow what they share, and end its row,
-        which was just written and has these initiators; raises as `connect`.
+        which was just written and has these initiators. A StaleGeneration means that it has moved
+        since.
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)

@@ -69,9 +69,9 @@ class Sealer:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Replace keys while nobody else does.
+        """Replace keys, under a lock.
 
-        :raises ConfigurationError: somebody does
+        :raises ConfigurationError: another process does
         """
         yield
 

@@ -56,7 +56,7 @@ class KeyFile(secrets.Sealer):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as exc:
                 raise errors.ConfigurationError(
-                    reason=f'cannot replace keys in {self.path}: somebody else is at it') from exc
+                    reason=f'cannot replace keys in {self.path}: another process does') from exc
             yield
         finally:
             os.close(descriptor)

@@ -5,7 +5,7 @@ One line where it happens says all three::
     with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
         ...
 
-Acts that have begun are known at any time, whether or not anybody counts them.
+Acts that have begun are known at any time, also without metrics.
 """
 from collections.abc import Mapping
 from types import TracebackType

@@ -31,7 +31,7 @@ class Ports:
 
     def __init__(self, first: int, end: int, path: str | None = None) -> None:
         """
-        :param path: of the file; None: the one of everybody on this machine
+        :param path: of the file; None: the shared one of this machine
         """
         self._first, self._end = first, end
         self._guard = threading.Lock()

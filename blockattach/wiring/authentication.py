@@ -78,7 +78,7 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
     locations.check_values(conf, outer_middleware.GROUPS)
     layers = outer_middleware.layers(conf)
     if settings.auth_strategy is Strategy.NOAUTH:
-        # Before a proxy's headers are believed, which anybody may send.
+        # Before a proxy's headers are evaluated, which any client may send.
         origins = conf[outer_middleware.CORS_GROUP].allowed_origin or ()
         return (loopback.serve_locally(origins), *layers)
     return layers
@@ -87,7 +87,7 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
 def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
     """Return if the built-in server may listen on its address.
 
-    :raises ConfigurationError: strangers would reach an API that believes everybody
+    :raises ConfigurationError: other machines would reach an API without authentication
     """
     if loopback.stands_for_loopback(settings.host):
         return

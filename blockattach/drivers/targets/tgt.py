@@ -255,7 +255,8 @@ class TgtTarget(base.ExportTarget):
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
-        """Shut one target: no new login, sessions cut, target gone, and only then its account.
+        """Remove one target: no new login, sessions cut, target deleted, and only then its
+        account.
 
         Its access list stays to the end: by it a repeat finds what an interrupted removal left.
         """

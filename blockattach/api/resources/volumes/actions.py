@@ -53,7 +53,7 @@ def initialize_connection(services: api_services.ApiServices,
 
 
 def terminate_connection(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Shut a host out."""
+    """Disconnect a host."""
     connector = call.body['os-terminate_connection']['connector']
     services.legacy.terminate_connection(
         call.context, call.target, None if connector is None else _connector(connector))

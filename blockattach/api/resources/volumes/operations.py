@@ -78,7 +78,7 @@ OPERATIONS = (
               target=_volume, action='os-terminate_connection', status=202,
               body=actions_schemas.TERMINATE_CONNECTION, answer=actions_schemas.NOTHING,
               faults=answers.DETACHING,
-              summary='Shut a host out. Where several servers share its connection, it stays '
+              summary='Disconnect a host. Where several servers share its connection, it stays '
                       'until os-detach names the attachment that ends.'),
     Operation('POST', _ACTION, actions.attach, policy=policies.ATTACH,
               target=_volume, action='os-attach', status=202,

@@ -53,7 +53,7 @@ class VolumeGroup:
         self._site = site
 
     def content(self) -> Content:
-        """What it is and has now; raises as `do`."""
+        """Its sizes, tags and logical volumes, read now."""
         report = self.do(lvm.content)
         [row] = report['vg']
         return Content(

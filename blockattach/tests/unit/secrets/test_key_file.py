@@ -111,7 +111,7 @@ class KeyFileTest(unittest.TestCase):
     def test_one_operator_at_a_time(self):
         first, second = self.load(), self.load()
         with (first.alone(),
-              self.assertRaisesRegex(errors.ConfigurationError, 'somebody else is at it'),
+              self.assertRaisesRegex(errors.ConfigurationError, 'another process does'),
               second.alone()):
             self.fail('both are at it')
         with second.alone():
