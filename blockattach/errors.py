@@ -384,7 +384,7 @@ class ServiceUnreachable(BlockattachError):
     """Called without an answer: the act may have happened."""
 
     code = 'bus.unreachable'
-    text = 'cannot hear from %(topic)s: no answer within %(seconds)s seconds'
+    text = 'cannot reach %(topic)s: no answer within %(seconds)s seconds'
     final = False
     retry_after = '1'
 

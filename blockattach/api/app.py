@@ -46,7 +46,7 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         # gets.
         middleware.log_request(services.clock),
         *outer,
-        # Outside of them too: an error is answered in the version that was spoken.
+        # Outside of them too: an error is answered in the negotiated version.
         middleware.version_header,
         # What looks for a token may fail as well.
         middleware.answer_faults,

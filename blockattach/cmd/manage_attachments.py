@@ -46,7 +46,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
         derived.counts(database)
         return
     try:
-        derived.volume_words(database, noun.volume_id)
+        derived.volume_status(database, noun.volume_id)
     except errors.VolumeNotFound as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc
 

@@ -50,7 +50,7 @@ class PoolCheck:
         if placement.refusals(request, self._reports(), self._filters) is None:
             return None
         reasons = placement.refusals(request, self._read(), self._filters)
-        if reasons is None or not self._heard_all():
+        if reasons is None or not self._all_up():
             return None
         summary = placement.summarise(reasons)
         if self._check == api_conf.CapabilityCheck.REJECT:
@@ -75,7 +75,7 @@ class PoolCheck:
         self._kept = now, found
         return found
 
-    def _heard_all(self) -> bool:
+    def _all_up(self) -> bool:
         """Whether a refusal counts: like the scheduler, wait for managers that still start."""
         down_after = self._service.service_down_time
         if self._clock.monotonic() - self._began > down_after:

@@ -26,7 +26,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 @engine.retried
-def volume_words(database: engine.Database, volume_id: str) -> None:
+def volume_status(database: engine.Database, volume_id: str) -> None:
     """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
 
     A row that is worked on without a deadline gets one that has passed, so that it is resumed.

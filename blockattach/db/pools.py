@@ -1,4 +1,4 @@
-"""Pools: what they last reported, and what has been given away of them."""
+"""Pools: what they last reported, and what is allocated of them."""
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Ma
     """
     reported = dict(reports)
     with database.writer() as connection:
-        given = _given_away(connection, host)
+        allocated = _allocated(connection, host)
         # New ones first: a volume's lock comes before a pool's.
-        for name in sorted(reported.keys() - given.keys()):
-            given[name] = _add(connection, name, host, availability_zone, reported[name])
+        for name in sorted(reported.keys() - allocated.keys()):
+            allocated[name] = _add(connection, name, host, availability_zone, reported[name])
         for name, capabilities in sorted(reported.items()):
             connection.execute(_pools.update().where(_pools.c.name == name).values(
-                availability_zone=availability_zone, **_measured(capabilities, given[name])))
-        _forget(connection, given.keys() - reported.keys())
+                availability_zone=availability_zone, **_measured(capabilities, allocated[name])))
+        _forget(connection, allocated.keys() - reported.keys())
 
 
 @engine.retried
@@ -70,7 +70,7 @@ def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]])
 def forget(database: engine.Database, host: str) -> None:
     """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
     with database.writer() as connection:
-        _forget(connection, _given_away(connection, host))
+        _forget(connection, _allocated(connection, host))
 
 
 def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
@@ -138,7 +138,7 @@ def _since(down_after: float) -> dict[str, float]:
     return {'report_offset': -down_after * _MISSED_REPORTS, 'alive_offset': -down_after}
 
 
-def _given_away(connection: sa.Connection, host: str) -> dict[str, int]:
+def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
     known = connection.execute(
         sa.select(_pools.c.name, _pools.c.allocated_gb).where(_pools.c.host == host))
     return {row.name: row.allocated_gb for row in known}
@@ -176,7 +176,7 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
 def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
     """The columns that follow from a report.
 
-    A backend that does not say what it has provisioned has provisioned what was given away.
+    A backend that does not say what it has provisioned has provisioned what is allocated.
     """
     reported = {'provisioned_capacity_gb': allocated, **capabilities}
     capacity = pools.measure(reported)

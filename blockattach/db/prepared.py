@@ -215,8 +215,8 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
         # Shown with SQLAlchemy's echo as well; values never are.
         _ECHO.info('%s', compiled.text)
     # SQLAlchemy's own flag; to go through its lists of listeners costs more.
-    heard = connection._has_events or connection.engine._has_events
-    if heard:
+    has_listeners = connection._has_events or connection.engine._has_events
+    if has_listeners:
         for look in connection.dispatch.before_cursor_execute:
             look(connection, cursor, compiled.text, parameters, None, False)
     try:
@@ -231,7 +231,7 @@ def _sent(connection: sa.Connection, compiled: _Compiled,
         connection._handle_dbapi_exception(exc, compiled.text, parameters, cursor, None)
     finally:
         _close(cursor, connection.dialect.loaded_dbapi.Error)
-    if heard:
+    if has_listeners:
         for look in connection.dispatch.after_cursor_execute:
             look(connection, cursor, compiled.text, parameters, None, False)
 

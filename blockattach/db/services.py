@@ -96,10 +96,10 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
 
 def all_up(database: engine.Database, binary: str, down_after: float) -> bool:
     """Whether every enabled service of this name sends heartbeats; of a cluster, one does."""
-    heard: dict[str, bool] = {}
+    up: dict[str, bool] = {}
     for one in list_all(database, down_after, binary=binary):
-        heard[one.backend] = heard.get(one.backend, False) or one.up or one.disabled
-    return all(heard.values())
+        up[one.backend] = up.get(one.backend, False) or one.up or one.disabled
+    return all(up.values())
 
 
 def silent(database: engine.Database, binary: str, down_after: float) -> list[str]:
@@ -258,7 +258,7 @@ class Presence:
 
     def beat(self) -> None:
         """Send a heartbeat; a service that was removed registers anew."""
-        if self._service_id is None or not self._heard():
+        if self._service_id is None or not self._is_registered():
             self._service_id = register(self._database, self._binary, self._host,
                                         self._availability_zone, self.process_instance,
                                         self._release, self._cluster, self._last_reconciled()).id
@@ -270,7 +270,7 @@ class Presence:
     def _last_reconciled(self) -> records.Reconciled | None:
         return None if self._reconciled is None else self._reconciled()
 
-    def _heard(self) -> bool:
+    def _is_registered(self) -> bool:
         """Whether the row names this instance; of two, the later one is the service."""
         assert self._service_id is not None
         try:

@@ -23,11 +23,11 @@ _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 # Written once more here: a check must not rely on the code that it checks.
-_WORDS = (({_State.ATTACHED}, 'in-use', 'attached'),
-          ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
-          ({_State.DISCONNECTING}, 'detaching', 'detaching'),
-          ({_State.RESERVED}, 'reserved', 'reserved'),
-          ({_State.ERROR_ATTACHING, _State.ERROR_DETACHING}, 'reserved', 'reserved'))
+_STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
+             ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
+             ({_State.DISCONNECTING}, 'detaching', 'detaching'),
+             ({_State.RESERVED}, 'reserved', 'reserved'),
+             ({_State.ERROR_ATTACHING, _State.ERROR_DETACHING}, 'reserved', 'reserved'))
 """What rows in these states give their volume: the first that is there, of rank 1 to 5."""
 
 
@@ -209,7 +209,7 @@ def _status_is_derived(facts: Facts) -> Iterator[Found]:
     for volume in facts.volumes:
         if volume.deleted:
             continue
-        rank, status, attach_status = _words(volume, live.get(volume.id, ()))
+        rank, status, attach_status = _statuses(volume, live.get(volume.id, ()))
         if (rank, status, attach_status) != (
                 volume.lowest_rank, volume.status, volume.attach_status):
             yield Found(volume.id, None,
@@ -218,13 +218,13 @@ def _status_is_derived(facts: Facts) -> Iterator[Found]:
                         f'rank {rank}')
 
 
-def _words(volume: VolumeFact, rows: Sequence[AttachmentFact]) -> tuple[int | None, str, str]:
+def _statuses(volume: VolumeFact, rows: Sequence[AttachmentFact]) -> tuple[int | None, str, str]:
     """The lowest rank, the status and the attach status that a volume should have."""
     # What is held for nobody yet shows as what is being attached.
     states = [_State.CONNECTING if row.legacy_reservation and row.state == _State.RESERVED
               else _State(row.state) for row in rows]
     rank, status, attach_status = None, 'available', 'detached'
-    for number, (which, word, attach_word) in enumerate(_WORDS, 1):
+    for number, (which, word, attach_word) in enumerate(_STATUSES, 1):
         if which & set(states):
             rank, status, attach_status = number, word, attach_word
             break
@@ -249,7 +249,7 @@ def _row_is_whole(facts: Facts) -> Iterator[Found]:
             yield Found(row.volume_id, row.id, said)
 
 
-def _who_is_connected_is_known(facts: Facts) -> Iterator[Found]:
+def _initiators_are_known(facts: Facts) -> Iterator[Found]:
     for row in facts.attachments:
         if row.state in _GRANTED and row.initiator is not None and not row.connected:
             yield Found(row.volume_id, row.id, f'is {row.state} and has no connection')
@@ -279,7 +279,7 @@ def _nothing_is_overdue(facts: Facts) -> Iterator[Found]:
                         f'{volume.overdue:.0f} s ago')
 
 
-def _places_are_kept(facts: Facts) -> Iterator[Found]:
+def _slots_are_kept(facts: Facts) -> Iterator[Found]:
     live = facts.live()
     for volume in facts.volumes:
         mine = live.get(volume.id, ())
@@ -308,7 +308,7 @@ def _one_writes(facts: Facts) -> Iterator[Found]:
                         + ', '.join(row.id for row in writers))
 
 
-def _nobody_is_left_behind(facts: Facts) -> Iterator[Found]:
+def _attachments_have_volumes(facts: Facts) -> Iterator[Found]:
     known = {volume.id for volume in facts.volumes if not volume.deleted}
     for row in facts.attachments:
         if not row.deleted and row.volume_id not in known:
@@ -404,7 +404,7 @@ def _one_host_writes(facts: Facts) -> Iterator[Found]:
                         + ', '.join(sorted(found)))
 
 
-def _nothing_gone_is_offered(facts: Facts) -> Iterator[Found]:
+def _nothing_deleted_is_exported(facts: Facts) -> Iterator[Found]:
     known = {volume.id for volume in facts.volumes if not volume.deleted}
     for target in facts.targets:
         for volume_id in sorted(target.exported - known):
@@ -419,8 +419,8 @@ END = 'openstack volume attachment delete {attachment_id}'
 _ASK = 'blockattach-manage attachments check --volume-id {volume_id} --format json'
 
 INVARIANTS = (
-    Invariant('places_are_kept', 'P3', 'A plain volume is held for one server, at most twice.',
-              Severity.DATA, False, _ASK, _places_are_kept),
+    Invariant('slots_are_kept', 'P3', 'A plain volume is held for one server, at most twice.',
+              Severity.DATA, False, _ASK, _slots_are_kept),
     Invariant('one_writes', 'P3', 'A volume of a type with one writer has one.',
               Severity.DATA, False, _ASK, _one_writes),
     Invariant('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
@@ -440,17 +440,17 @@ INVARIANTS = (
               'else has.', Severity.SERVICE, False, DERIVE, _work_has_an_end),
     Invariant('nothing_is_overdue', 'P9', 'What the service works on ends soon after its deadline '
               'at the latest.', Severity.SERVICE, True, RECONCILE, _nothing_is_overdue),
-    Invariant('nobody_is_left_behind', 'P2', 'A live attachment has a live volume.',
-              Severity.SERVICE, False, END, _nobody_is_left_behind),
-    Invariant('who_is_connected_is_known', 'P6', 'What is connected names its initiator, and '
+    Invariant('attachments_have_volumes', 'P2', 'A live attachment has a live volume.',
+              Severity.SERVICE, False, END, _attachments_have_volumes),
+    Invariant('initiators_are_known', 'P6', 'What is connected names its initiator, and '
               'keeps how it is reached.',
-              Severity.SERVICE, False, END, _who_is_connected_is_known),
+              Severity.SERVICE, False, END, _initiators_are_known),
     Invariant('row_is_whole', 'P6', 'What a row says besides its state follows from its state.',
               Severity.ACCOUNT, False, DERIVE, _row_is_whole),
     Invariant('status_is_derived', 'P6', "A volume's status follows from its own status and its "
               'attachments.', Severity.ACCOUNT, False, DERIVE, _status_is_derived),
-    Invariant('nothing_gone_is_offered', 'P7', 'A target exports no deleted volume.',
-              Severity.ACCOUNT, True, RECONCILE, _nothing_gone_is_offered),
+    Invariant('nothing_deleted_is_exported', 'P7', 'A target exports no deleted volume.',
+              Severity.ACCOUNT, True, RECONCILE, _nothing_deleted_is_exported),
     Invariant('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
               Severity.ACCOUNT, False, COUNT, _room_is_counted),
 )

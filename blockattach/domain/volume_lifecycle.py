@@ -158,7 +158,7 @@ def next_status(own_status: str, event: Event) -> OwnStatus:
     return target
 
 
-class RankWord(NamedTuple):
+class RankStatus(NamedTuple):
     """What one rank means on the volume."""
 
     rank: int
@@ -166,20 +166,20 @@ class RankWord(NamedTuple):
     attach_status: str
 
 
-RANK_WORDS = (
-    RankWord(1, 'in-use', 'attached'),
-    RankWord(2, 'attaching', 'attaching'),
-    RankWord(3, 'detaching', 'detaching'),
-    RankWord(4, 'reserved', 'reserved'),
+RANK_STATUSES = (
+    RankStatus(1, 'in-use', 'attached'),
+    RankStatus(2, 'attaching', 'attaching'),
+    RankStatus(3, 'detaching', 'detaching'),
+    RankStatus(4, 'reserved', 'reserved'),
     # A failed attachment holds the volume, but neither breaks it nor refuses others.
-    RankWord(5, 'reserved', 'reserved'),
+    RankStatus(5, 'reserved', 'reserved'),
 )
 
 ATTACHED_RANK = 1
 DETACHING = 'detaching'
 
-_WORDS = {word.rank: word for word in RANK_WORDS}
-_NO_ATTACHMENTS = RankWord(0, 'available', 'detached')
+_STATUSES = {status.rank: status for status in RANK_STATUSES}
+_NO_ATTACHMENTS = RankStatus(0, 'available', 'detached')
 
 
 class Derived(NamedTuple):
@@ -196,10 +196,10 @@ def derive_status(own_status: str, lowest_rank: int | None,
     :param announced: os-begin_detaching was called and no detach has begun since: the status says
         so, for clients that wait for it, though nothing has happened to any attachment
     """
-    word = _NO_ATTACHMENTS if lowest_rank is None else _WORDS[lowest_rank]
+    status = _NO_ATTACHMENTS if lowest_rank is None else _STATUSES[lowest_rank]
     if own_status not in _SHOWN_AS_AVAILABLE:
-        return Derived(own_status, word.attach_status)
+        return Derived(own_status, status.attach_status)
     if announced and lowest_rank == ATTACHED_RANK:
-        return Derived(DETACHING, word.attach_status)
-    return Derived(word.status, word.attach_status)
+        return Derived(DETACHING, status.attach_status)
+    return Derived(status.status, status.attach_status)
 

@@ -129,16 +129,16 @@ class Dispatcher:
         if match is None:
             return rendering.unknown_route_response()
         context = self._identify(request, match)
-        spoken = self._negotiate(request, match)
+        negotiated = self._negotiate(request, match)
         try:
-            row, body, has_body = self._select(request, match, spoken)
+            row, body, has_body = self._select(request, match, negotiated)
         except _TooLarge:
             return faults.response(413, TOO_LARGE)
         middleware.name_operation(request, row.name)
         if row.writes:
             middleware.check_writing(request)
         call = operation.Call(
-            context=context, version=spoken.version, extension=spoken.extension,
+            context=context, version=negotiated.version, extension=negotiated.extension,
             path=match.variables,
             query=operation.Query.parse(request.environ.get('QUERY_STRING', '')),
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
@@ -185,12 +185,12 @@ class Dispatcher:
         if match.entry.root:
             # How a client finds out what it may ask for must not depend on what it asks for.
             return negotiation.Negotiated(operation.BASE, None, '')
-        spoken = self._negotiator.negotiate(header)
-        middleware.set_version_header(request, spoken.header)
-        return spoken
+        negotiated = self._negotiator.negotiate(header)
+        middleware.set_version_header(request, negotiated.header)
+        return negotiated
 
     def _select(self, request: webob.Request, match: routing.Match,
-                spoken: negotiation.Negotiated) -> tuple[operation.Operation, Any, bool]:
+                negotiated: negotiation.Negotiated) -> tuple[operation.Operation, Any, bool]:
         """The operation that is meant, the parsed body, and whether the body matters."""
         rows = match.entry.operations
         size = _length(request)
@@ -198,10 +198,10 @@ class Dispatcher:
             raise _TooLarge
         if rows[0].action is not None:
             body = self._read_json(request)
-            return _select_action(rows, body, spoken), body, True
+            return _select_action(rows, body, negotiated), body, True
         for row in rows:
-            if row.serves(spoken.version, spoken.extension):
-                matters = operation.at_version(row.body, spoken.version) is not None
+            if row.serves(negotiated.version, negotiated.extension):
+                matters = operation.at_version(row.body, negotiated.version) is not None
                 return row, self._read_json(request) if matters else None, matters
         raise errors.RouteNotFound()
 
@@ -312,7 +312,7 @@ def _length(request: webob.Request) -> int | None:
 
 
 def _select_action(rows: tuple[operation.Operation, ...], body: Any,
-                   spoken: negotiation.Negotiated) -> operation.Operation:
+                   negotiated: negotiation.Negotiated) -> operation.Operation:
     if not isinstance(body, dict) or len(body) != 1:
         raise errors.InvalidInput(MALFORMED_BODY)
     action = next(iter(body))
@@ -320,7 +320,7 @@ def _select_action(rows: tuple[operation.Operation, ...], body: Any,
     if not named:
         raise errors.InvalidInput(f'There is no such action: {errors.shortened(action)}')
     for row in named:
-        if row.serves(spoken.version, spoken.extension):
+        if row.serves(negotiated.version, negotiated.extension):
             return row
     raise errors.RouteNotFound()
 

@@ -79,10 +79,10 @@ class Loop:
                 for one in self._watched(lambda one: one.state in (State.AGREEING,
                                                                    State.READING)):
                     self.close(one)
-        self.let_go()
+        self.close_listening()
 
-    def let_go(self) -> None:
-        """Of the address, and of all that it was watched by; where `run` was never called."""
+    def close_listening(self) -> None:
+        """Close the listening socket and the poll; called where `run` never was."""
         self._listening.close()
         self._poll.close()
         os.close(self._wake)

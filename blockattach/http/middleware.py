@@ -162,9 +162,9 @@ def version_header(inner: Handler) -> Handler:
     """Put the negotiated version into each answer."""
     def handle(request: webob.Request) -> webob.Response:
         response = inner(request)
-        spoken = request.environ.get(_VERSION)
-        if spoken is not None:
-            response.headerlist.extend(((negotiation.HEADER, spoken),
+        negotiated = request.environ.get(_VERSION)
+        if negotiated is not None:
+            response.headerlist.extend(((negotiation.HEADER, negotiated),
                                         ('Vary', negotiation.HEADER)))
         return response
     return handle

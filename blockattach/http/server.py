@@ -120,7 +120,7 @@ class Server:
             return
         made.end()
         if self._thread.ident is None:
-            made.let_go()
+            made.close_listening()
             return
         self._thread.join(self._shutdown_seconds)
         # What has not been begun by now never is.

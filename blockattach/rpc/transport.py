@@ -189,7 +189,7 @@ class Bus:
 
         A broker that is away is not waited for: its connections end with the process.
         """
-        closing = [threading.Thread(target=self._let_go, args=(transport,), name='bus-close',
+        closing = [threading.Thread(target=self._close, args=(transport,), name='bus-close',
                                     daemon=True) for transport in self._transports]
         for thread in closing:
             thread.start()
@@ -197,7 +197,7 @@ class Bus:
             thread.join(_CLOSE_SECONDS)
 
     @staticmethod
-    def _let_go(transport: oslo_messaging.Transport) -> None:
+    def _close(transport: oslo_messaging.Transport) -> None:
         try:
             transport.cleanup()
         except Exception as error:

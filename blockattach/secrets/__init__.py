@@ -120,7 +120,7 @@ class Sealer:
                 return key.id
         return None
 
-    def _keep_in_mind(self, keys: Iterable[Key]) -> None:
+    def _remember(self, keys: Iterable[Key]) -> None:
         self._known |= {key.id: key for key in keys}
 
 

@@ -40,7 +40,7 @@ class KeyFile(secrets.Sealer):
         """Those in the file; while it holds none, those that it held before."""
         keys = self._file.said()
         if keys is not self._noted:
-            self._keep_in_mind(keys)
+            self._remember(keys)
             self._noted = keys
         return keys
 
@@ -95,7 +95,7 @@ class KeyFile(secrets.Sealer):
             except BaseException:
                 os.unlink(draft)
                 raise
-            _keep_on_disk(os.path.dirname(os.path.abspath(self.path)))
+            _sync_folder(os.path.dirname(os.path.abspath(self.path)))
         except OSError as exc:
             raise _unusable(self.path, exc) from exc
         failpoints.point('secrets.key_file.after_replace')
@@ -120,7 +120,7 @@ def _make(path: str) -> None:
     try:
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
-        _keep_on_disk(os.path.dirname(os.path.abspath(path)))
+        _sync_folder(os.path.dirname(os.path.abspath(path)))
     finally:
         os.unlink(draft)
 
@@ -136,7 +136,7 @@ def _draft(path: str, keys: Iterable[bytes]) -> str:
     return draft
 
 
-def _keep_on_disk(folder: str) -> None:
+def _sync_folder(folder: str) -> None:
     """What was named there is still named so after a power cut: credentials may depend on it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -52,7 +52,7 @@ class KeyManagerSealer(secrets.Sealer):
             LOG.error('Cannot fetch the sealing keys anew, the former ones stay%s',
                       log.fields(reason=exc))
             return
-        self._keep_in_mind(self._fetched)
+        self._remember(self._fetched)
         self._fetched = fetched
         self._named = named
 

@@ -51,13 +51,13 @@ class Ports:
             for number in range(self._end - self._first):
                 port = self._first + (begin + number) % (self._end - self._first)
                 found = range(port, port + count)
-                if found.stop <= self._end and all(map(self._is_had, found)):
+                if found.stop <= self._end and all(map(self._take, found)):
                     self._ours.update(found)
                     return found
         raise NoPort(f'{count} of {self._first} to {self._end}')
 
-    def _is_had(self, port: int) -> bool:
-        """Whether it is free, and ours from now on."""
+    def _take(self, port: int) -> bool:
+        """Take a port; False: it is not free."""
         if port in self._ours:
             return False
         try:

@@ -25,7 +25,7 @@ STOP_SECONDS = 120.0
 
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
 _ADDRESS = ports.LOOPBACK
-_LAST_WORDS = 10
+_LOG_LINES = 10
 
 
 class StackRefused(Exception):
@@ -114,7 +114,7 @@ class Stack:
             status = self._end(None)
             # It has never served: a tgtd on this state directory is somebody else's.
             self._process = None
-            raise StackRefused(status, self._last_words(begin))
+            raise StackRefused(status, self._log_end(begin))
         self.url, self.state_dir = ready['url'], ready['state']
 
     def begin(self, arguments: list[str], log: IO[bytes]) -> 'subprocess.Popen[str]':
@@ -196,10 +196,10 @@ class Stack:
             self._process.wait(STOP_SECONDS)
             return None
 
-    def _last_words(self, begin: int) -> str:
+    def _log_end(self, begin: int) -> str:
         with open(self.log_path, encoding='utf-8', errors='replace') as log:
             log.seek(begin)
-            return '\n'.join(log.read().splitlines()[-_LAST_WORDS:])
+            return '\n'.join(log.read().splitlines()[-_LOG_LINES:])
 
 
 def free_port() -> int:

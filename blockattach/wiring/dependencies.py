@@ -257,7 +257,7 @@ def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Tran
 
 
 def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
-                     upgrade: bool = False, need_broker: bool = True) -> Dependencies:
+                       upgrade: bool = False, need_broker: bool = True) -> Dependencies:
     """Open the database and the bus as configured.
 
     :param process: what the process is called

@@ -150,7 +150,7 @@ class Tgtd:
                 raise errors.ConfigurationError(reason=f'tgtd cannot be started: {exc}') from exc
         if not self._wait(lambda: self._listener() is not None, _START_SECONDS):
             raise errors.ConfigurationError(
-                reason=f'tgtd did not start; its last words: {self._last_words()}')
+                reason=f'tgtd did not start; the end of its log: {self._log_end()}')
         pid = self._listener()
         assert pid is not None
         _raise_file_limit(pid)
@@ -162,7 +162,7 @@ class Tgtd:
         client = self.client()
         try:
             if not self._listens(client):
-                self._give_up_unused(client)
+                self._close_unused(client)
                 raise errors.ConfigurationError(
                     reason=f'tgtd cannot listen on {", ".join(self.portals())}: the port is in '
                            f'use, or an address is not of this host (target_ip_address, '
@@ -185,7 +185,7 @@ class Tgtd:
     def _at(self, port: int) -> tuple[str, ...]:
         return tuple(f'{address}:{port}' for address in self._addresses)
 
-    def _give_up_unused(self, client: tgt_socket.Client) -> None:
+    def _close_unused(self, client: tgt_socket.Client) -> None:
         """Do not leave behind a process that nobody can use; one that serves is left alone."""
         with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
             pid = client.pid()
@@ -273,7 +273,7 @@ class Tgtd:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _last_words(self) -> str:
+    def _log_end(self) -> str:
         with open(os.path.join(self._folder, 'log'), encoding='utf-8', errors='replace') as file:
             lines = file.read().splitlines()
         return ' | '.join(lines[-3:])

@@ -19,11 +19,11 @@ BROKEN = (
     ('work_has_an_end', "UPDATE volumes SET deadline = '2030-01-01 00:00:00.000000'"),
     ('credentials_match', 'DELETE FROM grants'),
     ('credentials_match', "UPDATE grants SET initiator = initiator || '-another'"),
-    ('who_is_connected_is_known', 'UPDATE attachments SET connection = NULL'),
-    ('who_is_connected_is_known',
+    ('initiators_are_known', 'UPDATE attachments SET connection = NULL'),
+    ('initiators_are_known',
      "UPDATE attachments SET initiator = NULL, state = 'connected', rank = 2 "
      "WHERE state = 'attached'"),
-    ('nobody_is_left_behind', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
+    ('attachments_have_volumes', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
     ('room_is_counted', 'UPDATE pools SET allocated_gb = 17'),
 )
 DERIVED = {invariants.DERIVE, invariants.COUNT, invariants.END}
@@ -38,7 +38,7 @@ class RepairsTest(actions.ActionsTestCase):
     def repair(self, one):
         """What the command does that is named."""
         if one.repair == invariants.DERIVE.format(volume_id=one.volume_id):
-            derived.volume_words(self.http.database, one.volume_id)
+            derived.volume_status(self.http.database, one.volume_id)
         elif one.repair == invariants.COUNT:
             derived.counts(self.http.database)
         elif one.repair == invariants.END.format(attachment_id=one.attachment_id):

@@ -72,7 +72,7 @@ class CheckerTest(base.DatabaseTestCase):
                 with self.database.writer() as connection_:
                     connection_.execute(statement)
                 self.assertEqual(broken, self.found())
-                derived.volume_words(self.database, self.volume.id)
+                derived.volume_status(self.database, self.volume.id)
                 derived.counts(self.database)
                 remaining = self.found()
                 # The pass over what is overdue goes on with it.
@@ -117,7 +117,7 @@ class TargetTest(base.DatabaseTestCase):
         self.assertEqual(['one_host_writes', 'nobody_else_is_granted'], self.found())
         self.target.revoke(self.row.volume_id, 'iqn.b')
         self.target.export(connection.Export('gone', 'name', '/dev/null', 1))
-        self.assertEqual(['nothing_gone_is_offered'], self.found())
+        self.assertEqual(['nothing_deleted_is_exported'], self.found())
 
     def test_one_that_falls_silent_between_two_looks(self):
         """What the rows and the other target show is found; of it nothing is said."""
@@ -130,7 +130,7 @@ class TargetTest(base.DatabaseTestCase):
             self.database, {HOST: self.target, 'other@disks': other},
             Meanwhile(lambda: self.target.faults.plan('exports', faults.Fault.UNCERTAIN_BEFORE)))
         asked = self.target.faults.calls['exports']
-        self.assertEqual(['nothing_gone_is_offered', 'room_is_counted'],
+        self.assertEqual(['nothing_deleted_is_exported', 'room_is_counted'],
                          [one.invariant for one in looking.lasting()])
         self.assertEqual({HOST: 'exports lost as planned'}, looking.silent)
         # A target that does not answer costs a time-out each time: it is not asked again.

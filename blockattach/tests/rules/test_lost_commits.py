@@ -14,7 +14,7 @@ FOUND_DONE = 'is refused because it is done, which is what was asked for'
 
 REPEATABLE = {
     ('db/derived.py', 'counts'): AGAIN,
-    ('db/derived.py', 'volume_words'): AGAIN,
+    ('db/derived.py', 'volume_status'): AGAIN,
     ('db/detaches.py', '_lapse'): NOTHING_LEFT,
     ('db/engine.py', '_write_nothing'): AGAIN,
     ('db/idempotency.py', 'purge'): NOTHING_LEFT,

@@ -417,7 +417,7 @@ def _derive(walk: Walk, process: batons.Process, *arguments: str) -> None:
     if arguments[2] == '--counts':
         derived.counts(walk.database(process))
     else:
-        derived.volume_words(walk.database(process), arguments[2])
+        derived.volume_status(walk.database(process), arguments[2])
 
 
 def _purge(walk: Walk, process: batons.Process, *arguments: str) -> None:

@@ -61,7 +61,7 @@ class CommandTest(unittest.TestCase):
         done = command('--only', EVERYBODY.name, '--jobs', '1')
         self.assertEqual((0, ''), (done.returncode, done.stderr))
         self.assertRegex(done.stdout, rf'^{EVERYBODY.name}: caught by seed \d+ after \d+ '
-                                      r'operations: P3 places_are_kept')
+                                      r'operations: P3 slots_are_kept')
         self.assertTrue(done.stdout.endswith('\n1 of 1 caught\n'))
 
     def test_one_that_is_not_there_is_an_error(self):

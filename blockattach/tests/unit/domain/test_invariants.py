@@ -45,7 +45,7 @@ def actual(**changes):
 OTHER = actual(initiator='iqn.b')
 
 BROKEN = {
-    'places_are_kept': (second(slot=0), second(slot=2), second(instance_uuid='other'),
+    'slots_are_kept': (second(slot=0), second(slot=2), second(instance_uuid='other'),
                         volume(multiattach=True)),
     'one_writes': (second(volume(single_writer=True, multiattach=True), instance_uuid='other'),),
     'one_host_writes': (target(ACTUAL, OTHER),),
@@ -63,13 +63,13 @@ BROKEN = {
                                overdue=-5.0)),
     'nothing_is_overdue': (row(**{**CONNECTING, 'overdue': 11.0}),
                            volume(own_status='creating', overdue=11.0)),
-    'nobody_is_left_behind': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
-    'who_is_connected_is_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
+    'attachments_have_volumes': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
+    'initiators_are_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
     'row_is_whole': (row(state='gone'), row(rank=2), row(deleted=True),
                      row(state='gone', deleted=True, rank=None)),
     'status_is_derived': (volume(status='available'), volume(lowest_rank=2),
                           volume(attach_status='detached'), volume(detach_announced=1)),
-    'nothing_gone_is_offered': (target(ACTUAL, exported=('v', 'w')),),
+    'nothing_deleted_is_exported': (target(ACTUAL, exported=('v', 'w')),),
     'room_is_counted': (dataclasses.replace(WHOLE, pools=(dataclasses.replace(
         POOL, allocated_gb=2),)),),
 }
