@@ -64,10 +64,10 @@ class Periodic:
                 self._act()
             except errors.BlockattachError as exc:
                 # A database or broker that is away, as a rule.
-                LOG.warning('Cannot do periodic work now; it comes round again: %s%s', exc,
+                LOG.warning('Cannot complete periodic work now; it is repeated: %s%s', exc,
                             log.fields(task=self._name))
             except Exception:
-                LOG.exception('Cannot do periodic work; it comes round again%s',
+                LOG.exception('Cannot complete periodic work; it is repeated%s',
                               log.fields(task=self._name))
             if self._clock.wait(self._wake, self._seconds):
                 self._wake.clear()

@@ -147,7 +147,7 @@ class BackendCalls:
             # A copy of the call has connected the host, or another client knows the row's id.
             now = self._now(made)
             return now if self._is_connected(made, now) else None
-        LOG.warning('Attachment is withdrawn after an uncertain failure%s',
+        LOG.warning('Attachment is rolled back after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
         return None
 

@@ -18,7 +18,7 @@ def send(method: Callable[..., None], *arguments: Any, volume_id: str) -> bool:
     try:
         method(*arguments)
     except errors.ServiceUnreachable as exc:
-        LOG.warning('Cannot send a message; its deadline stands behind it: %s%s', exc,
+        LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s', exc,
                     log.fields(volume_id=volume_id))
         return False
     return True

@@ -54,7 +54,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)
-    LOG.warning('What follows from the rows of a volume is written anew%s',
+    LOG.warning('Derived columns of a volume are recomputed%s',
                 log.fields(volume_id=volume_id))
 
 
@@ -82,4 +82,4 @@ def counts(database: engine.Database) -> None:
               .where(_volumes.c.pool == _pools.c.name, volume_rows.LIVE).scalar_subquery())
     with database.writer() as connection:
         connection.execute(_pools.update().values(allocated_gb=placed))
-    LOG.warning('Given room is counted anew')
+    LOG.warning('Allocated space is recomputed')

@@ -438,7 +438,7 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
                 elif not isinstance(exc, oslo_db_exception.RetryRequest):
                     raise
                 if seconds is None:
-                    LOG.error('Cannot do a verb of the database, however often it is repeated',
+                    LOG.error('Cannot complete a transaction: all retries have failed',
                               exc_info=exc)
                     _give_up(exc)
             database.rest(seconds)

@@ -80,6 +80,6 @@ def _run_one(database: engine.Database, migration: Migration, most: int | None) 
             if not batch.done:
                 break
     except Exception as exc:
-        LOG.exception('Cannot go on with an online migration%s', log.fields(name=migration.name))
+        LOG.exception('Cannot continue an online migration%s', log.fields(name=migration.name))
         failure = exc
     return Result(migration.name, found, done, migration.remaining(database), failure)

@@ -165,7 +165,7 @@ def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
         if present is None:
             connection.execute(_types.update().where(_types.c.id == type_id).values(
                 qos_specs_id=specs_id, updated_at=database.clock.utcnow()))
-    LOG.info('QoS specs are given to a volume type%s',
+    LOG.info('QoS specs are associated with a volume type%s',
              log.fields(qos_specs_id=specs_id, volume_type_id=type_id))
 
 
@@ -179,7 +179,7 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
     with database.writer() as connection:
         _lock(connection, specs_id)
         _take(connection, database, specs_id, type_id)
-    LOG.info('QoS specs are taken from volume types%s',
+    LOG.info('QoS specs are disassociated from volume types%s',
              log.fields(qos_specs_id=specs_id, volume_type_id=type_id or 'all'))
 
 

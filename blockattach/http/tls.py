@@ -26,10 +26,10 @@ class Certificate:
         except errors.ConfigurationError as exc:
             reason = str(exc)
         else:
-            LOG.info('Certificate is read anew%s', fields(path=self._files.cert))
+            LOG.info('Certificate is reloaded%s', fields(path=self._files.cert))
             return
         # With the exception it would be logged twice.
-        LOG.error('Cannot read the certificate anew, the former one stays%s',
+        LOG.error('Cannot reload the certificate, the former one stays%s',
                   fields(reason=reason))
 
     def wrap(self, sock: socket.socket) -> ssl.SSLSocket:

@@ -57,7 +57,7 @@ class NovaClient:
             return None
         used_by = attachment_of(body)
         if status != 200 or used_by is None:
-            LOG.warning('Cannot use what Nova answers: status %d%s', status, what)
+            LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
                                          reason=f'it answers with status {status}')
         return used_by

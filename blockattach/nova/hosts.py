@@ -49,7 +49,7 @@ class ServerHosts:
             # To those of another project it does not exist.
             raise errors.ServerHostUnknown(server_id=server_id, reason='it does not exist')
         if status != 200 or not isinstance(server, dict):
-            LOG.warning('Cannot use what Nova answers: status %d%s', status, what)
+            LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
             raise errors.ServerHostUnknown(
                 server_id=server_id, reason=f'Nova answers with status {status}')
         if _HOST not in server:

@@ -43,7 +43,7 @@ class Servers:
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
                                          reason='it cannot be reached') from error
         except _Unclear as unclear:
-            LOG.warning('Cannot use what Nova answers: status %d%s', unclear.status,
+            LOG.warning('Cannot use the answer of Nova: status %d%s', unclear.status,
                         fields(server_id=server_id, volume_id=volume_id))
             raise errors.NovaUnavailable(
                 server_id=server_id, volume_id=volume_id,

@@ -86,7 +86,7 @@ def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[
         except errors.BlockattachError:
             raise
         except Exception as error:
-            LOG.exception('Cannot do what was asked: an unforeseen error%s', fields(method=name))
+            LOG.exception('Cannot handle a call: an unexpected error%s', fields(method=name))
             raise unforeseen(name, topic, type(error).__name__) from error
     # Keeps oslo.messaging from logging as an error what the caller gets.
     return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
@@ -98,9 +98,9 @@ def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
         try:
             function(ctxt, **arguments)
         except errors.BlockattachError as error:
-            LOG.warning('Cannot do what was sent: %s%s', error, fields(method=name))
+            LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
         except Exception:
-            LOG.exception('Cannot do what was sent: an unforeseen error%s', fields(method=name))
+            LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
     return act
 
 

@@ -55,6 +55,6 @@ class Resending:
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Call is sent again: nobody sends heartbeats%s',
+                    LOG.warning('Call is sent again: no heartbeat of its server%s',
                                 fields(method=name, topic=server))
         raise AssertionError('the count has no end')

@@ -49,7 +49,7 @@ class KeyManagerSealer(secrets.Sealer):
         try:
             fetched = self._fetch(named)
         except errors.ConfigurationError as exc:
-            LOG.error('Cannot fetch the sealing keys anew, the former ones stay%s',
+            LOG.error('Cannot reload the sealing keys, the former ones stay%s',
                       log.fields(reason=exc))
             return
         self._remember(self._fetched)

@@ -29,10 +29,10 @@ class Reloads:
             self._conf.mutate_config_files()
             locations.check_values(self._conf)
         except (errors.ConfigurationError, cfg.Error) as exc:
-            LOG.error('Cannot read the configuration anew, the former one stays%s',
+            LOG.error('Cannot reload the configuration, the former one stays%s',
                       log.fields(reason=exc))
             return False
         for act in self._acts:
             act()
-        LOG.info('Configuration is read anew')
+        LOG.info('Configuration is reloaded')
         return True

@@ -181,7 +181,7 @@ class TgtTarget(base.ExportTarget):
             if _as_promised(present, export, grant):
                 self._set_mode(client, present, grant.mode)
                 return
-            LOG.warning('Target is not as promised and is built anew%s',
+            LOG.warning('Target differs from the desired state and is rebuilt%s',
                         log.fields(volume_id=grant.volume_id, initiator=grant.initiator))
             self._remove(client, present, targets)
         try:

@@ -206,8 +206,8 @@ class SignalsTest(ProcessTestCase):
         self.configure(volume='reconcile_interval = 7')
         self.append('[health]\ninterval = 2')
         begun.send_signal(signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: self.reported('volume').interval == 2, SECONDS))
-        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in begun.text(),
+        self.assertTrue(base.wait_for(lambda: self.told('volume').interval == 2, SECONDS))
+        self.assertTrue(base.wait_for(lambda: 'Configuration is reloaded' in begun.text(),
                                       SECONDS))
         self.assertIn('Option volume.reconcile_interval changed', begun.text())
 
@@ -217,7 +217,7 @@ class SignalsTest(ProcessTestCase):
         self.assertNotIn(' DEBUG ', begun.text())
         self.configure(default='debug = true')
         begun.send_signal(signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: 'Configuration is read anew' in begun.text(),
+        self.assertTrue(base.wait_for(lambda: 'Configuration is reloaded' in begun.text(),
                                       SECONDS))
         self.assertEqual(200, self.ask('/v3/q/volumes')[0])
         self.assertIn(' DEBUG ', begun.text())

@@ -87,7 +87,7 @@ class LvmStore(base.VolumeStore):
                     f'first is {strangers[0]}; use another volume group, or hand them over: '
                     f'lvchange --addtag {lvm.TAG} {self._group.name}/{strangers[0]}')
         if content.missing:
-            LOG.error('Volume group has lost disks: what is on the others is served%s',
+            LOG.error('Volume group has lost disks: volumes on the others are served%s',
                       log.fields(volume_group=self._group.name, missing=content.missing))
         return None
 

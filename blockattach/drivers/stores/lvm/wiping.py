@@ -48,7 +48,7 @@ class Wiper:
                     return
         except errors.BackendError as exc:
             self._rest = _ROUNDS_AFTER_FAILURE
-            LOG.error('Cannot wipe a deleted volume; its room is not given back%s',
+            LOG.error('Cannot wipe a deleted volume; its space is not freed%s',
                       log.fields(volume_group=self._group.name, reason=exc))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
