@@ -17,8 +17,6 @@ OFFER_HEADER = 'Blockattach-API-Versions'
 LATEST = 'latest'
 
 _VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
-_MOST_KEPT = 1000
-"""Parsed headers in the cache; there are about two hundred sensible ones."""
 
 
 class Range(NamedTuple):
@@ -43,7 +41,6 @@ class Negotiator:
         """Offer these versions."""
         self._volume = volume
         self._extension = extension
-        self._kept: dict[str | None, Negotiated] = {}
 
     def negotiate(self, header: str | None) -> Negotiated:
         """The versions that a request gets; the lowest where it names none.
@@ -51,14 +48,6 @@ class Negotiator:
         :raises VersionInvalid: an item of ours is malformed
         :raises VersionNotAcceptable: an item of ours is outside of what is offered
         """
-        kept = self._kept.get(header)
-        if kept is None:
-            kept = self._read(header)
-            if len(self._kept) < _MOST_KEPT:
-                self._kept[header] = kept
-        return kept
-
-    def _read(self, header: str | None) -> Negotiated:
         version: operation.V | None = None
         extension: operation.V | None = None
         for item in (header or '').split(','):

@@ -4,6 +4,7 @@ Used where there is no user's token; without an account, only a Nova without Key
 """
 from typing import Any
 
+from keystoneauth1 import adapter
 from keystoneauth1 import plugin
 from keystoneauth1 import token_endpoint
 from keystoneauth1.identity import v3
@@ -21,26 +22,21 @@ class Account:
 
         :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
         """
-        self._settings = settings
-        self._session = client.open_session(settings)
-        self._plugin = _plugin(settings)
+        self._seconds = settings.timeout
+        self._nova = adapter.Adapter(
+            client.open_session(settings), auth=_plugin(settings),
+            service_type=client.SERVICE_TYPE, interface=settings.interface,
+            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
 
     def get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
         """Status and body of Nova's answer; a body that is no JSON object is an empty one.
 
         :raises ClientException: nothing was learnt
         """
-        return whole.within(self._settings.timeout, self._get, path, microversion)
+        return whole.within(self._seconds, self._get, path, microversion)
 
     def _get(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
-        wanted = {} if microversion is None else {
-            'microversion': microversion, 'microversion_service_type': client.SERVICE_TYPE}
-        reply = self._session.get(
-            path, auth=self._plugin, endpoint_override=self._settings.endpoint_override,
-            endpoint_filter={'service_type': client.SERVICE_TYPE,
-                             'interface': self._settings.interface,
-                             'region_name': self._settings.region_name},
-            raise_exc=False, **wanted)
+        reply = self._nova.get(path, microversion=microversion, raise_exc=False)
         return reply.status_code, client.body_of(reply)
 
 

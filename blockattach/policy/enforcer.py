@@ -1,4 +1,5 @@
-"""Decisions of oslo.policy, each made once.
+"""Decisions of oslo.policy, each made once: it takes 70 microseconds for one of our rules, and a
+request asks several.
 
 Our rules ask little about a caller: its roles, whether the object is of its project, whether it is
 an administrator. A decision is cached under exactly these facts. A rule of the operator's that
