@@ -33,8 +33,6 @@ UNKNOWN_CODING = 'Unsupported Content-Encoding'
 TOO_LARGE = 'Request is too large.'
 NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
-_MOST_NAMES = 1000
-"""Above this what clients call us is forgotten: any of them may name any host."""
 _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
@@ -115,7 +113,6 @@ class Dispatcher:
         self._authenticate = authenticate
         self._negotiator = negotiator
         self._limits = limits or Limits()
-        self._names: dict[tuple[str | None, ...], str] = {}
 
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
@@ -241,23 +238,10 @@ class Dispatcher:
         return raw
 
     def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
-        base = self._limits.public_endpoint or self._called(request)
+        base = self._limits.public_endpoint or request.application_url
         project = '' if match.project_id is None else f'/{match.project_id}'
         path = _path(request.environ).removeprefix(routing.PREFIX + project)
         return operation.Url(base, project, path)
-
-    def _called(self, request: webob.Request) -> str:
-        """The URL by which the client reached us: webob's, composed once for equal ones.
-        """
-        environ = request.environ
-        alike = (environ['wsgi.url_scheme'], environ.get('HTTP_HOST'), environ['SERVER_NAME'],
-                 environ['SERVER_PORT'], environ.get('SCRIPT_NAME'))
-        known = self._names.get(alike)
-        if known is None:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            known = self._names[alike] = request.application_url
-        return known
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target and ask the policy about it."""
