@@ -1,7 +1,6 @@
 """Reading attachments: one, a page, or those whose work was interrupted."""
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -79,10 +78,10 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
     :raises AttachmentNotFound: the marker is none
     """
     with database.reader() as connection:
-        marker = None if page.marker is None else _marker(connection, page.marker, filters)
         query = pairs.with_grant(sa.select(_rows)) if sealed else _rows.select()
-        found = connection.execute(paging.select_page(
-            _filtered(query, filters), SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, _filtered(query, filters), SORT_COLUMNS, page,
+                             _listed(filters),
+                             lambda marker: errors.AttachmentNotFound(attachment_id=marker))
     return [rows.attachment(row, sealed=rows.sealed(row) if sealed else None) for row in found]
 
 
@@ -165,12 +164,9 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
     return query
 
 
-def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[Any]:
-    query = sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items())).where(
-        _rows.c.id == marker, pairs.LIVE, _rows.c.legacy_reservation == sa.false())
-    if filters.project_id is not None:
-        query = query.where(_rows.c.project_id == filters.project_id)
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        raise errors.AttachmentNotFound(attachment_id=marker)
-    return row
+def _listed(filters: Filters) -> sa.ColumnElement[bool]:
+    """What the project could see, whatever else is filtered by."""
+    listed = sa.and_(pairs.LIVE, _rows.c.legacy_reservation == sa.false())
+    if filters.project_id is None:
+        return listed
+    return sa.and_(listed, _rows.c.project_id == filters.project_id)

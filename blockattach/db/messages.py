@@ -97,15 +97,8 @@ def list_page(database: engine.Database, project_id: str | None, equal: dict[str
     for key, value in equal.items():
         query = query.where(SORT_COLUMNS[key] == value)
     with database.reader() as connection:
-        marker = None
-        if page.marker is not None:
-            marker = connection.execute(
-                sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items()))
-                .where(_rows.c.id == page.marker)).one_or_none()
-            if marker is None:
-                raise errors.MessageNotFound(message_id=page.marker)
-        found = connection.execute(
-            paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, sa.true(),
+                             lambda marker: errors.MessageNotFound(message_id=marker))
     return [_record(row) for row in found]
 
 

@@ -1,6 +1,8 @@
 """Pages of a list: marker, limit, offset and sort, for every aggregate alike."""
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +22,24 @@ class Page:
     marker: str | None = None
     offset: int = 0
     sort: tuple[tuple[str, str], ...] = (('created_at', DESCENDING),)
+
+
+def fetch(connection: sa.Connection, query: sa.Select, columns: Mapping[str, sa.ColumnElement],
+          page: Page, listed: sa.ColumnElement[bool],
+          absent: Callable[[str], Exception]) -> Sequence[sa.Row[Any]]:
+    """The rows of one page; arguments as of `select_page`.
+
+    :param listed: what a marker must fulfil
+    :param absent: what is raised of a marker that does not
+    """
+    marker = None
+    if page.marker is not None:
+        marker = connection.execute(
+            sa.select(*(column.label(key) for key, column in columns.items()))
+            .where(columns['id'] == page.marker, listed)).one_or_none()
+        if marker is None:
+            raise absent(page.marker)
+    return connection.execute(select_page(query, columns, page, marker)).all()
 
 
 def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page: Page,

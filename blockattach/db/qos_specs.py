@@ -73,12 +73,8 @@ def list_page(database: engine.Database, filters: Mapping[str, str],
     query = _specs.select().where(base.live(_specs), *(
         SORT_COLUMNS[key] == value for key, value in filters.items()))
     with database.reader() as connection:
-        marker = None
-        if page.marker is not None:
-            marker = _find(connection, page.marker)
-            if marker is None:
-                raise errors.QosSpecsNotFound(qos_specs_id=page.marker)
-        found = connection.execute(paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, base.live(_specs),
+                             lambda marker: errors.QosSpecsNotFound(qos_specs_id=marker))
     return [rows.qos_specs(row) for row in found]
 
 

@@ -112,14 +112,8 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
         query = query.where(sa.exists().where(
             _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, _specs.c.value == value))
     with database.reader() as connection:
-        marker = None
-        if page.marker is not None:
-            marker = connection.execute(_types.select().where(
-                _types.c.id == page.marker, base.live(_types))).one_or_none()
-            if marker is None:
-                raise errors.VolumeTypeNotFound(volume_type_id=page.marker)
-        found = connection.execute(
-            paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, base.live(_types),
+                             lambda marker: errors.VolumeTypeNotFound(volume_type_id=marker))
         return volume_type_rows.to_records(connection, found)
 
 
