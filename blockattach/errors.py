@@ -189,8 +189,7 @@ class VolumeNotFound(NotFound):
 
 class AttachmentNotFound(NotFound):
     code = 'attachment.not_found'
-    text = ('Volume attachment could not be found with filter: '
-            'attachment_id = %(attachment_id)s.')
+    text = 'Volume attachment could not be found with filter: attachment_id = %(attachment_id)s.'
 
 
 class VolumeTypeNotFound(NotFound):
@@ -274,8 +273,7 @@ class VolumeInError(Conflict):
 class VolumeAtWork(Conflict):
     code = 'volume.at_work'
     text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: this work ends by itself. '
-            'Repeat the request then; only a volume that is being made can be given up (status '
-            'error).')
+            'Repeat the request then; only a volume being made can be given up (status error).')
     retry_after = '1'
 
 
@@ -393,8 +391,7 @@ class ServiceSilent(BlockattachError):
     """Nobody was asked: it has sent no heartbeat for so long that it counts as down."""
 
     code = 'service.silent'
-    text = ('Service %(binary)s on host %(host)s has sent no heartbeat for %(seconds)s '
-            'seconds')
+    text = 'Service %(binary)s on host %(host)s has sent no heartbeat for %(seconds)s seconds'
 
 
 class DeadlinePassed(BlockattachError):

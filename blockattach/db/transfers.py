@@ -67,14 +67,8 @@ def list_page(database: engine.Database, project_id: str | None, equal: Mapping[
     if project_id is not None:
         query = query.where(_rows.c.project_id == project_id)
     with database.reader() as connection:
-        marker = None
-        if page.marker is not None:
-            _found(connection, page.marker)
-            marker = connection.execute(
-                sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items()))
-                .where(_rows.c.id == page.marker)).one_or_none()
-        found = connection.execute(
-            paging.select_page(query, SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, sa.true(),
+                             lambda marker: errors.TransferNotFound(transfer_id=marker))
     return [rows.record(transfers.Transfer, row) for row in found]
 
 

@@ -124,21 +124,18 @@ class Facts:
         return self.record is not None and self.answer == Answer(self.record.id)
 
 
-Row = decisions.Row
-
-
 # Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
 # what asks Nova: without its answer nothing is allowed but what is asked `WHERE_KNOWN`.
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
-    Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
-    Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
-    Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
-    Row(5, lambda facts: not facts.is_of_this_volume, Outcome.MISMATCHED),
-    Row(6, lambda facts: facts.is_unused or facts.is_kept, Outcome.ALLOWED),
-    Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
-    Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
-    Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),
-    Row(9, lambda facts: True, Outcome.IN_USE),
+    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
+    decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
+    decisions.Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
+    decisions.Row(5, lambda facts: not facts.is_of_this_volume, Outcome.MISMATCHED),
+    decisions.Row(6, lambda facts: facts.is_unused or facts.is_kept, Outcome.ALLOWED),
+    decisions.Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
+    decisions.Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
+    decisions.Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),
+    decisions.Row(9, lambda facts: True, Outcome.IN_USE),
 )
 decide = functools.partial(decisions.decide, TABLE)
 """The row of the table that decides about facts."""

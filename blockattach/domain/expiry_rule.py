@@ -79,24 +79,22 @@ class Facts:
     has_session: bool = False
 
 
-Row = decisions.Row
-
-
 def _server_of(facts: Facts) -> Server:
     assert facts.server is not None
     return facts.server
 
 
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
-    Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
-    Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
-    Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
-    Row(4, lambda facts: facts.nova is Nova.UNKNOWN, Outcome.STAYS),
-    Row(5, lambda facts: facts.server is None, Outcome.ASK_NOVA),
-    Row(6, lambda facts: not _server_of(facts).exists, Outcome.ABANDONED),
-    Row(7, lambda facts: _server_of(facts).attachment_id == facts.attachment_id, Outcome.STAYS),
-    Row(8, lambda facts: _server_of(facts).busy, Outcome.STAYS),
-    Row(9, lambda facts: True, Outcome.ABANDONED),
+    decisions.Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
+    decisions.Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
+    decisions.Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
+    decisions.Row(4, lambda facts: facts.nova is Nova.UNKNOWN, Outcome.STAYS),
+    decisions.Row(5, lambda facts: facts.server is None, Outcome.ASK_NOVA),
+    decisions.Row(6, lambda facts: not _server_of(facts).exists, Outcome.ABANDONED),
+    decisions.Row(7, lambda facts: _server_of(facts).attachment_id == facts.attachment_id,
+                  Outcome.STAYS),
+    decisions.Row(8, lambda facts: _server_of(facts).busy, Outcome.STAYS),
+    decisions.Row(9, lambda facts: True, Outcome.ABANDONED),
 )
 decide = functools.partial(decisions.decide, TABLE)
 """The row of the table that decides about facts."""

@@ -100,25 +100,22 @@ class Facts:
         return self.requested.attach_status == DETACHED
 
 
-Row = decisions.Row
-
-
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
-    Row(1, lambda facts: facts.requested.attach_status == ATTACHED
+    decisions.Row(1, lambda facts: facts.requested.attach_status == ATTACHED
         and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
-    Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
-    Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
-    Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
-    Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
+    decisions.Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
+    decisions.Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
+    decisions.Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
+    decisions.Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
         and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
-    Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
-    Row(7, lambda facts: not facts.made and facts.requested.own_status in _NEED_BYTES,
+    decisions.Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
+    decisions.Row(7, lambda facts: not facts.made and facts.requested.own_status in _NEED_BYTES,
         Outcome.NEVER_MADE),
-    Row(8, lambda facts: facts.is_derived
+    decisions.Row(8, lambda facts: facts.is_derived
         and facts.requested.status not in (facts.from_attachments, facts.shown), Outcome.UNTRUE),
-    Row(9, lambda facts: facts.requested.status == _Own.AVAILABLE and facts.lowest_rank is not None
-        and not facts.empties, Outcome.IN_USE),
-    Row(10, lambda facts: True, Outcome.ALLOWED),
+    decisions.Row(9, lambda facts: facts.requested.status == _Own.AVAILABLE
+        and facts.lowest_rank is not None and not facts.empties, Outcome.IN_USE),
+    decisions.Row(10, lambda facts: True, Outcome.ALLOWED),
 )
 decide = functools.partial(decisions.decide, TABLE)
 """The row of the table that decides about facts."""
