@@ -41,7 +41,7 @@ _UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 # What is not of the clock that stands.
 _TIME = re.compile(r'\b(?!2026-01-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b')
 _SOME_TIME = '2026-01-01T12:00:00.000000'
-_SECRETS = ('auth_password', 'auth_username', 'discovery_auth_password')
+_SECRETS = ('auth_key', 'auth_password', 'auth_username', 'discovery_auth_password')
 
 REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
