@@ -126,7 +126,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               (_slowest(metrics.QUEUE_WAIT, 'queue'),)),
         Panel('Requests refused', 'Not begun, because their turn did not come in time.', _A_SECOND,
               (_rate(metrics.QUEUE_REFUSED, 'queue', 'refusal'),)),
-        Panel('Places', 'Taken, and all.', _COUNT,
+        Panel('Slots', 'Taken, and all.', _COUNT,
               (_gauge(metrics.QUEUE_SLOTS_BUSY, 'queue', how='sum', what='busy'),
                _gauge(metrics.QUEUE_SLOTS, 'queue', how='sum', what='all'))),
         Panel('Threads', 'Busy, all, and work that waits for one.', _COUNT,

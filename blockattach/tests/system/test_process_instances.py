@@ -227,7 +227,7 @@ class SignalsTest(ProcessTestCase):
         self.append('[scheduler]\nwaiting_interval = soon')
         begun.send_signal(signal.SIGHUP)
         self.assertTrue(base.wait_for(
-            lambda: 'Cannot read the configuration anew' in begun.text(), SECONDS))
+            lambda: 'Cannot reload the configuration' in begun.text(), SECONDS))
         self.assertIn(f'[scheduler] waiting_interval in {self.file} is wrong', begun.text())
         status, said = self.ended(begun, signal.SIGTERM)
         self.assertEqual((0, False), (status, 'Traceback' in said), said)
