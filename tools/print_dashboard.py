@@ -122,9 +122,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     ('Queues', (
         Panel('Waiting', 'Requests that wait for their turn.', _COUNT,
               (_gauge(metrics.QUEUE_WAITING, 'queue', how='sum'),)),
-        Panel('Time of waiting (p95)', 'Of requests that found no free place.', _SECONDS,
+        Panel('Time of waiting (p95)', 'Of requests that found no free slot.', _SECONDS,
               (_slowest(metrics.QUEUE_WAIT, 'queue'),)),
-        Panel('Requests refused', 'Not begun, because their turn did not come in time.', _A_SECOND,
+        Panel('Requests refused', 'Shed: they got no slot in time.', _A_SECOND,
               (_rate(metrics.QUEUE_REFUSED, 'queue', 'refusal'),)),
         Panel('Slots', 'Taken, and all.', _COUNT,
               (_gauge(metrics.QUEUE_SLOTS_BUSY, 'queue', how='sum', what='busy'),

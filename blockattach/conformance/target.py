@@ -336,14 +336,14 @@ class DaemonContract(TargetBase):
         self.target.grant(export, grant)
         self.daemon().start()
         self.assertTrue(self.daemon().running())
-        self.assertTrue(self.daemon().is_running())
+        self.assertTrue(self.daemon().has_process())
         self.assertEqual({grant.initiator: _RW}, self.granted(export))
         self.proves('daemon')
 
     def test_stopped_it_is_not_running_and_may_be_stopped_again(self) -> None:
         self.daemon().stop()
         self.assertFalse(self.daemon().running())
-        self.assertFalse(self.daemon().is_running())
+        self.assertFalse(self.daemon().has_process())
         self.daemon().stop()
 
     def test_what_is_asked_of_it_while_it_is_away_is_uncertain(self) -> None:
@@ -351,7 +351,7 @@ class DaemonContract(TargetBase):
         grant = self.a_grant(export)
         self.crash()
         self.assertFalse(self.daemon().running())
-        self.assertFalse(self.daemon().is_running())
+        self.assertFalse(self.daemon().has_process())
         with self.assertRaises(errors.BackendUncertain):
             self.target.grant(export, grant)
         with self.assertRaises(errors.BackendUncertain):

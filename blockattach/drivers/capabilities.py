@@ -24,8 +24,8 @@ class Daemon(Protocol):
     def running(self) -> bool:
         """Whether it answers now."""
 
-    def is_running(self) -> bool:
-        """Whether there is a process at all; one that hangs is running and does not answer."""
+    def has_process(self) -> bool:
+        """Whether there is a process at all; one that hangs exists and does not answer."""
 
     def stop(self) -> None:
         """End it if this driver started it; exports and sessions end with it."""

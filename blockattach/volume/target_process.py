@@ -63,7 +63,7 @@ class TargetProcess:
         if self._daemon.running():
             if self._away:
                 self._is_back()
-        elif self._daemon.is_running():
+        elif self._daemon.has_process():
             self._wait_for_answer()
         else:
             self._start_again(self._daemon)

@@ -92,8 +92,8 @@ class TgtTarget(base.ExportTarget):
     def running(self) -> bool:
         return self._client().answers()
 
-    def is_running(self) -> bool:
-        return self._client().is_running()
+    def has_process(self) -> bool:
+        return self._client().has_process()
 
     def stop(self) -> None:
         if self._settings.tgt_socket is None:

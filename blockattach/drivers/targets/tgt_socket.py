@@ -143,7 +143,7 @@ class Client:
             return False
         return True
 
-    def is_running(self) -> bool:
+    def has_process(self) -> bool:
         """Whether a process listens on the socket, also one that does not answer."""
         try:
             self.ping()

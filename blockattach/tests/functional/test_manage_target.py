@@ -53,7 +53,7 @@ class TargetTest(test_manage.ManageTestCase):
         pid = tgtd.Tgtd(self.state_dir, (), 0).pid()
         self.check(0, 'target', 'stop')
         self.assertEqual(f'tgtd (process {pid}) is stopped.\n', self.said)
-        self.assertFalse(self.target.is_running())
+        self.assertFalse(self.target.has_process())
         self.check(0, 'target', 'stop')
         self.assertEqual('No tgtd runs.\n', self.said)
 
@@ -64,4 +64,4 @@ class TargetTest(test_manage.ManageTestCase):
         self.refused('hosts are logged in, sessions: 1', 'target', 'stop')
         self.assertTrue(self.target.running())
         self.check(0, 'target', 'stop', '--force')
-        self.assertFalse(self.target.is_running())
+        self.assertFalse(self.target.has_process())

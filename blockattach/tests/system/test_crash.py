@@ -106,7 +106,7 @@ class CrashTest(base.StackTestCase):
         self.assertIsNotNone(self.service.target().pid())
         self.assertTrue(self.target.running())
         self.service.stop()
-        self.assertFalse(self.target.is_running())
+        self.assertFalse(self.target.has_process())
         self.assertIsNone(self.service.target().pid())
 
     def test_a_session_comes_back_after_a_restart_in_order(self):

@@ -146,19 +146,19 @@ class ClientTest(unittest.TestCase):
         # The first waits for an answer, the next ones to be heard at all.
         for _ in range(3):
             self.assertFalse(client.answers())
-            self.assertTrue(client.is_running())
+            self.assertTrue(client.has_process())
 
     def test_one_that_has_gone_is_not_alive(self) -> None:
         client = tgt_socket.Client(self.path)
-        self.assertFalse(client.is_running())
+        self.assertFalse(client.has_process())
         self.server.bind(self.path)
         self.server.listen(1)
         self.server.close()
         self.assertTrue(os.path.exists(self.path))
-        self.assertFalse(client.is_running())
+        self.assertFalse(client.has_process())
 
     def test_one_that_answers_is_alive(self) -> None:
-        self.assertTrue(self.answer(struct.pack('=II', 0, 8)).is_running())
+        self.assertTrue(self.answer(struct.pack('=II', 0, 8)).has_process())
 
     def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:
         client = tgt_socket.Client(self.path)
