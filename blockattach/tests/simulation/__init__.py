@@ -3,5 +3,6 @@
 API, control, scheduler and volume managers are the real ones, put together by the real wiring.
 What is played lies below their seams: the clock, threads and waits (`threads`), the bus (`bus`),
 the database's engine and its faults (`rows`), the storage (`storage`). Each request and each
-handler is a thread that runs only while it holds the baton (`baton`); the seed says who is next.
+handler is a thread that runs only while it holds the baton (`baton`); the seed says which one is
+next.
 """

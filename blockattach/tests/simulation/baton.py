@@ -1,7 +1,7 @@
 """One thread runs at a time, and the seed says which is next; time passes when nobody can run.
 
 A thread gives the baton on at certain points only (`Baton.step`, and whatever it waits for), so a
-run is the same whenever the seed is. The one who gives it on looks for the next one himself: a
+run is the same whenever the seed is. The one that gives it on looks for the next one itself: a
 step that goes on with the same thread costs no switch.
 """
 import heapq
@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# How likely whoever runs goes on at a step, and how many seconds of virtual time a step takes.
+# How likely the running thread goes on at a step, and how many seconds of virtual time a step
+# takes.
 _STAYS = 0.55
 _STEP_SECONDS = 0.002
 
@@ -24,7 +25,7 @@ class Stuck(AssertionError):
 
 
 class Process:
-    """Threads that end together: one life of one part of the service."""
+    """Threads that end together: one process instance of the service."""
 
     def __init__(self, baton: 'Baton', name: str) -> None:
         self.baton = baton
@@ -93,7 +94,7 @@ class Task:
 
 
 class Baton:
-    """Who runs, who could, and what time it is."""
+    """Which thread runs, which ones could, and what time it is."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -123,7 +124,7 @@ class Baton:
             raise self._failure
 
     def spawn(self, process: Process, name: str, act: Callable[[], Any]) -> Task:
-        """Another thread, which runs when its turn comes."""
+        """Another thread, which runs when it gets the baton."""
         go = self._idle.pop() if self._idle else self._begin()
         task = Task(process, name, act, go)
         self._tasks[go] = task
@@ -165,7 +166,7 @@ class Baton:
             self._switch(task)
 
     def wait(self, seconds: float | None = None) -> Any:
-        """Let others run until somebody wakes this thread; returns what he says.
+        """Let others run until one wakes this thread; returns what that one says.
 
         :param seconds: after which it wakes by itself, and nothing is said
         :raises Killed: meanwhile the process has ended
@@ -222,7 +223,7 @@ class Baton:
         return go
 
     def _work(self, go: threading.Lock) -> None:
-        """A thread: one task after another, as long as the simulation lives."""
+        """A thread: one task after another, as long as the simulation runs."""
         while True:
             go.acquire()
             task = self._tasks[go]
@@ -245,7 +246,7 @@ class Baton:
                 self._hand_to(self._pick())
 
     def _dismiss(self) -> None:
-        """Whoever still waits is ended, one at a time, and then every thread."""
+        """End those that still wait, one at a time, and then every thread."""
         self._ending = True
         for task in [task for task in self._tasks.values() if task is not None]:
             task.process.dead = True

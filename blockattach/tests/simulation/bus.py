@@ -23,7 +23,7 @@ _LATENCY = 0.003
 
 
 class Letter:
-    """A message under way. ``holder`` is who works on it now."""
+    """A message under way. ``holder`` is the process that works on it now."""
 
     def __init__(self, address: str, method: str, body: str, expires: float | None,
                  call: 'Call | None') -> None:
@@ -69,7 +69,7 @@ class Call:
 
 
 class Broker:
-    """Queues, which outlive whoever reads them."""
+    """Queues, which outlive their readers."""
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
         self.baton = baton
@@ -95,7 +95,7 @@ class Broker:
         return self.baton.chance.random() * _LATENCY
 
     def to_all(self, letter: Letter) -> None:
-        """Each who listens now gets a copy."""
+        """Each present listener gets a copy."""
         for server in self._reached(letter):
             if not self.faults.happens('lost_message', letter.method):
                 self.baton.at(self.delay(letter.method), functools.partial(server.take, letter))
@@ -112,7 +112,7 @@ class Broker:
         self._kept.clear()
 
     def leave(self, server: 'Server') -> None:
-        """He listens no more."""
+        """It listens no more."""
         for readers in self._readers.values():
             if server in readers:
                 readers.remove(server)

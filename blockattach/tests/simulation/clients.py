@@ -1,6 +1,6 @@
 """Clients of a simulated deployment: each sends one random request after another, as consumers do.
 
-What a client was told, it remembers; what it was not told, it asks again under the same name, or
+What a client was answered, it remembers; without an answer it asks again under the same name, or
 gives up. One request is one operation.
 """
 import abc
@@ -27,9 +27,10 @@ MULTIATTACH, SINGLE_WRITER = 'shared', 'single-writer'
 USER = 'c7f8ab7c3d1c4c1d9a3ad8a0e1ad1a01'
 _PATIENCE_SECONDS = 60.0
 _TRIES = 4
-# How likely a client asks no more for what it was not told of.
+# How likely a client asks no more for what it got no answer to.
 _GIVES_UP = 0.35
-# How likely a client that was answered asks once more under the same name, as who lost the answer.
+# How likely a client that was answered asks once more under the same name, as if the answer was
+# lost.
 _ASKS_AGAIN = 0.15
 # How likely a client asks about what another one has just asked about.
 _SAME = 0.35
@@ -48,7 +49,7 @@ class Answer:
 
     @property
     def conclusive(self) -> bool:
-        """Whether it tells what has happened."""
+        """Whether it says what has happened."""
         return 0 < self.status < 500 and self.status != 409 or self.status == 500
 
     @property
@@ -58,7 +59,8 @@ class Answer:
 
     @property
     def lost(self) -> bool:
-        """Whether whoever answered cannot see to it either: he has ended, or has no rows."""
+        """Whether the process that answered cannot finish it either: it has ended, or has no
+        rows."""
         return (self.status == _UNKNOWN or self.status == 503 and not self.final
                 or self.status == 504 and _CANNOT_TELL in str(self.body))
 
@@ -155,8 +157,9 @@ class Consumers:
 
     def changing(self, method: str, path: str, body: Any, attachment_id: str,
                  into: str | None) -> Answer:
-        """A request that changes an attachment. What is told as done is done, and what has failed
-        for good has changed nothing: that is looked at where nobody else is at work on the volume.
+        """A request that changes an attachment. What is answered as done is done, and what has
+        failed for good has changed nothing: that is looked at where nobody else is at work on the
+        volume.
 
         :param into: the state that it leads to; None: it is gone
         """
@@ -180,7 +183,7 @@ class Consumers:
         """A request that makes something: sent again under its name until it is answered.
 
         :param once: give up at once where that is not so
-        :returns: the answer, and whether it is there nobody can tell
+        :returns: the answer, and whether it is unknown if it is there
         """
         self._names += 1
         headers = {'HTTP_IDEMPOTENCY_KEY': f'request-{self._names}'}
@@ -223,11 +226,11 @@ def _call(application: Any, method: str, path: str, body: Any,
 
 
 class Judge(abc.ABC):
-    """Whoever looks on."""
+    """An observer of all answers."""
 
     @abc.abstractmethod
     def note(self, method: str, path: str, answer: Answer) -> None:
-        """Told of every answer."""
+        """Called with every answer."""
 
     @abc.abstractmethod
     def refused(self, volume_id: str, answer: Answer) -> None:
@@ -247,11 +250,11 @@ class Judge(abc.ABC):
 
     @abc.abstractmethod
     def made_twice(self, path: str, first: Answer, again: Answer) -> None:
-        """One request that came again is told of something else than before."""
+        """A request that came again is answered with something else than before."""
 
     @abc.abstractmethod
     def widened(self, attachment_id: str, answer: Answer) -> None:
-        """One that was told that it may read is told that it may write."""
+        """One that was answered that it may read is answered that it may write."""
 
 
 class Client:
@@ -433,7 +436,7 @@ class Client:
         answer = self._action('os-attach', {
             'instance_uuid': server_id, 'mountpoint': '/dev/vdb', **self._mode()}, volume_id)
         if not 400 <= answer.status < 500:
-            # Nobody is told the id of what it has made.
+            # No client learns the id of what it has made.
             self._all.promised.forsake(volume_id, server_id)
 
     def _os_detach(self) -> None:
@@ -465,7 +468,7 @@ class Client:
         if answer.status == 202 and read_only:
             promised.flagged(volume_id, number)
         if answer.status != _UNKNOWN:
-            # Whoever was not answered may still come: nobody is told of this one any more.
+            # One without an answer may still come: no client learns of this one any more.
             promised.ended_flag(volume_id)
 
 

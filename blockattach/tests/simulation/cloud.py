@@ -23,7 +23,7 @@ from blockattach.tests.simulation import storage
 
 TICK = 0.1
 _SOON = 600.0
-# All that has begun has ended by then; a few looks of everybody who looks around.
+# All that has begun has ended by then; a few passes of every periodic task.
 _PEACE_SECONDS = 120.0
 _LOOKS_SECONDS = 3.0 * deployment.RECONCILE_SECONDS
 _AT_WORK = (
@@ -131,7 +131,7 @@ class Cloud(scene.Scene):
                 self.parts[name].serving is not None for name in serving or self.parts)
 
     def assert_well(self) -> None:
-        """Nobody is at work, nothing is violated, nothing is left behind."""
+        """No work is under way, nothing is violated, nothing is orphaned."""
         self.check(settled=True, anyway=True)
         self.nothing_is_left()
         assert not self.wrong, '\n'.join(self.wrong)
@@ -208,7 +208,7 @@ class Cloud(scene.Scene):
         self.until(lambda: (name, place) not in self._armed, f'{name} comes to {place}')
 
     def start(self, name: str) -> None:
-        """A new life, if there is none; returns when it serves, or has died again."""
+        """A new instance, if there is none; returns when it serves, or has died again."""
         part = self.parts[name]
         part.begin()
         self.until(lambda: part.serving is not None or part.process.dead, f'{name} serves')
@@ -249,7 +249,7 @@ class Cloud(scene.Scene):
             self.world.broker.join(name)
 
     def violated(self, said: str) -> None:
-        """As its ancestor's: told in the end, all together."""
+        """As its ancestor's: reported in the end, all together."""
         if said not in self.wrong:
             self.wrong.append(said)
 

@@ -1,4 +1,5 @@
-"""A client that asks for what a scenario wants, over the real API; what it is told is remembered.
+"""A client that asks for what a scenario wants, over the real API; what it is answered is
+remembered.
 
 `blockattach.tests.simulation.promises` holds it against the rows afterwards, so that each scenario
 asserts more than its own line.

@@ -1,4 +1,4 @@
-"""The parts of a simulated deployment, each with its lives: begun, killed, begun again."""
+"""The processes of a simulated deployment, each with its instances: begun, killed, begun again."""
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -101,10 +101,10 @@ class World:
 
 
 class Part:
-    """One process of the deployment, over all its lives.
+    """One process of the deployment, over all its instances.
 
-    :ivar serving: what its present life serves with; None: it is down, or about to serve
-    :ivar base: what its present life, or its last one, stands on
+    :ivar serving: what its present instance serves with; None: it is down, or about to serve
+    :ivar base: what its present instance, or its last one, stands on
     """
 
     def __init__(self, world: World, name: str, build: Callable[[dependencies.Dependencies], Any],
@@ -126,7 +126,7 @@ class Part:
         self._wrong_by = wrong_by
 
     def begin(self) -> None:
-        """A new life, unless there is one."""
+        """A new instance, unless there is one."""
         if not self.process.dead:
             return
         self.lives += 1
@@ -138,7 +138,7 @@ class Part:
         """The process is going to do what others see: here it may end, or others go first."""
         process = self.process
         task = self.world.baton.current
-        # A thread of an earlier life is dead, and stays so.
+        # A thread of an earlier instance is dead, and stays so.
         if task.process.dead:
             raise batons.Killed
         if task.process is process and self.world.faults.happens('crash'):

@@ -35,7 +35,7 @@ class Rates:
     slow: float = 0.05
     slow_seconds: float = 30.0
     lies: float = 0.004
-    """A backend says that it has refused, and has done it; or tells half of what it offers."""
+    """A backend says that it has refused, and has done it; or lists half of what it exports."""
     stall: float = 0.002
     """A thread stands still before it touches something, as one of a stopped process does."""
     stall_seconds: float = 45.0
@@ -68,7 +68,7 @@ class Faults:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """For whoever only looks."""
+        """For observers."""
         before, self.active = self.active, False
         try:
             yield

@@ -43,7 +43,7 @@ def _create(client, _):
 
 
 def _made(client, wanted):
-    """A volume that is there, or could not be made; None: who was asked has gone."""
+    """A volume that is there, or could not be made; None: the process that was asked has gone."""
     status, answer = client.ask('POST', '/volumes', {'volume': wanted})
     if status == 202:
         client.settled(answer['volume']['id'])
@@ -98,7 +98,7 @@ def _writer_and_reader(client):
 
 
 def _legacy(client, _):
-    """The calls of those who know no attachments."""
+    """The calls of clients that know no attachments."""
     connector = {'connector': recording.connector(recording.GUEST)}
     client.act(client.plain, 'os-reserve')
     client.act(client.plain, 'os-initialize_connection', connector)

@@ -1,7 +1,7 @@
-"""Whom one has shut out who had lost his turn while he did it.
+"""Hosts that were revoked by a holder that had lost its lease meanwhile.
 
-Nothing can prevent that: between his last look at his turn and his act any time may pass. What he
-owes is to put it right himself, and at once. Until then he is excused.
+Nothing can prevent that: between its last check of the lease and its act any time may pass. It has
+to repair the pair itself, and at once. Until then it is excused.
 """
 import contextlib
 from collections.abc import Callable
@@ -14,17 +14,17 @@ _Pair = tuple[str, str]
 
 
 class Overtaken:
-    """Pairs of volume and initiator that were hit so, and are not put right yet."""
+    """Pairs of volume and initiator that were hit so, and are not repaired yet."""
 
     def __init__(self, baton: batons.Baton) -> None:
         self.turn_of: Callable[[str, str], str | None] = lambda volume_id, initiator: None
-        """Who has the turn of a pair now; None: nobody, or none is needed."""
+        """The holder of the lease of a pair now; None: there is none, or none is needed."""
         self._baton = baton
         self._hit: dict[_Pair, batons.Task | None] = {}
-        """By whom; None: he has tried to put it right, and was refused."""
+        """By which holder; None: it has tried to repair the pair, and was refused."""
 
     def excuses(self, volume_id: str, initiator: str | None) -> bool:
-        """Whether who did it is at it still, or has died or failed over it."""
+        """Whether the holder is still acting, or has died or failed meanwhile."""
         if initiator is None or (volume_id, initiator) not in self._hit:
             return False
         task = self._hit[volume_id, initiator]

@@ -1,7 +1,7 @@
 """One simulation: a deployment, its clients, its faults, and the checker after each operation.
 
 In rounds: so many operations under faults, then peace. Then all that is down begins, nothing goes
-wrong, time passes; and everything must be in order, every request ended, nothing left behind. Some
+wrong, time passes; and everything must be in order, every request ended, nothing orphaned. Some
 operations follow in the calm: only they meet each other, so none may fail, and what nobody is at
 work on must be in order all the time.
 """

@@ -1,8 +1,8 @@
-"""What clients were told, remembered apart from the service, and held against its rows.
+"""What clients were answered, remembered apart from the service, and compared with its rows.
 
-The service cannot talk itself out of it: an attachment that somebody was told of stays until
-somebody tells it to go, what was told to be read-only stays so, a request that failed for good has
-changed nothing, and there is nothing that nobody asked for.
+An attachment that a client was answered stays until a client deletes it, what was answered as
+read-only stays so, a request that failed for good has changed nothing, and there is nothing that
+no client asked for.
 """
 import dataclasses
 from collections import Counter
@@ -21,7 +21,7 @@ Held = dict[str, tuple[str, str | None, str | None]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Told:
-    """An attachment that somebody was told of.
+    """An attachment that a client was answered.
 
     ``endings``: of its volume when it was asked for.
     """
@@ -32,14 +32,14 @@ class _Told:
 
 
 class Promises:
-    """What all clients together were told."""
+    """What all clients together were answered."""
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
         self._known: set[str] = set()
-        """Attachments that somebody was told of, or has used."""
+        """Attachments that a client was answered, or has used."""
         self._ended: set[str] = set()
-        """Those that somebody has told to go."""
+        """Those that a client has deleted."""
         self._gone: set[str] = set()
         self._endings: Counter[str] = Counter()
         """How often something was asked for that may end any attachment of a volume."""
@@ -58,23 +58,23 @@ class Promises:
         return self._endings[volume_id]
 
     def tell(self, attachment_id: str, volume_id: str, mode: str | None, endings: int) -> None:
-        """Somebody was told that there is an attachment, and how it may use the volume."""
+        """A client was answered that there is an attachment, and how it may use the volume."""
         if attachment_id not in self._ended:
             self._told[attachment_id] = _Told(volume_id, mode == READ_ONLY, endings)
         self._known.add(attachment_id)
 
     def end(self, attachment_id: str) -> None:
-        """Somebody is about to tell an attachment to go."""
+        """A client is about to delete an attachment."""
         self._told.pop(attachment_id, None)
         self._known.add(attachment_id)
         self._ended.add(attachment_id)
 
     def use(self, attachment_id: str) -> None:
-        """Somebody is about to use an attachment, whoever has made it: he knows of it."""
+        """A client is about to use an attachment, its own or another's: it knows of it."""
         self._known.add(attachment_id)
 
     def gone(self, attachment_id: str) -> None:
-        """Somebody was told that an attachment is gone."""
+        """A client was answered that an attachment is gone."""
         self._gone.add(attachment_id)
 
     def end_any(self, volume_id: str) -> None:
@@ -83,36 +83,37 @@ class Promises:
         self._ending[volume_id] += 1
 
     def ended_any(self, volume_id: str) -> None:
-        """Whoever asked for that was answered; one who was not may find it done later."""
+        """The request for that was answered; without an answer it may be done later."""
         self._endings[volume_id] += 1
         self._ending[volume_id] -= 1
 
     def forsake(self, volume_id: str, server_id: str) -> None:
-        """Somebody has asked for an attachment, and nobody will ever tell him whether it is there.
+        """A client has asked for an attachment, and will never learn whether it is there.
         """
         self._forsaken[volume_id, server_id] += 1
 
     def flag(self, volume_id: str) -> int:
-        """Somebody is about to make a volume read-only, or not; returns his number."""
+        """A client is about to make a volume read-only, or not; returns the number of the
+        request."""
         self._flagging[volume_id] += 1
         self._read_only.discard(volume_id)
         return self._flagging[volume_id]
 
     def flagged(self, volume_id: str, number: int) -> None:
-        """He was told that it is read-only."""
+        """It was answered that it is read-only."""
         if self._flagging[volume_id] == number and self._flags[volume_id] == number - 1:
             self._read_only.add(volume_id)
 
     def ended_flag(self, volume_id: str) -> None:
-        """He was answered."""
+        """It was answered."""
         self._flags[volume_id] += 1
 
     def writes(self, volume_id: str) -> bool:
-        """Whether anybody may be let in to write, as far as clients know."""
+        """Whether any host may be granted to write, as far as clients know."""
         return volume_id not in self._read_only
 
     def tell_volume(self, volume_id: str) -> None:
-        """Somebody was told that there is a volume."""
+        """A client was answered that there is a volume."""
         self._volumes.add(volume_id)
 
     def forsake_volume(self) -> None:
@@ -120,12 +121,12 @@ class Promises:
         self._forsaken_volumes += 1
 
     def is_read_only(self, attachment_id: str) -> bool:
-        """Whether somebody was told so when he asked for it."""
+        """Whether a client was answered so when it asked for it."""
         told = self._told.get(attachment_id)
         return told is not None and told.read_only
 
     def broken(self, facts: invariants.Facts) -> Iterator[str]:
-        """What is not as it was told, at any moment."""
+        """What is not as it was answered, at any moment."""
         live = {row.id: row for row in facts.attachments if not row.deleted}
         for name, told in list(self._told.items()):
             if told.endings != self._endings[told.volume_id] or self._ending[told.volume_id]:
@@ -142,8 +143,8 @@ class Promises:
                        f'{pool.allocated_gb} GiB of {pool.limit_gb:.0f}')
 
     def unknown(self, facts: invariants.Facts) -> Iterator[str]:
-        """What nobody was told of, nor has given up asking for; when nobody is at work. What there
-        is counts as told of from now on.
+        """What no client was answered, nor has given up asking for; when no work is under way.
+        What there is counts as answered from now on.
         """
         for row in facts.attachments:
             if row.deleted or row.legacy_reservation or row.id in self._known:
@@ -151,7 +152,7 @@ class Promises:
             asked = row.volume_id, row.instance_uuid or ''
             self._known.add(row.id)
             if row.state == _REFUSED_TO_GO:
-                # One that the storage refuses to let go of says so, whoever asked for it.
+                # One that the storage refuses to release says so, whichever client asked for it.
                 continue
             if not self._forsaken[asked]:
                 yield (f'P2 nobody_is_forgotten: nobody knows of attachment {row.id} of volume '

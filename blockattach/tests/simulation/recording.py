@@ -1,4 +1,4 @@
-"""A client that writes down how each of its requests ended; it repeats one only where told to.
+"""A client that writes down how each of its requests ended; it repeats one only where asked to.
 
 The same for real processes and for simulated ones.
 """
@@ -186,7 +186,7 @@ def wish(volume_id: str, host: str = GUEST, connected: bool = True, **more: Any,
 
 
 def connector(host: str) -> dict[str, str]:
-    """What a host tells of itself."""
+    """The connector of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '127.0.0.1'}
 
 

@@ -41,7 +41,7 @@ class Rows:
         self.writes = 0
         """How many transactions have been stored."""
         self.stored: Callable[[], None] = lambda: None
-        """Told after each."""
+        """Called after each."""
         with _sqlite(self.engine) as raw:
             _template().backup(raw)
             raw.create_function('strftime', _TIME_ARGUMENTS, self._time)

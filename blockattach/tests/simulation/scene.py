@@ -1,7 +1,7 @@
-"""A deployment and whoever looks on: what every simulation is made of, random or told.
+"""A deployment and its observers: what every simulation is made of, random or scripted.
 
-The checker asks the rows and the storage; `promises` holds what clients were told against them.
-What is violated is handed to `Scene.violated`.
+The checker asks the rows and the storage; `promises` compares them with what clients were
+answered. What is violated is handed to `Scene.violated`.
 """
 import abc
 import collections
@@ -62,7 +62,7 @@ class Scene(clients.Judge):
 
     @abc.abstractmethod
     def violated(self, said: str) -> None:
-        """Told of what must not be."""
+        """Called with what must not be."""
 
     @abc.abstractmethod
     def point(self, name: str) -> failpoints.Effect | None:
@@ -134,7 +134,7 @@ class Scene(clients.Judge):
                 for row in facts.attachments))
 
     def nothing_is_left(self) -> None:
-        """P2: everything is known to whoever asked for it, unless he gave up asking."""
+        """P2: everything is known to the client that asked for it, unless it gave up asking."""
         facts = self.checker.facts()
         for said in self.consumers.promised.unknown(facts):
             self.violated(said)
@@ -156,7 +156,7 @@ class Scene(clients.Judge):
             return desired_state.get(self.database, volume_id, initiator).leased_by
 
     def refused(self, volume_id: str, answer: clients.Answer) -> None:
-        """P1: whoever is let in to a shared volume, or leaves it, keeps nobody else out."""
+        """P1: a host that joins a shared volume, or leaves it, keeps no other out."""
         said = str(answer.body)
         if any(f'current status is {word}.' in said for word in _IN_USE):
             self.violated(f'P1 volume {volume_id} is shared, and refuses: {answer.body}')
@@ -170,14 +170,14 @@ class Scene(clients.Judge):
         return {row.id: (row.state, row.initiator, row.mode) for row in found}
 
     def failed(self, request: str, before: promises.Held, after: promises.Held | None) -> None:
-        """P9: what is told as final is final."""
+        """P9: what is answered as final is final."""
         if after is None:
             self.violated(f'P9 failed_is_failed: {request}, and goes on')
         for said in promises.moved(before, after or before):
             self.violated(f'P9 failed_is_failed: {request}, and {said}')
 
     def not_done(self, request: str, after: promises.Held | None) -> None:
-        """P6: what is told as done is done."""
+        """P6: what is answered as done is done."""
         self.violated(f'P6 done_is_done: {request}, and there is {after}')
 
     def made_twice(self, path: str, first: clients.Answer, again: clients.Answer) -> None:
@@ -186,6 +186,6 @@ class Scene(clients.Judge):
                       f'again {again.made}')
 
     def widened(self, attachment_id: str, answer: clients.Answer) -> None:
-        """P5: who asked to read may read."""
+        """P5: a host that asked to read may read."""
         self.violated(f'P5 read_only_stays: attachment {attachment_id} asked to be ro, and is '
                       f'told {answer.body}')

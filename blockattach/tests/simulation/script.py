@@ -88,7 +88,7 @@ class Bus:
         self._script.plan('late_message', method, seconds=seconds)
 
     def drop_kept(self) -> None:
-        """What waits for somebody who does not listen is lost, as where queues are purged."""
+        """What waits for a process that does not listen is lost, as where queues are purged."""
         self._broker.purge()
 
 

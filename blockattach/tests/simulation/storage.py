@@ -53,7 +53,7 @@ class Storage:
                                self._reached(base.ExportTarget, self.target, touch))
 
     def tamper(self, chance: random.Random) -> str:
-        """Somebody changes the target by hand; returns what he did."""
+        """Change the target by hand; returns what was done."""
         grants = [grant for export in self.target.exports() for grant in export.grants]
         kind = chance.choice(('forget all', 'revoke', 'let in', 'turn'))
         if kind == 'forget all' or not grants:
@@ -92,7 +92,7 @@ class Storage:
             touch('backend')
             found = act(*arguments)
             if verb == 'exports' and found and happens('lies', verb):
-                # Of a volume that it does not tell of, everything seems to be missing.
+                # Of a volume that it does not list, everything seems to be missing.
                 return found[1:]
             return found
 

@@ -15,7 +15,7 @@ LEASE_SECONDS = deployment.BACKEND_SECONDS
 
 class ProcessesTest(base.ScenarioTestCase):
 
-    def test_who_is_killed_at_a_place_goes_on_with_it_in_the_next_life(self):
+    def test_one_killed_at_a_place_goes_on_with_it_in_its_next_instance(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.kill('volume-1', at=GRANTED)
         asked = self.cloud.beside(self.api.connect, made)
@@ -27,7 +27,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.pass_time(LEASE_SECONDS)
         self.assertEqual('attaching', self.api.status(made))
 
-    def test_who_is_killed_without_a_place_is_gone_at_once(self):
+    def test_one_killed_without_a_place_is_gone_at_once(self):
         volume = self.api.volume()
         self.cloud.kill('volume-1')
         self.assertIsNone(self.cloud.parts['volume-1'].serving)
@@ -37,7 +37,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.start('volume-1')
         self.assertEqual('attaching', self.api.status(asked.result()))
 
-    def test_who_is_paused_does_nothing_until_it_is_resumed(self):
+    def test_one_that_is_paused_does_nothing_until_it_is_resumed(self):
         volume = self.api.volume()
         self.cloud.pause('volume-1')
         before = len(self.cloud.passed['volume-1'])
@@ -48,7 +48,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.resume('volume-1')
         self.assertEqual('attaching', self.api.status(asked.result()))
 
-    def test_who_is_paused_at_a_place_stands_there(self):
+    def test_one_that_is_paused_at_a_place_stands_there(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.pause('volume-1', at=GRANTED)
         asked = self.cloud.beside(self.api.connect, made)
@@ -59,7 +59,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.resume('volume-1')
         self.assertEqual(200, asked.result().status)
 
-    def test_who_is_stopped_ends_what_it_is_at(self):
+    def test_one_that_is_stopped_ends_what_it_is_at(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 3)
         asked = self.cloud.beside(self.api.connect, made)
@@ -67,7 +67,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.assertTrue(self.cloud.stop('volume-1'))
         self.assertEqual(200, asked.result().status)
 
-    def test_who_takes_too_long_to_stop_is_cut_off(self):
+    def test_one_that_takes_too_long_to_stop_is_cut_off(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 10)
         self.cloud.beside(self.api.connect, made)
@@ -103,7 +103,7 @@ class ServersTest(base.ScenarioTestCase):
         self.assertEqual(200, self.api.connect(made).status)
         self.assertEqual('attaching', self.api.status(made))
 
-    def test_a_request_that_comes_late_is_overtaken_by_its_repeat(self):
+    def test_a_request_that_comes_late_comes_after_its_repeat(self):
         made = self.reserved()
         self.cloud.bus.delay('connect', 30)
         self.assertEqual(200, self.api.connect(made).status)
@@ -112,7 +112,7 @@ class ServersTest(base.ScenarioTestCase):
         self.assertEqual([], [export.grants
                               for export in self.cloud.world.storage.target.exports()])
 
-    def test_who_is_cut_from_the_bus_is_not_heard_until_it_is_healed(self):
+    def test_one_cut_from_the_bus_is_not_heard_until_it_is_healed(self):
         made = self.reserved()
         self.cloud.partition('volume-1', database=False)
         asked = self.cloud.beside(self.api.connect, made)
@@ -157,14 +157,14 @@ class JudgedTest(unittest.TestCase):
         self.assertEqual(f"did not happen: ['volume-1 at {GRANTED}', 'lost_message of connect']",
                          self.wrong(cloud, story))
 
-    def test_a_target_that_shuts_nobody_out(self):
+    def test_a_target_that_revokes_nothing(self):
         cloud = clouds.Cloud()
         target: Any = cloud.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         said = self.wrong(cloud, lambda: cloud.api.detach(cloud.api.attach(cloud.api.volume())))
         self.assertIn('P7 nobody_else_is_granted', said)
 
-    def test_what_nobody_was_told_of(self):
+    def test_what_no_client_knows_of(self):
         cloud = clouds.Cloud()
 
         def story():

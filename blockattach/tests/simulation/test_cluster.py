@@ -1,5 +1,5 @@
-"""Two volume managers of one cluster on one storage: one dies, stands still, is cut off or told to
-stop, and the other goes on; and each act is had by one of them at a time.
+"""Two volume managers of one cluster on one storage: one dies, stands still, is cut off or
+stopped, and the other goes on; and one of them acts at a time.
 """
 from blockattach.domain import connection
 from blockattach.tests.simulation import base
@@ -7,7 +7,7 @@ from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 
 LEASE_SECONDS = deployment.BACKEND_SECONDS
-# Longer than a turn, and than it takes the other one to see that.
+# Longer than a lease, and than it takes the other one to notice.
 PAST_SECONDS = LEASE_SECONDS + 8
 SOON_SECONDS = 0.5
 LOOKS_SECONDS = 2 * deployment.RECONCILE_SECONDS + 1
@@ -80,7 +80,7 @@ class LoadTest(ClusterTestCase):
             'os-vol-host-attr:host'].partition('#')[0])
         running = self.cycles(volumes)
         self.cloud.until(lambda: self.passed('volume-1') and self.passed('volume-2'),
-                         'both let somebody in')
+                         'both granted a host')
         self.cloud.kill('volume-2')
         self.join(running)
         self.cloud.until(lambda: self.states() == {'storage-1': 'up', 'storage-2': 'down'})
@@ -93,7 +93,7 @@ class LoadTest(ClusterTestCase):
         self.assertEqual('in-use', self.api.shown(volumes[0])['status'])
         self.assertEqual({steady: 'attached'}, self.api.statuses())
 
-    def test_one_stands_still_for_longer_than_its_turns(self):
+    def test_one_stands_still_for_longer_than_its_leases(self):
         volumes, _ = self.prepared()
         self.cloud.pause('volume-2', at=GRANTED)
         running = self.cycles(volumes)
@@ -159,7 +159,7 @@ class EndTest(ClusterTestCase):
         self.assertEqual('attaching', self.api.status(made))
         asked.result()
 
-    def test_one_dies_and_its_own_next_life_needs_no_deadline(self):
+    def test_one_dies_and_its_own_next_instance_needs_no_deadline(self):
         made = self.api.attach(self.api.volume())
         place = 'volume.attachments.after_revoke'
         self.cloud.kill('volume-1', at=place)
@@ -174,7 +174,7 @@ class EndTest(ClusterTestCase):
 
 
 class TurnsTest(ClusterTestCase):
-    """``volume-1`` alone at first, so that it is known who is at what."""
+    """``volume-1`` alone at first, so that it is known which one works on what."""
 
     DOWN = ('volume-2',)
 
@@ -247,7 +247,7 @@ class TurnsTest(ClusterTestCase):
         self.assertEqual({'a'}, self.granted())
         return joined.result()
 
-    def test_who_stood_still_while_it_revoked_repairs_what_it_hit(self):
+    def test_one_that_stood_still_while_it_revoked_repairs_what_it_hit(self):
         for fails in (False, True):
             with self.subTest(fails=fails):
                 self.cloud.start('volume-1')
@@ -267,7 +267,7 @@ class TurnsTest(ClusterTestCase):
                 self.api.detach(made)
 
     def test_a_comparison_that_stood_still_puts_right_what_it_hit(self):
-        """It records nothing by which it would find out that it was overtaken."""
+        """It records nothing by which it would find the conflict."""
         volume = self.api.volume()
         self.grant_by_hand(volume)
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 5)
@@ -285,7 +285,7 @@ class TurnsTest(ClusterTestCase):
                              connection.AccessMode.RW,
                              connection.Credential('somebody', 'secret-of-twelve'), '-by-hand'))
 
-    def test_who_fails_too_late_each_time_leaves_it_to_the_next_comparison(self):
+    def test_one_that_fails_too_late_each_time_leaves_it_to_the_next_comparison(self):
         made = self.api.attach(self.api.volume())
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 1, times=1000)
         self.cloud.backend.lose('revoke', times=1000)
@@ -299,7 +299,7 @@ class TurnsTest(ClusterTestCase):
         self.assertFalse(at_it())
         self.cloud.backend.recover()
 
-    def test_who_stood_still_while_it_granted_takes_it_back(self):
+    def test_one_that_stood_still_while_it_granted_takes_it_back(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 3 * LEASE_SECONDS)
         self.cloud.beside(self.api.connect, made)
@@ -313,7 +313,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(SOON_SECONDS)
         self.assertEqual(set(), self.granted())
 
-    def test_whose_turn_is_over_lets_nobody_in(self):
+    def test_one_whose_lease_is_over_grants_nothing(self):
         made = self.api.reserve(self.api.volume())
         place = 'volume.attachments.before_grant'
         self.cloud.pause('volume-1', at=place)
@@ -350,7 +350,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(LOOKS_SECONDS)
         self.assertEqual(before, self.granted())
 
-    def test_a_volume_is_removed_when_whoever_is_at_a_pair_of_it_has_ended(self):
+    def test_a_volume_is_removed_when_the_act_on_a_pair_of_it_has_ended(self):
         volume = self.api.volume()
         made = self.api.reserve(volume)
         self.cloud.backend.delay('grant', 10)

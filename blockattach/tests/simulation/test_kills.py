@@ -1,5 +1,5 @@
 """Each process dies at each place that it passes, in each operation that there is: what it had
-begun goes forward or back, nobody is interrupted, and nothing is left behind.
+begun goes forward or back, no host is interrupted, and nothing is orphaned.
 
 In a cluster it does not come back: the other member goes on with what it had begun.
 """

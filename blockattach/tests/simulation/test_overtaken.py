@@ -1,4 +1,4 @@
-"""Who is excused for shutting out whom another has let in: one who lost his turn, for as long."""
+"""Which revokes of another holder's grant are excused: those after a lost lease, for a time."""
 import types
 import unittest
 
@@ -29,7 +29,7 @@ class OvertakenTest(unittest.TestCase):
         return made
 
     def act(self, verb='revoke', owner=None, error=None, acts=True):
-        """One act, in which the turn becomes another's."""
+        """One act, in which the lease becomes another's."""
         granted = types.SimpleNamespace(volume_id=VOLUME, initiator=INITIATOR)
         try:
             with self.overtaken.watching(
@@ -45,11 +45,11 @@ class OvertakenTest(unittest.TestCase):
     def excused(self):
         return self.overtaken.excuses(VOLUME, INITIATOR)
 
-    def test_who_kept_his_turn_is_not_excused(self):
+    def test_a_holder_that_kept_its_lease_is_not_excused(self):
         self.act()
         self.assertFalse(self.excused())
 
-    def test_who_lost_it_is_excused_until_he_ends(self):
+    def test_a_holder_that_lost_it_is_excused_until_it_ends(self):
         for error in (None, errors.BackendUncertain(reason='no answer')):
             with self.subTest(error=error):
                 self.baton.current = self.task()
@@ -60,13 +60,13 @@ class OvertakenTest(unittest.TestCase):
                 self.process.tasks.clear()
                 self.assertFalse(self.excused())
 
-    def test_who_dies_cannot_put_it_right(self):
+    def test_a_holder_that_dies_cannot_repair_it(self):
         self.act(owner='two')
         self.process.dead = True
         self.process.tasks.clear()
         self.assertTrue(self.excused())
 
-    def test_who_is_refused_cannot_put_it_right(self):
+    def test_a_holder_that_is_refused_cannot_repair_it(self):
         self.act(owner='two')
         self.act('grant', error=errors.BackendRefused(reason='no'), acts=False)
         self.process.tasks.clear()

@@ -78,7 +78,7 @@ class TargetTest(PlacingTestCase):
         self.assertNotIn('backend_state_reason', self.pools()['storage-1'])
 
     def found(self):
-        """What the check of the backend finds, from which health and metrics tell."""
+        """What the check of the backend finds, for health and metrics."""
         monitor = self.cloud.parts['volume-1'].base.monitor
         monitor.look()
         return [one.wrong for one in monitor.findings() if one.name.startswith('backend ')]

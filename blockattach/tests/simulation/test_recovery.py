@@ -1,4 +1,4 @@
-"""What a process that died had begun, its next life finishes."""
+"""What a process that died had begun, its next instance finishes."""
 from blockattach.tests.simulation import base
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment

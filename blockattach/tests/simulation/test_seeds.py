@@ -27,8 +27,8 @@ PASSED = ('control.', 'volume.', 'scheduler.', 'db.attachments.', 'db.leases.', 
           'rpc.volume.delete_volume.', 'rpc.scheduler.', 'backend.store.create.',
           'backend.store.delete.', 'backend.store.device.', 'backend.target.grant.',
           'backend.target.revoke.', 'backend.target.unexport.', 'backend.target.exports.')
-# Passed only where nobody has an earlier life's lease, once a day, by nobody who attaches, or at
-# an end in order.
+# Passed only where no earlier instance has a lease, once a day, by no attach, or at an end in
+# order.
 RARE = ('db.detaches._lapse.', 'db.leases.forget.', 'db.leases.leave.')
 
 
@@ -91,7 +91,7 @@ class FindingTest(unittest.TestCase):
     def found(self, broken):
         return {one.said.partition(':')[0] for one in broken.run(STEPS).violations}
 
-    def test_a_target_that_shuts_nobody_out(self):
+    def test_a_target_that_revokes_nothing(self):
         broken = play.Simulation(11, faults.NONE, first_only=True)
         target: Any = broken.world.storage.target
         target.revoke = lambda volume_id, initiator: None
@@ -122,7 +122,7 @@ class FindingTest(unittest.TestCase):
         target.grant = open_handed
         self.assertIn('P5 modes_are_enforced', self.found(broken))
 
-    def test_somebody_who_waits_for_ever(self):
+    def test_a_wait_for_ever(self):
         broken: Any = play.Simulation(14, faults.NONE)
         begin = broken.deployed.begin
         broken.deployed.begin = lambda: (begin(), broken.baton.wait())

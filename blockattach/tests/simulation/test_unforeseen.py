@@ -3,8 +3,8 @@ from blockattach.tests.simulation import base
 from blockattach.tests.simulation import consumer
 from blockattach.tests.simulation import deployment
 
-# Before the connection is recorded, and after it: then the row tells, whatever has become of the
-# answer.
+# Before the connection is recorded, and after it: then the row says so, whatever has become of
+# the answer.
 FAILING = (('api-1', 'control.attachments.after_reserve'),
            ('api-1', 'rpc.volume.connect.before_send'),
            ('volume-1', 'backend.target.grant.before'), ('volume-1', 'backend.target.grant.after'))
@@ -22,7 +22,7 @@ class UnforeseenTest(base.ScenarioTestCase):
         self.cloud.fail(process, place, RuntimeError(place))
         return volume, self.api.ask('POST', '/attachments', consumer.wish(volume, 'a')).status
 
-    def test_it_is_told_and_ended_and_who_comes_again_is_granted(self):
+    def test_it_is_answered_and_ended_and_a_repeat_is_granted(self):
         for process, place in FAILING:
             with self.subTest(place):
                 volume, status = self.attach(process, place)
@@ -31,7 +31,7 @@ class UnforeseenTest(base.ScenarioTestCase):
                 self.assertEqual({}, self.api.statuses())
                 self.api.detach(self.api.attach(volume))
 
-    def test_who_is_granted_by_the_row_is_told_so(self):
+    def test_one_granted_by_its_row_is_answered_so(self):
         for process, place in TOLD_BY_THE_ROW:
             with self.subTest(place):
                 self.assertEqual(200, self.attach(process, place)[1])

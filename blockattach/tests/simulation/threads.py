@@ -36,13 +36,13 @@ class VirtualClock(clock.Clock):
         """Let others run until the event is set, or the time is over."""
         end = self._baton.now + seconds
         while not event.is_set() and self._baton.now < end:
-            # Whoever sets a plain event wakes nobody here.
+            # Setting a plain event wakes no thread here.
             self._baton.wait(min(end - self._baton.now, _LOOK_SECONDS))
         return event.is_set()
 
 
 class Lock:
-    """For one at a time; who waits is woken in turn, and may be overtaken."""
+    """For one at a time; waiting threads are woken in order, and another may come first."""
 
     def __init__(self, baton: batons.Baton) -> None:
         self._baton = baton
@@ -68,7 +68,7 @@ class Lock:
 class Condition:
     """As far as the service uses one: `wait_for` and `notify_all`, within its lock.
 
-    The lock itself is nothing: whoever holds the baton is alone.
+    The lock itself is nothing: the thread with the baton is alone.
     """
 
     def __init__(self, baton: batons.Baton) -> None:
@@ -106,7 +106,7 @@ class Thread:
         self._joining: list[batons.Task] = []
 
     def start(self) -> None:
-        """Run when its turn comes."""
+        """Run when it gets the baton."""
         self._task = self._process.baton.spawn(self._process, self._name, self._run)
 
     def is_alive(self) -> bool:

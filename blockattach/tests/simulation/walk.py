@@ -37,7 +37,7 @@ from blockattach.tests.simulation import threads
 
 IN_CLUSTER = ('create', 'attach', 'connect', 'detach', 'force-detach', 'delete', 'fallen over',
               'idle')
-"""The operations in which it matters whether the one who died comes back."""
+"""The operations in which it matters whether the process that died comes back."""
 MANAGERS = ('volume-1', 'volume-2')
 STEADY = ('steady-1', 'steady-2')
 _PATIENCE_SECONDS = 300.0
@@ -108,7 +108,7 @@ class Walk:
 
     def __init__(self, clustered: bool = False, seed: int = 1) -> None:
         """
-        :param clustered: who dies does not come back: the other member goes on
+        :param clustered: a process that dies does not come back: the other member goes on
         """
         self.clustered = clustered
         self.cloud = clouds.Cloud(seed, clustered=clustered, control=1, buses=1)
