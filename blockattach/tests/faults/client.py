@@ -15,7 +15,7 @@ def of(cloud):
 
 
 def in_thread(act):
-    """Run it beside; returns what tells of its end, and raises what it raised."""
+    """Run it beside; returns a call that waits for its end, and raises what it raised."""
     found = futures.Future()
 
     def run():

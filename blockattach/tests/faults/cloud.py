@@ -37,8 +37,8 @@ ONCE = {MANAGE: 'blockattach-manage', CONSUMER: 'blockattach.tests.functional.co
 """What is run to its end, each time that it is needed."""
 TOPIC = 'faults'
 SETTINGS = {
-    # Who has died is to be noticed, and what it had begun gone on with, within the ten seconds
-    # that are promised.
+    # A death is to be noticed, and what was begun gone on with, within the ten seconds that are
+    # promised.
     'DEFAULT': {'control_exchange': TOPIC},
     'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '6', 'repeat_interval': '2',
             'call_timeout': '6', 'short_call_timeout': '2'},
@@ -82,7 +82,7 @@ class Cloud(fault_clouds.Cloud):
         self._file(name).write_text(text.replace(f'storage-{MANAGE}', 'storage-1'), 'utf-8')
 
     def target_port(self, name):
-        """The same for all: whoever is let in finds the target again after it has died."""
+        """The same for all: a granted host finds the target again after it has died."""
         return self._target_port
 
     def _file(self, name):
@@ -119,7 +119,7 @@ class Cloud(fault_clouds.Cloud):
         return base.is_still(self.processes[name].pid)
 
     def go_on(self, name):
-        """Let one that is stopped go on; one that was killed begins anew, and True is told."""
+        """Let one that is stopped go on; one that was killed begins anew, and True is returned."""
         if not self.has_ended(name):
             self.signal(name, signal.SIGCONT)
             return False

@@ -24,7 +24,7 @@ class OwnDisk:
         library = ctypes.CDLL(None, use_errno=True)
         if neighbour.exists():
             pid = int(neighbour.read_text('ascii').split()[0])
-            # The kernel lets nobody in who shares root and working directory with another thread,
+            # The kernel refuses a thread that shares root and working directory with another one,
             # were it for a moment (setns(2), EINVAL).
             _sure(library.unshare(_OWN_ROOT))
             with open(f'/proc/{pid}/ns/mnt', 'rb') as space:

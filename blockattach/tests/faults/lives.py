@@ -1,4 +1,4 @@
-"""What makes a forked process tell where it is, and lets it be made to fail there while it runs.
+"""What makes a forked process report where it is, and makes it fail there while it runs.
 
 At every failpoint it writes down the place, and looks into a page of shared memory whether
 something is to happen there.
@@ -31,7 +31,7 @@ def _refuse(name, value):
 def _stop(name, value):
     """All threads stand still until somebody lets them go on.
 
-    It is this thread that is told, as it leaves the call: told to the process, the signal is taken
+    The signal goes to this thread, as it leaves the call: sent to the process, the signal is taken
     by another one in its own time, and this one goes on past the place meanwhile.
     """
     return lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
@@ -41,11 +41,11 @@ ACTIONS = {**failpoints.ACTIONS, 'refuse': _refuse, 'stop': _stop}
 
 
 class Switch:
-    """What one process shall do where, set from outside; it holds over its lives."""
+    """What one process shall do where, set from outside; it holds over its instances."""
 
     def __init__(self, folder, name):
         """
-        :param folder: a path; the same for whoever sets and whoever heeds it
+        :param folder: a path; the same for the one that sets and the one that heeds it
         """
         self.path = pathlib.Path(folder, f'{name}.armed')
         self.places = pathlib.Path(folder, f'{name}.places')

@@ -71,7 +71,7 @@ class KillsTestCase(faults.FaultsTestCase):
         return passed
 
     def _of_a_life(self, process):
-        """What it passes when it is told to stop, and when it begins."""
+        """What it passes when it is stopped, and when it begins."""
         switch = self.cloud.switches[process]
         found = {}
         begun = switch.passed()
@@ -86,7 +86,7 @@ class KillsTestCase(faults.FaultsTestCase):
         return found
 
     def end(self, process):
-        """In order. The manager takes the target with it, and whoever writes to it."""
+        """In order. The manager takes the target with it, and the hosts that write to it."""
         if process == clouds.MANAGER:
             self.end_streams()
         self.cloud.signal(process, signal.SIGTERM)

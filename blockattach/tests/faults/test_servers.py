@@ -111,5 +111,5 @@ class StoppedTest(ServersTestCase):
         self.survives(self.CASES, self.let_deadlines_pass, 'stopped')
 
     def let_deadlines_pass(self):
-        """What nobody else can tell: that time passes for one who stands still."""
+        """What only a real process shows: that time passes for one that stands still."""
         faults.pause(max(clouds.BACKEND_SECONDS, clouds.DOWN_SECONDS) + 1)

@@ -17,7 +17,7 @@ _UNTOUCHED = 1 << 20
 
 
 class TargetTest(faults.FaultsTestCase):
-    """The sessions of a tgtd go with it; whoever was let in is let in again."""
+    """The sessions of a tgtd go with it; hosts that were granted are granted again."""
 
     DURING = (
         ('attach', clouds.MANAGER, 'backend.target.grant.before'),
@@ -29,7 +29,7 @@ class TargetTest(faults.FaultsTestCase):
         os.kill(self.cloud.target_pid(), signal.SIGKILL)
 
     def reopen(self):
-        """Those who wrote are cut off, and may come back as they were."""
+        """Hosts that wrote are cut off, and may come back as they were."""
         self.assertTrue(clouds.wait_for(lambda: len(self.interrupted()) == len(faults.STEADY)))
         self._end_streams()
         self.assertTrue(clouds.wait_for(self.cloud.is_clean))
@@ -96,7 +96,7 @@ class FullDiskTest(faults.FaultsTestCase):
         with disks.full(folder):
             self.cannot_write()
             self.assertEqual('error', self.made())
-            # Those who need no room are served, by one who has just come back too.
+            # Requests that need no room are served, by a process that has just come back too.
             self.cloud.kill(clouds.MANAGER)
             self.cloud.begin(clouds.MANAGER)
             self.cloud.wait_ready([clouds.MANAGER])
@@ -116,7 +116,7 @@ class FullDiskTest(faults.FaultsTestCase):
         return self.client.settled(answer['volume']['id'])
 
     def cannot_write(self):
-        """A host that writes where nothing was written yet is told so, and nobody else is."""
+        """A host that writes where nothing was written yet gets an error, and no other does."""
         made = self.client.sure((200,), 'POST', '/attachments',
                                 recording.wish(self.client.shared))['attachment']
         with scsi.Session(base.connector(recording.GUEST)['initiator'],
