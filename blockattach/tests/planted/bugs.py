@@ -24,7 +24,7 @@ class Bug(NamedTuple):
 
 
 BUGS = (
-    # Who may hold a volume.
+    # Which servers may use a volume.
     Bug('another_server_joins_a_plain_volume', 'domain/multiattach.py',
         '    if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != '
         'instance_uuid:\n',
@@ -63,7 +63,7 @@ BUGS = (
         'near its limit a project is counted by one transaction at a time', 'P6',
         'blockattach.tests.db.test_quotas'),
 
-    # Who was faster.
+    # Which request was faster.
     Bug('a_row_is_written_over', 'db/pairs.py',
         '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),\n'
         '            _rows.c.generation == '
@@ -81,7 +81,7 @@ BUGS = (
     Bug('an_old_volume_message_counts', 'db/volumes.py',
         '    if row.generation != generation or row.own_status != own_status:\n',
         '    if row.own_status != own_status:\n',
-        'whoever has lost a volume changes nothing of it', 'P6',
+        'a process that has lost a volume changes nothing of it', 'P6',
         'blockattach.tests.db.test_volumes.DeleteTest'),
     Bug('a_lost_commit_is_repeated', 'db/engine.py',
         '        if self._found_out(happened, lost):\n',
@@ -101,11 +101,11 @@ BUGS = (
     Bug('a_failed_request_is_shown_again', 'control/repeats.py',
         '        if _has_failed(row):\n',
         '        if row is None:\n',
-        'a repeat is not told of what is on its way out', 'P2'),
+        'a repeat is not answered with what is on its way out', 'P2'),
     Bug('nothing_is_withdrawn', 'control/attachments.py',
         '            now = self._backend.roll_back(caller, made, exc)\n',
         '            now = None\n',
-        'what its maker is never told of is taken back', 'P2',
+        'what its maker never learns of is taken back', 'P2',
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
     Bug('no_undo_after_a_failure', 'control/backend_calls.py',
         '            self._undo(caller, row, exc)\n'
@@ -135,44 +135,44 @@ BUGS = (
         '            with _Uncertain(turn, initiator):\n'
         '                self._backend.target.revoke(turn.volume_id, initiator)\n'
         '                found = self._desired',
-        'who is to stay is never shut out, not for a moment', 'P4'),
+        'a host that stays is never revoked, not for a moment', 'P4'),
     Bug('revoked_although_it_stays', 'db/desired_state.py',
         '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
-        'a host is shut out when its last attachment leaves', 'P4'),
+        'a host is revoked when its last attachment leaves', 'P4'),
     Bug('said_before_it_is_so', 'volume/attachments.py',
         '            if self._outcome.stays(found[0], awaited) and not '
         'self._manager.exports.put_right(\n'
         '                    turn, initiator, found[0].id):\n',
         '            if not found:\n',
-        'who is told to be in again is let in first', 'P4',
+        'a host is granted again before it is said to be attached again', 'P4',
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
     Bug('said_though_it_is_not_so', 'volume/attachments.py',
         '                raise errors.BackendUncertain(\n'
         "                    reason=f'{exc}; and its host cannot be let in again') from exc\n",
         '                pass\n',
-        'who cannot be let in again is not told to be in', 'P4',
+        'a host that cannot be granted again is not said to be attached', 'P4',
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
     Bug('a_late_comparison', 'volume/attachments.py',
         '            if turn.is_late():\n',
         '            if turn.over:\n',
-        'a comparison that was overtaken puts right what it hit', 'P4',
+        'a comparison whose lease was lost repairs what it hit', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('the_replaced_host_stays', 'volume/attachments.py',
         '        if left is not None and left != initiator:\n',
         '        if left is None:\n',
-        'a host that was replaced is shut out', 'P7'),
+        'a host that was replaced is revoked', 'P7'),
     Bug('credentials_stay', 'db/attachments.py',
         '    grants.drop_unused(connection, old.volume_id, unneeded)\n',
         '',
-        'a credential goes with the last who needs it', 'P8'),
+        'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/grants.py',
         "    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), "
         'base.live(_rows),\n'
         '                         name == _grants.c.initiator)\n'
         '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
         '))\n',
-        'a credential stays for whoever needs it', 'P8'),
+        'a credential stays while an attachment needs it', 'P8'),
     Bug('narrowest_mode', 'domain/connection.py',
         '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',
         '    return AccessMode.RO if AccessMode.RO in set(modes) else AccessMode.RW\n',
@@ -187,7 +187,7 @@ BUGS = (
         'a read-only volume is attached read-only', 'P5',
         'blockattach.tests.db.test_legacy.LegacyTest'),
 
-    # Whose turn it is.
+    # Which process may act on a pair.
     Bug('pairs_unlocked', 'volume/turns.py',
         '        """Wait for the turn, as long as the caller does.\n\n'
         '        :raises BackendUncertain: somebody else is at work there all the time\n'
@@ -213,12 +213,12 @@ BUGS = (
     Bug('a_lost_turn_is_recorded', 'db/leases.py',
         '            if connection.execute(_own(one)).rowcount != 1:\n',
         '            if connection.execute(_own(one)).rowcount > 1:\n',
-        'whoever has lost his turn records nothing', 'P4',
+        'a process that has lost its lease records nothing', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
     Bug('acted_after_the_turn', 'volume/turns.py',
         '        return self._clock.monotonic() >= ends\n',
         '        return ends < 0\n',
-        'whoever was paused for too long does not act', 'P4',
+        'a process that was paused for too long does not act', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('no_deadline', 'db/attachment_values.py',
         "    return {'owner': lease.owner or volume.host,\n"
@@ -238,17 +238,17 @@ BUGS = (
     Bug('nothing_is_compared', 'domain/connection.py',
         '        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))\n',
         '        if pair not in actual_by_pair)\n',
-        'a target that was changed by hand is put right', 'P7'),
+        'a target that was changed by hand is repaired', 'P7'),
     Bug('unexported_under_way', 'volume/exports.py',
         '            if turn is None or grants.wanted(self._database, volume_id):\n',
         '            if turn is None:\n',
-        'an export stays while anybody shall be let in', 'P4',
+        'an export stays while any host is wanted there', 'P4',
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
         'test_an_export_that_somebody_uses_since_the_look'),
     Bug('one_host_too_many_is_left', 'domain/connection.py',
         '        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)\n',
         '        item for pair, item in actual_by_pair.items() if pair not in actual_by_pair)\n',
-        'whoever nobody wants in is shut out', 'P7'),
+        'a host that no attachment wants is revoked', 'P7'),
 
     # Volumes and their room.
     Bug('room_is_not_given_back', 'db/volumes.py',
@@ -263,7 +263,7 @@ BUGS = (
     Bug('a_rest_is_left', 'volume/volumes.py',
         '        if elsewhere and not self._remove(volume):\n',
         '        if elsewhere and volume is None:\n',
-        'whoever has lost a volume removes what it made', 'P2',
+        'a process that has lost a volume removes what it made', 'P2',
         'blockattach.tests.functional.test_volume_faults'),
     Bug('a_volume_is_made_twice', 'db/volume_steps.py',
         '    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(\n',
@@ -272,9 +272,9 @@ BUGS = (
 
     # What only a client sees.
     Bug('nova_is_not_asked', 'domain/detach_rule.py',
-        '    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
-        '    decisions.Row(1, lambda facts: True, Outcome.ALLOWED),\n',
-        'who is no service does not end what a server uses', 'P4',
+        '    Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
+        '    Row(1, lambda facts: True, Outcome.ALLOWED),\n',
+        'a caller that is no service does not end what a server uses', 'P4',
         'blockattach.tests.unit.domain.test_detach_rule'),
     Bug('another_body_under_the_name', 'db/idempotency.py',
         '    if row.body_digest != request.body_digest:\n',
