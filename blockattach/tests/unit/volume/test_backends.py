@@ -1,4 +1,4 @@
-"""What the consumer of a volume is told besides what the target says."""
+"""What a connection says besides what the target says."""
 import dataclasses
 import types
 import unittest
@@ -31,11 +31,11 @@ class ForConsumerTest(unittest.TestCase):
         super().setUp()
         self.settings = settings.settings(settings.folder(self))
 
-    def told(self, store, target, limits=None, **changes):
-        """What the consumer of a volume of such a backend is told."""
-        told = dataclasses.replace(self.settings, **changes)
+    def facts(self, store, target, limits=None, **changes):
+        """The connection of a volume of such a backend."""
+        settings = dataclasses.replace(self.settings, **changes)
         stored = base.StoredVolume('an-id', 'volume-an-id', 1, 'tested')
-        backend = loading.Backend('tested', told, store(told), target(told))
+        backend = loading.Backend('tested', settings, store(settings), target(settings))
         backend.store.check()
         backend.store.create(stored)
         device = backend.store.device(stored)
@@ -44,9 +44,9 @@ class ForConsumerTest(unittest.TestCase):
         return backends.KeptBackend(backend).for_consumer(_MADE, export, volume).to_dict()
 
     def more(self, *arguments, **changes):
-        told = self.told(*arguments, **changes)
-        self.assertLessEqual(_MADE.to_dict().items(), told.items())
-        return {key: value for key, value in told.items() if key not in _MADE.to_dict()}
+        facts = self.facts(*arguments, **changes)
+        self.assertLessEqual(_MADE.to_dict().items(), facts.items())
+        return {key: value for key, value in facts.items() if key not in _MADE.to_dict()}
 
     def test_by_default_nothing_more(self):
         self.assertEqual({}, self.more(file.FileStore, tgt.TgtTarget))

@@ -32,7 +32,7 @@ class TargetAnswersTest(unittest.TestCase):
             self.compare(None, None)
         self.assertEqual([], self.changes)
 
-    def test_each_change_is_told_once(self):
+    def test_each_change_is_logged_once(self):
         with self.assertLogs(MODULE) as said:
             self.compare(SILENT, SILENT, None, None, SILENT)
         wrong = 'its target does not answer'
