@@ -18,8 +18,8 @@ from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
-ONE, TWO = leases.owner_of('one@b', 'life'), leases.owner_of('two@b', 'life')
-ONE_AGAIN = leases.owner_of('one@b', 'next life')
+ONE, TWO = leases.owner_of('one@b', 'instance'), leases.owner_of('two@b', 'instance')
+ONE_AGAIN = leases.owner_of('one@b', 'next instance')
 NAME = 'iqn.2026-01.org.example:host-1'
 SECONDS = 60
 WAIT = polling.LIMIT
@@ -67,17 +67,17 @@ class PairTest(Case):
         self.assertFalse(self.take(ONE))
         self.assertEqual([(NAME, TWO)], self.rows())
 
-    def test_the_next_life_has_what_the_last_one_had(self):
+    def test_the_next_instance_has_what_the_last_one_had(self):
         self.assertTrue(self.take(ONE))
         self.assertTrue(self.take(ONE_AGAIN))
         self.assertFalse(self.take(TWO))
 
     def test_a_service_whose_name_begins_alike_is_another_one(self):
-        self.assertTrue(self.take(leases.owner_of('one@bb', 'life')))
+        self.assertTrue(self.take(leases.owner_of('one@bb', 'instance')))
         self.assertFalse(self.take(ONE))
-        self.assertTrue(self.take(leases.owner_of('a_e@b', 'life'), 'iqn.x'))
-        self.assertFalse(self.take(leases.owner_of('abe@b', 'life'), 'iqn.x'))
-        self.assertFalse(self.take(leases.owner_of('a%@b', 'life'), 'iqn.x'))
+        self.assertTrue(self.take(leases.owner_of('a_e@b', 'instance'), 'iqn.x'))
+        self.assertFalse(self.take(leases.owner_of('abe@b', 'instance'), 'iqn.x'))
+        self.assertFalse(self.take(leases.owner_of('a%@b', 'instance'), 'iqn.x'))
 
     def test_old_ones_are_forgotten(self):
         self.take(ONE, 'iqn.old', -100000)
@@ -147,7 +147,7 @@ class VolumeTest(Case):
 
 @base.on_every_database
 class OwnerTest(Case):
-    """Who makes or removes a volume."""
+    """A manager that makes or removes a volume."""
 
     def asked(self):
         make.pool(self.database)
@@ -173,7 +173,7 @@ class OwnerTest(Case):
             volumes.deleted(self.database, told.id, told.generation)
         volumes.deleted(self.database, told.id, told.generation + 1)
 
-    def test_beside_others_only_its_own_earlier_lives_count_at_start(self):
+    def test_beside_others_only_its_own_earlier_instances_count_at_start(self):
         told = self.asked()
 
         def found(owner):
@@ -223,7 +223,7 @@ class RaceTest(Case):
         for number in range(self.ROUNDS):
             name = f'iqn.{number}'
             if number % 2:
-                self.take(leases.owner_of('dead@b', 'life'), name, -1)
+                self.take(leases.owner_of('dead@b', 'instance'), name, -1)
             won = self.at_once(lambda who, name=name: self.take(
                 leases.owner_of(f'{who}@b', uuid.uuid4().hex), name))
             self.assertEqual(1, sum(won), f'round {number}')
@@ -232,7 +232,7 @@ class RaceTest(Case):
         """Each writes its own lease first and looks for the other kind then."""
         for number in range(self.ROUNDS):
             def act(who, number=number):
-                owner = leases.owner_of(f'{who}@b', 'life')
+                owner = leases.owner_of(f'{who}@b', 'instance')
                 if who == 0:
                     leases.take_volume(self.database, self.volume.id, owner, SECONDS)
                     return not leases.pairs_taken(self.database, self.volume.id, owner)
@@ -244,4 +244,4 @@ class RaceTest(Case):
             with self.database.writer() as connection:
                 connection.execute(lease.leases.delete())
             leases.give_back_volume(self.database, self.volume.id,
-                                    leases.owner_of('0@b', 'life'))
+                                    leases.owner_of('0@b', 'instance'))
