@@ -272,8 +272,8 @@ BUGS = (
 
     # What only a client sees.
     Bug('nova_is_not_asked', 'domain/detach_rule.py',
-        '    Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
-        '    Row(1, lambda facts: True, Outcome.ALLOWED),\n',
+        '    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
+        '    decisions.Row(1, lambda facts: True, Outcome.ALLOWED),\n',
         'a caller that is no service does not end what a server uses', 'P4',
         'blockattach.tests.unit.domain.test_detach_rule'),
     Bug('another_body_under_the_name', 'db/idempotency.py',
