@@ -1,18 +1,18 @@
 """Leases: which process acts on a backend now, where several serve it. Judged in database time.
 
-There are two kinds, of which a process has one before it acts and until it has recorded the act:
+There are two kinds in one table, of which a process has one before it acts and until it has
+recorded the act:
 
-* of a pair: one initiator of a volume is let in or shut out; pairs go on side by side;
-* of a volume: it is acted on as a whole, while no pair of it is.
+* of a pair: one initiator of a volume is granted or revoked; pairs go on side by side;
+* of a volume as a whole, with no initiator: it is acted on while no pair of it is.
 
 A process writes its own lease first and looks for the other kind then, each in a transaction of
 its own: of two that begin at the same moment at least one sees the other. A lease is lost when its
-deadline has passed and somebody else has taken it. What an earlier life of a service holds is its
-next life's at once.
+deadline has passed and somebody else has taken it. What an earlier process instance of a service
+holds is the next one's at once.
 """
 import dataclasses
 from collections.abc import Callable
-from collections.abc import Iterable
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -30,6 +30,8 @@ _attachments = attachment.attachments
 _leases = lease.leases
 _volumes = volume.volumes
 
+WHOLE = ''
+"""In place of an initiator: the volume as a whole."""
 _FORGOTTEN_SECONDS = 86400
 _PASSED = -0.001
 _SWEPT = 1000
@@ -42,7 +44,7 @@ def owner_of(service: str, incarnation: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """Of a pair, and whose; see `owner_of`."""
+    """Of a pair or of a volume (`WHOLE`), and whose; see `owner_of`."""
 
     volume_id: str
     initiator: str
@@ -51,9 +53,10 @@ class Lease:
 
 @engine.retried
 def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
-    """Have the pair from now on, for so many seconds at most; False: somebody else has it.
+    """Have it from now on, for so many seconds at most; False: somebody else has it.
 
-    The usual case, a pair that nobody has, is one statement.
+    The usual case, that nobody has it, is one statement. What excludes it is looked for afterwards
+    (`is_excluded`).
     """
     try:
         _insert(database, wanted, seconds)
@@ -80,59 +83,29 @@ def _take_over(database: engine.Database, wanted: Lease, seconds: float) -> bool
 
 @engine.retried
 def give_back(database: engine.Database, held: Lease) -> None:
-    """Let others have the pair; one that is lost already is left to whoever has it."""
+    """Let others have it; one that is lost already is left to whoever has it."""
     with database.writer() as connection:
         connection.execute(_own(held))
 
 
-def giving_back(held: Iterable[Lease]) -> Callable[[sa.Connection], None]:
-    """The same for several, within the transaction that records the act.
+def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
+    """The same within the transaction that records the act.
 
-    What is returned raises BackendUncertain if one was lost before.
+    What is returned raises BackendUncertain if it was lost before.
     """
     def within(connection: sa.Connection) -> None:
-        for one in held:
-            if connection.execute(_own(one)).rowcount != 1:
-                raise errors.BackendUncertain(
-                    reason=f'the turn at volume {one.volume_id} was lost: it took too long')
+        if connection.execute(_own(held)).rowcount != 1:
+            raise errors.BackendUncertain(
+                reason=f'the lease of volume {held.volume_id} was lost: it took too long')
     return within
 
 
-@engine.retried
-def take_volume(database: engine.Database, volume_id: str, owner: str, seconds: float) -> bool:
-    """Have the volume as a whole; whether pairs of it are acted on must be asked afterwards."""
-    with database.writer() as connection:
-        done = connection.execute(_volumes.update().where(
-            _volumes.c.id == volume_id,
-            sa.or_(_volumes.c.lease_owner.is_(None),
-                   volume_rows.of_service(_volumes.c.lease_owner, owner),
-                   _volumes.c.lease_deadline < clock.now()))
-            .values(lease_owner=owner, lease_deadline=clock.now(seconds)))
-        return done.rowcount == 1
-
-
-@engine.retried
-def give_back_volume(database: engine.Database, volume_id: str, owner: str) -> None:
-    """Let others act on the volume; a lease that is lost already is left to whoever has it."""
-    with database.writer() as connection:
-        connection.execute(_volumes.update().where(
-            _volumes.c.id == volume_id, _volumes.c.lease_owner == owner)
-            .values(lease_owner=None, lease_deadline=None))
-
-
-def pairs_taken(database: engine.Database, volume_id: str, owner: str) -> bool:
-    """Whether another service acts on a pair of the volume."""
+def is_excluded(database: engine.Database, held: Lease) -> bool:
+    """Whether another service acts on a pair of the volume, or for a pair on the volume."""
+    others = _leases.c.initiator == WHOLE
     return _any(database, sa.select(_leases.c.volume_id).where(
-        _leases.c.volume_id == volume_id, ~volume_rows.of_service(_leases.c.owner, owner),
-        _leases.c.deadline >= clock.now()))
-
-
-def volume_taken(database: engine.Database, volume_id: str, owner: str) -> bool:
-    """Whether another service acts on the volume as a whole."""
-    return _any(database, sa.select(_volumes.c.id).where(
-        _volumes.c.id == volume_id, _volumes.c.lease_owner.is_not(None),
-        ~volume_rows.of_service(_volumes.c.lease_owner, owner),
-        _volumes.c.lease_deadline >= clock.now()))
+        _leases.c.volume_id == held.volume_id, ~others if held.initiator == WHOLE else others,
+        ~volume_rows.of_service(_leases.c.owner, held.owner), _valid()))
 
 
 @engine.retried
@@ -159,22 +132,20 @@ def of_earlier_life(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElem
 
 def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:
     """In a query for volumes: who has the lease of the pair or of the volume; NULL: nobody."""
-    pair = sa.select(_leases.c.owner).where(
-        _leases.c.volume_id == _volumes.c.id, _leases.c.initiator == initiator,
-        _leases.c.deadline >= clock.now()).correlate(_volumes).scalar_subquery()
-    return sa.func.coalesce(pair, sa.case(
-        (_volumes.c.lease_deadline >= clock.now(), _volumes.c.lease_owner)))
+    return sa.select(_leases.c.owner).where(
+        _leases.c.volume_id == _volumes.c.id, _on(initiator), _valid(),
+    ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()
 
 
-def taken(database: engine.Database, volume_id: str, initiator: str) -> bool:
+def is_taken(database: engine.Database, volume_id: str, initiator: str) -> bool:
     """Whether anybody has the lease of the pair or of the volume."""
-    return _any(database, sa.select(_volumes.c.id).where(
-        _volumes.c.id == volume_id, holder(initiator).is_not(None)))
+    return _any(database, sa.select(_leases.c.volume_id).where(
+        _leases.c.volume_id == volume_id, _on(initiator), _valid()))
 
 
 @engine.retried
 def leave(database: engine.Database, host: str, owner: str) -> int:
-    """End the turns of a life that ends: what it was at is overdue, whoever looks next goes on.
+    """End the leases of a process that ends: what it was at is overdue, the next look goes on.
 
     :param host: the ``host@backend`` that it serves
     :returns: how many volumes and attachments others may take on now
@@ -186,9 +157,6 @@ def leave(database: engine.Database, host: str, owner: str) -> int:
         left = connection.execute(_volumes.update().where(
             volume_rows.LIVE, volume_rows.on_host(host), _volumes.c.owner == owner,
             _volumes.c.deadline >= clock.now()).values(deadline=clock.now(_PASSED))).rowcount
-        connection.execute(_volumes.update().where(
-            volume_rows.LIVE, volume_rows.on_host(host), _volumes.c.lease_owner == owner)
-            .values(lease_owner=None, lease_deadline=None))
         for pair in pairs:
             left += connection.execute(_attachments.update().where(
                 _attachments.c.volume_id == pair.volume_id, base.live(_attachments),
@@ -202,6 +170,14 @@ def leave(database: engine.Database, host: str, owner: str) -> int:
 
 def _own(held: Lease) -> sa.Delete:
     return _leases.delete().where(_of(held), _leases.c.owner == held.owner)
+
+
+def _on(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    return sa.or_(_leases.c.initiator == initiator, _leases.c.initiator == WHOLE)
+
+
+def _valid() -> sa.ColumnElement[bool]:
+    return _leases.c.deadline >= clock.now()
 
 
 def _of(one: Lease) -> sa.ColumnElement[bool]:

@@ -107,8 +107,6 @@ class Volume:
     attached: tuple[AttachedServer, ...] = ()
     limits: dict[str, str | int | None] | None = None
     """The limits of its type for consumers, at this size; not read with lists."""
-    lease_owner: str | None = None
-    """The process instance that acts on it as a whole, or did (`blockattach.db.leases`)."""
 
     @property
     def host(self) -> str | None:

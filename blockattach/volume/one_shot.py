@@ -7,8 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from blockattach.volume import reconcile
-from blockattach.volume import repairs
-from blockattach.volume import target_truth
+from blockattach.volume import repair as repairs
 
 WOULD = 'would be done'
 
@@ -39,7 +38,7 @@ class OneShot:
     """One look at one ``host@backend``."""
 
     def __init__(self, host: str, reconciler: reconcile.Reconciler,
-                 truth: target_truth.TargetTruth, repairer: repairs.Repairer) -> None:
+                 truth: repairs.TargetTruth, repairer: repairs.Repairer) -> None:
         self._host = host
         self._reconciler = reconciler
         self._truth = truth

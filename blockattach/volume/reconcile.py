@@ -17,7 +17,7 @@ from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
-from blockattach.volume import repairs
+from blockattach.volume import repair as repairs
 from blockattach.volume import volumes
 
 LOG = oslo_log.getLogger(__name__)
@@ -62,8 +62,8 @@ class Reconciler:
 
         :param others_live: other processes that serve this backend send heartbeats
         """
-        owner = self._manager.turns.owner
-        self._manager.turns.sweep()
+        owner = self._manager.leases.owner
+        self._manager.leases.sweep()
         self._orphans = (
             volume_queries.interrupted(self._database, self._manager.host, owner, others_live),
             attachment_queries.interrupted(self._database, self._manager.host,
@@ -121,7 +121,7 @@ class Reconciler:
             LOG.warning('Volume was left half done and is gone on with%s', log.fields(
                 volume_id=volume.id, own_status=volume.own_status))
             finish = self._manager.create if creating else self._manager.delete
-            finish(context.admin_context(), volume.id, self._manager.turns.take_over(volume))
+            finish(context.admin_context(), volume.id, self._manager.leases.take_over(volume))
 
         return repairs.Case('volume', f'the volume is {volume.own_status}, and its time is over',
                             f'its {"making" if creating else "removal"} is gone on with', act,

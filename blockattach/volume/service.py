@@ -13,7 +13,7 @@ from blockattach.drivers import capabilities
 from blockattach.rpc import serving
 from blockattach.telemetry import threads
 from blockattach.volume import backends
-from blockattach.volume import repairs
+from blockattach.volume import repair
 from blockattach.volume import stats
 from blockattach.volume import target_process
 from blockattach.volume import workers
@@ -32,7 +32,7 @@ class VolumeService:
                  prepare: Callable[[], None], recover: Callable[[], object],
                  reconcile: Callable[[], object], leave: Callable[[], None],
                  heartbeat: Callable[[], object],
-                 repairer: repairs.Repairer, settings: volume_conf.VolumeSettings,
+                 repairer: repair.Repairer, settings: volume_conf.VolumeSettings,
                  report_seconds: float, clock: clock.Clock,
                  waiting: threads.Threads | None = None,
                  more: Sequence[periodic.Periodic] = (), *,

@@ -10,9 +10,8 @@ from blockattach.db import volume_queries
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.volume import backends
-from blockattach.volume import exports
+from blockattach.volume import lease
 from blockattach.volume import outcomes
-from blockattach.volume import turns
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -23,31 +22,27 @@ class VolumeManager:
     """The volumes of one backend, ``host@backend``."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,
-                 outcome: outcomes.VolumeOutcomes, turns: turns.Turns) -> None:
-        self.turns = turns
+                 outcome: outcomes.VolumeOutcomes, leases: lease.Leases) -> None:
+        self.leases = leases
         self.backend = backend
         self.host = host
         self._database = database
         self._outcome = outcome
-        self.exports = exports.Exports(database, backend, turns)
         self._rests: dict[tuple[str, str | None], records.Volume] = {}
 
     def create(self, caller: context.RequestContext, volume_id: str, generation: int) -> None:
         """Make a volume that this service has taken on. Never raises: it is recorded instead."""
-        with self.exports.alone(volume_id):
+        with self.leases.alone(volume_id):
             volume = self._current(volume_id, generation, _Own.CREATING)
             if volume is not None:
                 self._create(caller, volume)
 
     def delete(self, caller: context.RequestContext, volume_id: str, generation: int) -> None:
         """Remove a volume that was told to go. Never raises: it is recorded instead."""
-        with self.exports.alone(volume_id):
+        with self.leases.volume(volume_id) as lease:
             volume = self._current(volume_id, generation, _Own.DELETING)
-            if volume is None:
-                return
-            with self.turns.whole(volume_id) as turn:
-                if turn is not None:
-                    self._delete(caller, volume)
+            if lease is not None and volume is not None:
+                self._delete(caller, volume)
 
     def remember_rests(self) -> None:
         """What an earlier life may have made of volumes that were taken away from it."""
@@ -57,7 +52,7 @@ class VolumeManager:
     def remove_rests(self) -> None:
         """Of volumes that are elsewhere or gone; what cannot be removed now comes round again."""
         for volume in list(self._rests.values()):
-            with self.exports.alone(volume.id):
+            with self.leases.alone(volume.id):
                 self._remove_if_elsewhere(volume)
 
     def _create(self, caller: context.RequestContext, volume: records.Volume) -> None:

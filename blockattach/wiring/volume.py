@@ -26,15 +26,15 @@ from blockattach.rpc import serving
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments
 from blockattach.volume import backends
+from blockattach.volume import converge
 from blockattach.volume import endpoint
+from blockattach.volume import lease
 from blockattach.volume import outcomes
 from blockattach.volume import reconcile
-from blockattach.volume import repairs
+from blockattach.volume import repair
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import target_answers
-from blockattach.volume import target_truth
-from blockattach.volume import turns
 from blockattach.volume import volumes
 from blockattach.volume import workers
 from blockattach.wiring import dependencies
@@ -120,7 +120,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     working = workers.Workers(base.threads.executor(
         f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
         reporter.report_again, base.telemetry)
-    taking = kept.manager.turns
+    taking = kept.manager.leases
     answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, taking.own, working.later)
     made = service.VolumeService(
         host, kept.manager.backend, working, base.bus.server(answering, host), reporter,
@@ -145,12 +145,12 @@ class Backend(NamedTuple):
     manager: volumes.VolumeManager
     attachments: attachments.AttachmentManager
     reconciler: reconcile.Reconciler
-    truth: target_truth.TargetTruth
-    repairer: repairs.Repairer
+    truth: repair.TargetTruth
+    repairer: repair.Repairer
 
 
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
-                  shared: bool, repairer: repairs.Repairer | None = None) -> Backend:
+                  shared: bool, repairer: repair.Repairer | None = None) -> Backend:
     """What acts on ``host``, for its service and for one-shot reconciliation.
 
     :param owner: the name of this process instance
@@ -158,20 +158,23 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     """
     repairer = repairer or _repairer(base)
     scheduler = scheduler_rpc.SchedulerClient(base.bus)
+    backend = backends.KeptBackend(loaded, base.telemetry)
+    seconds = base.control.backend_seconds
     manager = volumes.VolumeManager(
-        base.database, backends.KeptBackend(loaded, base.telemetry), host,
+        base.database, backend, host,
         outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds),
-        turns.Turns(base.database, host, owner, base.control.backend_seconds,
-                    volume_conf.settings(base.conf).create_seconds, shared, base.clock,
-                    base.threads))
+        lease.Leases(base.database, host, owner, seconds,
+                     volume_conf.settings(base.conf).create_seconds, shared, base.clock,
+                     base.threads))
     outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
-    attachment_manager = attachments.AttachmentManager(base.database, manager, outcome)
+    converger = converge.Converger(base.database, backend, manager.leases, outcome,
+                                   repairer.pool)
+    attachment_manager = attachments.AttachmentManager(base.database, converger, outcome)
     return Backend(
         manager, attachment_manager,
         reconcile.Reconciler(base.database, manager, attachment_manager, outcome, repairer,
-                             base.control.backend_seconds, _settle_seconds(base),
-                             base.clock.monotonic),
-        target_truth.TargetTruth(base.database, manager, attachment_manager, repairer), repairer)
+                             seconds, _settle_seconds(base), base.clock.monotonic),
+        repair.TargetTruth(base.database, host, converger, repairer), repairer)
 
 
 def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
@@ -184,8 +187,8 @@ def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], obje
         kept.truth.repair, manager.host, reporter.target_is).compare
 
 
-def _repairer(base: dependencies.Dependencies) -> repairs.Repairer:
-    return repairs.Repairer(
+def _repairer(base: dependencies.Dependencies) -> repair.Repairer:
+    return repair.Repairer(
         base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
         base.threads.executor('volume-repairer', _REPAIR_THREADS))
 
@@ -195,12 +198,11 @@ def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: st
     """Add the backend to metrics and to state reports."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
-        'host': manager.host, 'life': manager.turns.owner,
+        'host': manager.host, 'life': manager.leases.owner,
         'store': loaded.settings.store, 'target': loaded.settings.target,
         'state': reporter.wrong() or 'nothing is wrong'})
     base.observation.report.add(f'Locks of backend {loaded.name}', lambda: {
-        'pairs of volume and initiator': manager.turns.locks.names(),
-        'volumes': manager.exports.locked()})
+        'pairs of volume and initiator, and volumes as a whole': manager.leases.held()})
 
 
 def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
@@ -236,7 +238,7 @@ def _check_expression(expression: str | None) -> None:
 
 
 def _presence(base: dependencies.Dependencies, name: str, host: str,
-              repairer: repairs.Repairer) -> services.Presence:
+              repairer: repair.Repairer) -> services.Presence:
     return services.Presence(
         base.database, binaries.VOLUME, name, base.control.availability_zone,
         history.RELEASES[-1].name, host if base.service.cluster else None, sole=True,

@@ -1,4 +1,4 @@
-"""Leases: which process acts on a (volume, initiator), where several serve its backend."""
+"""Leases: which process acts on a pair or on a volume, where several serve its backend."""
 import sqlalchemy as sa
 
 from blockattach.db.models import base
@@ -7,6 +7,7 @@ from blockattach.db.models import base
 leases = sa.Table(
     'leases', base.metadata,
     base.uuid_column('volume_id', primary_key=True),
+    # Empty: the volume as a whole.
     sa.Column('initiator', sa.String(base.NAME_LENGTH), primary_key=True),
     # A process instance: host@backend/instance.
     sa.Column('owner', sa.String(base.NAME_LENGTH), nullable=False),

@@ -75,9 +75,6 @@ volumes = sa.Table(
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(base.NAME_LENGTH)),
     sa.Column('deadline', base.Timestamp),
-    # Which process acts on the volume as a whole, where several serve its backend.
-    sa.Column('lease_owner', sa.String(base.NAME_LENGTH)),
-    sa.Column('lease_deadline', base.Timestamp),
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
     sa.Column('tried', base.LongText, nullable=False, default='[]'),
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.

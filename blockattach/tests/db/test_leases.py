@@ -7,6 +7,7 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
+from blockattach.db import desired_state
 from blockattach.db import leases
 from blockattach.db import volume_queries
 from blockattach.db import volumes
@@ -89,7 +90,7 @@ class PairTest(Case):
     def test_the_record_of_an_act_ends_it_or_is_not_made(self):
         row = attachments.reserve(self.database, attachments.Wish(
             self.volume.id, make.PROJECT, connector=make.connector(NAME)), SECONDS)
-        ending = leases.giving_back([self.pair(ONE)])
+        ending = leases.giving_back(self.pair(ONE))
 
         def record():
             return attachments.move(
@@ -112,37 +113,54 @@ class PairTest(Case):
 class VolumeTest(Case):
 
     def whole(self, owner, seconds=SECONDS):
-        return leases.take_volume(self.database, self.volume.id, owner, seconds)
+        return self.take(owner, leases.WHOLE, seconds)
 
-    def taken(self, owner):
-        return leases.volume_taken(self.database, self.volume.id, owner)
+    def excluded(self, owner, initiator=NAME):
+        return leases.is_excluded(self.database, self.pair(owner, initiator))
 
     def test_one_has_it_at_a_time(self):
-        self.assertFalse(self.taken(TWO))
+        self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(ONE))
-        self.assertEqual(ONE, volume_queries.get(self.database, self.volume.id).lease_owner)
         self.assertFalse(self.whole(TWO))
         self.assertEqual((False, False, True),
-                         (self.taken(ONE), self.taken(ONE_AGAIN), self.taken(TWO)))
-        leases.give_back_volume(self.database, self.volume.id, TWO)
-        self.assertTrue(self.taken(TWO))
-        leases.give_back_volume(self.database, self.volume.id, ONE)
-        self.assertFalse(self.taken(TWO))
+                         (self.excluded(ONE), self.excluded(ONE_AGAIN), self.excluded(TWO)))
+        leases.give_back(self.database, self.pair(TWO, leases.WHOLE))
+        self.assertTrue(self.excluded(TWO))
+        leases.give_back(self.database, self.pair(ONE, leases.WHOLE))
+        self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(TWO))
 
     def test_after_its_deadline_another_takes_it(self):
         self.assertTrue(self.whole(ONE, -1))
-        self.assertFalse(self.taken(TWO))
+        self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(TWO))
         self.assertFalse(self.whole(ONE))
 
     def test_pairs_are_seen_by_others(self):
-        self.assertFalse(leases.pairs_taken(self.database, self.volume.id, TWO))
+        self.assertFalse(self.excluded(TWO, leases.WHOLE))
         self.take(ONE, seconds=-1)
-        self.assertFalse(leases.pairs_taken(self.database, self.volume.id, TWO))
+        self.assertFalse(self.excluded(TWO, leases.WHOLE))
         self.take(ONE)
         self.assertEqual((False, True), tuple(
-            leases.pairs_taken(self.database, self.volume.id, owner) for owner in (ONE, TWO)))
+            self.excluded(owner, leases.WHOLE) for owner in (ONE, TWO)))
+
+    def test_pairs_do_not_exclude_each_other(self):
+        self.take(ONE, 'iqn.2026-01.org.example:host-2')
+        self.assertFalse(self.excluded(TWO))
+
+    def test_either_is_seen_by_who_stores_none(self):
+        self.assertEqual((False, None), self.seen())
+        self.whole(ONE)
+        self.assertEqual((True, ONE), self.seen())
+        self.take(TWO)
+        self.assertEqual((True, TWO), self.seen())
+        self.take(TWO, seconds=-1)
+        self.whole(ONE, -1)
+        self.assertEqual((False, None), self.seen())
+
+    def seen(self):
+        return (leases.is_taken(self.database, self.volume.id, NAME),
+                desired_state.get(self.database, self.volume.id, NAME).leased_by)
 
 
 @base.on_every_database
@@ -232,16 +250,12 @@ class RaceTest(Case):
         """Each writes its own lease first and looks for the other kind then."""
         for number in range(self.ROUNDS):
             def act(who, number=number):
-                owner = leases.owner_of(f'{who}@b', 'instance')
-                if who == 0:
-                    leases.take_volume(self.database, self.volume.id, owner, SECONDS)
-                    return not leases.pairs_taken(self.database, self.volume.id, owner)
-                self.take(owner, f'iqn.{number}.{who}')
-                return not leases.volume_taken(self.database, self.volume.id, owner)
+                pair = self.pair(leases.owner_of(f'{who}@b', 'instance'),
+                                 f'iqn.{number}.{who}' if who else leases.WHOLE)
+                leases.take(self.database, pair, SECONDS)
+                return not leases.is_excluded(self.database, pair)
 
             whole, *pairs = self.at_once(act)
             self.assertFalse(whole and any(pairs), f'round {number}')
             with self.database.writer() as connection:
                 connection.execute(lease.leases.delete())
-            leases.give_back_volume(self.database, self.volume.id,
-                                    leases.owner_of('0@b', 'instance'))

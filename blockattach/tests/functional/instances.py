@@ -72,7 +72,6 @@ class Instance:
             backend_name, world.loaded)
         self.service, kept, self.endpoint = built
         self.manager, self.attachments, self.reconciler, self.truth, self.repairer = kept
-        self.turns = self.manager.turns
 
     def look(self):
         """What comes round every few seconds."""
@@ -185,7 +184,6 @@ class World:
                           lease_models.leases):
                 writer.execute(table.update().where(table.c.deadline.is_not(None))
                                .values(deadline=db_clock.now(-1)))
-            writer.execute(volume_models.volumes.update().values(lease_deadline=db_clock.now(-1)))
 
     def look(self):
         """What comes round every few seconds, once every deadline has passed."""

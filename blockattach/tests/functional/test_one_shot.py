@@ -10,7 +10,7 @@ from blockattach.drivers import faults
 from blockattach.tests.functional import barriers
 from blockattach.tests.functional import instances
 from blockattach.volume import one_shot
-from blockattach.volume import repairs
+from blockattach.volume import repair
 
 S = lifecycle.State
 RW = instances.RW
@@ -84,7 +84,7 @@ class FindingsTest(OneShotTestCase):
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
             [one.drift for one in found])
-        self.assertEqual({repairs.REPAIRED}, {one.outcome for one in found})
+        self.assertEqual({repair.REPAIRED}, {one.outcome for one in found})
         self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.target.exports()})
@@ -109,7 +109,7 @@ class FindingsTest(OneShotTestCase):
                 deleted=True, own_status='gone'))
         found = self.reconcile_once.repair()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
-        self.assertEqual({repairs.REPAIRED}, {one.outcome for one in found})
+        self.assertEqual({repair.REPAIRED}, {one.outcome for one in found})
         self.assertEqual((), self.target.exports())
         self.assertEqual([], self.world.rows(self.volume))
 
@@ -130,7 +130,7 @@ class ExclusionTest(OneShotTestCase):
         self.target.revoke(self.volume.id, instances.initiator_of('a'))
         self.assertEqual([], self.reconcile_once.repair())
         # Also where it was found a moment before the service began.
-        self.assertFalse(self.other.attachments.align(self.volume.id, instances.initiator_of('a')))
+        self.assertFalse(self.other.truth.repair_pair(self.volume.id, instances.initiator_of('a')))
         self.assertNotIn(instances.initiator_of('a'), self.world.granted(self.volume))
         barrier.open()
         coming.result(instances.WAIT_SECONDS)
@@ -158,7 +158,7 @@ class ExclusionTest(OneShotTestCase):
         visiting_now = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
-        with self.assertNoLogs('blockattach.volume.repairs', 'ERROR'):
+        with self.assertNoLogs('blockattach.volume.repair', 'ERROR'):
             self.assertEqual(0, self.world.instance.truth.repair())
         self.assertEqual(calls, self.target.faults.calls['revoke'])
         held.set()

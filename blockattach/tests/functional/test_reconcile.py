@@ -206,7 +206,7 @@ class TamperedTest(instances.WorldTestCase):
     def test_an_export_that_somebody_uses_since_the_look(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
-        self.world.instance.manager.exports.unexport_unused(volume.id)
+        self.world.instance.truth.unexport_unused(volume.id)
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
@@ -216,12 +216,12 @@ class TamperedTest(instances.WorldTestCase):
         self.world.target.export(self.world.backend.export_of(volume))
         instance = instances.Instance(self.world, instances.HOST, 'one@fake')
         self.addCleanup(instance.repairer.stop)
-        instance.turns._seconds = 0
+        instance.manager.leases._seconds = 0
         with self.assertRaises(errors.BackendUncertain):
-            instance.manager.exports.unexport_unused(volume.id)
+            instance.truth.unexport_unused(volume.id)
         self.assertIn(volume.id, self.offered())
-        instance.turns._seconds = instances.LEASE_SECONDS
-        self.assertTrue(instance.manager.exports.unexport_unused(volume.id))
+        instance.manager.leases._seconds = instances.LEASE_SECONDS
+        self.assertTrue(instance.truth.unexport_unused(volume.id))
         self.assertNotIn(volume.id, self.offered())
 
     def offered(self):

@@ -54,6 +54,17 @@ class UnheardTest(instances.WorldTestCase):
         self.assertEqual([], self.world.rows(self.volume))
         self.assertEqual([], self.world.disagreements())
 
+    def test_a_late_call_is_late_whatever_the_backend_says(self):
+        """Its host is another one's predecessor by now, and cannot even be revoked."""
+        row = self.world.attached(self.volume, 'one')
+        self.world.update(row, 'two')
+        self.world.target.faults.plan('revoke', faults.Fault.REFUSED)
+        with self.assertRaises(errors.StaleGeneration):
+            self.world.instance.endpoint.connect(
+                context.admin_context(), self.volume.id, row.initiator, row.id, row.generation)
+        self.assertEqual((S.CONNECTED, 'two'), (self.world.again(row).state,
+                                                self.world.again(row).host))
+
     def test_a_refusal_is_answered_as_it_was(self):
         row = self.world.attached(self.volume, 'one')
         self.world.target.faults.plan('grant', faults.Fault.REFUSED)

@@ -71,10 +71,10 @@ BUGS = (
         '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),)\n',
         'a row is changed only if it is as it was read', 'P6'),
     Bug('an_old_outcome_counts', 'volume/attachment_outcomes.py',
-        '                                 row.generation,\n'
-        '                                 leases.giving_back(ending), row)\n',
-        '                                 None,\n'
-        '                                 leases.giving_back(ending), row)\n',
+        'facts,\n'
+        '                                 row.generation,\n',
+        'facts,\n'
+        '                                 None,\n',
         'an outcome is recorded only of the try that it is of', 'P4',
         'blockattach.tests.functional.test_attachment_races.MeetingTest.'
         'test_deleted_while_it_connects'),
@@ -115,7 +115,7 @@ BUGS = (
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
     Bug('a_refusal_is_kept', 'volume/attachment_outcomes.py',
         '    return attachment_lifecycle.refusal(row.state, row.previous_state,\n'
-        '                                        awaited or row.legacy_reservation)\n',
+        '                                        intent.awaited or row.legacy_reservation)\n',
         '    return _Event.FAILED\n',
         'what was refused is as it was before', 'P9'),
     Bug('the_host_before_is_forgotten', 'db/attachment_values.py',
@@ -129,38 +129,35 @@ BUGS = (
         'blockattach.tests.unit.domain.test_attachment_lifecycle'),
 
     # Intent, act, outcome.
-    Bug('revoked_before_a_look', 'volume/exports.py',
-        '            with _Uncertain(turn, initiator):\n'
-        '                found = self._desired',
-        '            with _Uncertain(turn, initiator):\n'
-        '                self._backend.target.revoke(turn.volume_id, initiator)\n'
-        '                found = self._desired',
+    Bug('revoked_before_a_look', 'volume/converge.py',
+        '            state = self._desired(lease)\n',
+        '            self.target.revoke(lease.volume_id, lease.initiator)\n'
+        '            state = self._desired(lease)\n',
         'a host that stays is never revoked, not for a moment', 'P4'),
     Bug('revoked_although_it_stays', 'db/desired_state.py',
         '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
         'a host is revoked when its last attachment leaves', 'P4'),
-    Bug('said_before_it_is_so', 'volume/attachments.py',
-        '            if self._outcome.stays(found[0], awaited) and not '
-        'self._manager.exports.put_right(\n'
-        '                    turn, initiator, found[0].id):\n',
-        '            if not found:\n',
+    Bug('said_before_it_is_so', 'volume/converge.py',
+        '        if self._outcome.stays(intent, row) and not self._once_more(lease, row.id):\n',
+        '        if lease.released:\n',
         'a host is granted again before it is said to be attached again', 'P4',
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
-    Bug('said_though_it_is_not_so', 'volume/attachments.py',
-        '                raise errors.BackendUncertain(\n'
-        "                    reason=f'{exc}; and its host cannot be let in again') from exc\n",
-        '                pass\n',
+    Bug('said_though_it_is_not_so', 'volume/converge.py',
+        '            raise errors.BackendUncertain(\n'
+        "                reason=f'{refusal}; and its host cannot be granted again') from "
+        'refusal\n',
+        '            pass\n',
         'a host that cannot be granted again is not said to be attached', 'P4',
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
-    Bug('a_late_comparison', 'volume/attachments.py',
-        '            if turn.is_late():\n',
-        '            if turn.over:\n',
+    Bug('a_late_comparison', 'volume/converge.py',
+        '            if lease.is_late():\n',
+        '            if lease.is_late() and intent is not None:\n',
         'a comparison whose lease was lost repairs what it hit', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('the_replaced_host_stays', 'volume/attachments.py',
-        '        if left is not None and left != initiator:\n',
-        '        if left is None:\n',
+        '        if previous is not None and previous != initiator:\n',
+        '        if previous is not None and previous == initiator:\n',
         'a host that was replaced is revoked', 'P7'),
     Bug('credentials_stay', 'db/attachments.py',
         '    grants.drop_unused(connection, old.volume_id, unneeded)\n',
@@ -188,19 +185,16 @@ BUGS = (
         'blockattach.tests.db.test_legacy.LegacyTest'),
 
     # Which process may act on a pair.
-    Bug('pairs_unlocked', 'volume/turns.py',
-        '        """Wait for the turn, as long as the caller does.\n\n'
-        '        :raises BackendUncertain: somebody else is at work there all the time\n'
-        '        """\n'
-        '        with self.locks.holding((volume_id, initiator)):\n',
-        '        """Wait for nobody."""\n'
-        '        with contextlib.nullcontext():\n',
+    Bug('pairs_unlocked', 'volume/lease.py',
+        '        with (self._names.held_by(volume_id, initiator),\n'
+        '              self._lease(volume_id, initiator, self._until(caller)) as lease):\n',
+        '        with self._lease(volume_id, initiator, self._until(caller)) as lease:\n',
         'threads of one process act on a pair one after the other', 'P4',
         'blockattach.tests.functional.test_repeated_calls.BeginningTest'),
-    Bug('leases_are_ignored', 'volume/turns.py',
-        '        if not leases.take(self._database, lease, self._seconds):\n'
-        '            return None\n',
-        '        leases.take(self._database, lease, self._seconds)\n',
+    Bug('leases_are_ignored', 'volume/lease.py',
+        '            if leases.take(self._database, lease.stored, self._seconds):\n',
+        '            leases.take(self._database, lease.stored, self._seconds)\n'
+        '            if lease.stored:\n',
         'processes of a cluster act on a pair one after the other', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('leases_are_taken_from_the_living', 'db/leases.py',
@@ -211,13 +205,13 @@ BUGS = (
         'a lease is had by one until its deadline', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
     Bug('a_lost_turn_is_recorded', 'db/leases.py',
-        '            if connection.execute(_own(one)).rowcount != 1:\n',
-        '            if connection.execute(_own(one)).rowcount > 1:\n',
+        '        if connection.execute(_own(held)).rowcount != 1:\n',
+        '        if connection.execute(_own(held)).rowcount > 1:\n',
         'a process that has lost its lease records nothing', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
-    Bug('acted_after_the_turn', 'volume/turns.py',
-        '        return self._clock.monotonic() >= ends\n',
-        '        return ends < 0\n',
+    Bug('acted_after_the_turn', 'volume/lease.py',
+        '        return self.lost or self._clock.monotonic() >= self.ends\n',
+        '        return self.lost\n',
         'a process that was paused for too long does not act', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('no_deadline', 'db/attachment_values.py',
@@ -239,9 +233,9 @@ BUGS = (
         '        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))\n',
         '        if pair not in actual_by_pair)\n',
         'a target that was changed by hand is repaired', 'P7'),
-    Bug('unexported_under_way', 'volume/exports.py',
-        '            if turn is None or grants.wanted(self._database, volume_id):\n',
-        '            if turn is None:\n',
+    Bug('unexported_under_way', 'volume/repair.py',
+        '            if lease is None or grants.wanted(self._database, volume_id):\n',
+        '            if lease is None:\n',
         'an export stays while any host is wanted there', 'P4',
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
         'test_an_export_that_somebody_uses_since_the_look'),

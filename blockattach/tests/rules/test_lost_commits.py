@@ -21,8 +21,6 @@ REPEATABLE = {
     ('db/leases.py', '_insert'): FOUND_DONE,
     ('db/leases.py', '_take_over'): AGAIN,
     ('db/leases.py', 'give_back'): NOTHING_LEFT,
-    ('db/leases.py', 'take_volume'): AGAIN,
-    ('db/leases.py', 'give_back_volume'): NOTHING_LEFT,
     ('db/leases.py', 'forget'): NOTHING_LEFT,
     ('db/leases.py', 'leave'): NOTHING_LEFT,
     ('db/messages.py', 'create_once'): AGAIN,

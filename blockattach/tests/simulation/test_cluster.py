@@ -285,7 +285,7 @@ class TurnsTest(ClusterTestCase):
                              connection.AccessMode.RW,
                              connection.Credential('somebody', 'secret-of-twelve'), '-by-hand'))
 
-    def test_one_that_fails_too_late_each_time_leaves_it_to_the_next_comparison(self):
+    def test_one_that_fails_too_late_each_time_leaves_it_to_the_repair_worker(self):
         made = self.api.attach(self.api.volume())
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 1, times=1000)
         self.cloud.backend.lose('revoke', times=1000)

@@ -10,8 +10,9 @@ ARGUMENTS = VOLUME, INITIATOR = 'volume-1', 'iqn.2026-01.org.example:a'
 
 class Task:
 
-    def __init__(self, process):
+    def __init__(self, process, name):
         self.process = process
+        self.name = name
 
 
 class OvertakenTest(unittest.TestCase):
@@ -23,8 +24,8 @@ class OvertakenTest(unittest.TestCase):
         self.owner = 'one'
         self.overtaken.turn_of = lambda volume_id, initiator: self.owner
 
-    def task(self):
-        made = Task(self.process)
+    def task(self, name='disconnect'):
+        made = Task(self.process, name)
         self.process.tasks[made] = None
         return made
 
@@ -59,6 +60,14 @@ class OvertakenTest(unittest.TestCase):
                 self.assertFalse(self.overtaken.excuses(VOLUME, 'another'))
                 self.process.tasks.clear()
                 self.assertFalse(self.excused())
+
+    def test_a_process_that_has_enqueued_it_is_excused_until_the_worker_ends(self):
+        self.act(owner='two')
+        self.process.tasks.clear()
+        self.task('recover')
+        self.assertFalse(self.excused())
+        self.task('repairer')
+        self.assertTrue(self.excused())
 
     def test_a_holder_that_dies_cannot_repair_it(self):
         self.act(owner='two')

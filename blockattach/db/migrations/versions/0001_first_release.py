@@ -212,8 +212,6 @@ def _volumes() -> None:
         sa.Column('attempts', sa.Integer, nullable=False),
         sa.Column('tried', LONG_TEXT, nullable=False),
         sa.Column('scheduler_hints', LONG_TEXT),
-        sa.Column('lease_owner', NAME),
-        sa.Column('lease_deadline', TIMESTAMP),
         *_timestamps(),
         *_soft_deletion(),
         sa.PrimaryKeyConstraint('id', name='pk_volumes'),
