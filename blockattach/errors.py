@@ -227,6 +227,11 @@ class MessageNotFound(NotFound):
     text = 'Message %(message_id)s could not be found.'
 
 
+class WorkNotFound(NotFound):
+    code = 'work.not_found'
+    text = 'Work %(work_id)s could not be found.'
+
+
 class ServiceNotFound(NotFound):
     code = 'service.not_found'
     text = 'Service %(binary)s could not be found on host %(host)s.'

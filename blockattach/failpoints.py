@@ -2,6 +2,7 @@
 
 A point's name says where it is: ``<package>.<module>.<moment>`` in the code of a verb,
 ``db.<module>.<verb>.before`` and ``.after`` around each verb of the database,
+``work.<noun>.<verb>.before`` and ``.after`` around work,
 ``rpc.<interface>.<method>.<moment>`` on the bus, ``backend.<part>.<verb>.before`` and ``.after``
 around each act on a backend. The page "Failpoints" of the documentation lists them all.
 

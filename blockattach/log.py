@@ -52,7 +52,6 @@ FIELDS: Mapping[str, str] = {
     'new': 'state or version after a change',
     'old': 'state or version before a change',
     'option': 'name of an option',
-    'own_status': 'status of a volume by itself, apart from its attachments',
     'owner': 'a process instance of a service, as the others of its cluster know it',
     'path': 'path of a request, or of a file',
     'pid': 'id of a process',
@@ -64,6 +63,7 @@ FIELDS: Mapping[str, str] = {
     'qos_specs_id': 'id of QoS specs',
     'reading': 'something that is measured on demand',
     'reason': 'what went wrong, in words',
+    'resource_id': 'id of what work is about',
     'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
     'rows': 'how many rows of a table',
     'rule': 'name of a policy',
@@ -87,6 +87,7 @@ FIELDS: Mapping[str, str] = {
     'volume_id': 'id of a volume',
     'volume_status': 'status of a volume, after its attachment has moved',
     'volume_type_id': 'id of a volume type',
+    'work': 'an asynchronous act, for instance ``volume.create``',
 }
 """What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 

@@ -89,7 +89,7 @@ RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'o
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
                     'Requests over the bus that this process has served.', SLOW)
 WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
-              'Work after the answer: volumes made and removed.', SLOW)
+              'Attempts of asynchronous acts.', SLOW)
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
                      'Transactions, from waiting for a connection to the commit. One that a rule '
                      'of ours took back counts as refused.', FAST)
@@ -126,6 +126,8 @@ OLDEST = Metric('attachment_oldest_seconds', Kind.GAUGE, ('state',),
                 'work on it.')
 OVERDUE = Metric('overdue_rows', Kind.GAUGE, ('noun',),
                  'Rows whose deadline has passed.')
+UNDER_WAY = Metric('work', Kind.GAUGE, ('noun', 'verb', 'state'),
+                   'Asynchronous acts that have not ended.')
 POOL_TOTAL = Metric('pool_total_bytes', Kind.GAUGE, ('pool',),
                     'Size of a pool, as its backend measured it last.')
 POOL_FREE = Metric('pool_free_bytes', Kind.GAUGE, ('pool',),
@@ -149,9 +151,9 @@ CHECK = Metric('check_failed', Kind.GAUGE, ('check',),
                'Whether something that the process depends on is wrong (1) or not (0).')
 BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
 
-READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, POOL_TOTAL, POOL_FREE, POOL_PROVISIONED,
-        THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY, QUEUE_WAITING, CONNECTIONS,
-        IN_PROGRESS, CHECK, BUILD)
+READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POOL_FREE,
+        POOL_PROVISIONED, THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY,
+        QUEUE_WAITING, CONNECTIONS, IN_PROGRESS, CHECK, BUILD)
 """Those that are read on demand; the others are updated when something happens."""
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
@@ -179,16 +181,17 @@ LABELS = {
               'faster',
     'refusal': '``queue.timeout``, ``queue.full``, ``queue.backend_busy``, ``queue.abandoned`` '
                '(:doc:`backpressure`)',
-    'state': 'a state of the lifecycle (:doc:`states`)',
+    'state': 'a state of the lifecycle (:doc:`states`); of work ``waiting``, ``running`` or '
+             '``overdue``',
     'status': '``2xx``, ``3xx``, ``4xx``, ``5xx``',
     'step': ', '.join(f'``{step}``' for step in STEPS),
     'threads': '``http``; a server on the bus by its topic and host; ``volume-worker`` and a '
                'backend',
     'topic': 'an interface (:doc:`../contributor/interfaces`)',
     'use': '``busy``, ``idle``',
-    'verb': 'a verb of the service, the database or a driver',
+    'verb': 'a verb of the service, of work, of the database or of a driver',
     'version': 'of the package',
     'way': '``attach``, ``detach``',
-    'work': '``create``, ``delete``',
+    'work': '``volume.create``, ``volume.delete``, ``volume.cleanup``',
 }
 """What each label says, for the documentation."""

@@ -80,6 +80,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         Panel('Overdue rows', 'Rows whose deadline has passed. More than 0 for minutes: see the '
               'log of the process that serves the backend.', _COUNT,
               (_gauge(metrics.OVERDUE, 'noun'),)),
+        Panel('Work', 'In the background: waiting for a process, running, or overdue.', _COUNT,
+              (_gauge(metrics.UNDER_WAY, 'noun', 'verb', 'state'),)),
         Panel('Failed checks', '1: the process cannot work as it should.', _COUNT,
               (_gauge(metrics.CHECK, 'instance', 'check'),)),
         Panel('Processes', 'Processes that Prometheus reaches, by release.', _COUNT,

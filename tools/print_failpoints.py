@@ -23,6 +23,8 @@ _GROUPS = {
     failpoint_names.ON_BUS: 'At the client ``before_send`` and ``after_answer``, at the server '
                             '``before_work`` and ``before_reply``.',
     failpoint_names.ON_BACKEND: '``before`` the driver is asked, and ``after`` it has answered.',
+    failpoint_names.ON_WORK: '``before`` a claimed act begins, and ``after`` its end is '
+                             'stored.',
 }
 
 

@@ -130,6 +130,17 @@ NOUNS = {
             'volume manager uses is started again at once, and its hosts log in again.',
             'manage_target.stop', (
                 Argument('--force', 'Also while hosts are logged in, or if it hangs.', _YES),))}),
+    'work': Noun('List the work in the background that has not ended, and cancel some.', {
+        'list': Command(
+            'List all work that has not ended, the oldest first.', 'manage_work.print_all', (
+                Argument('--host', 'Only that of one volume manager, for instance '
+                                   'storage-1@disks.'),
+                Argument('--format', 'Output format. Default: text.', _FORMAT))),
+        'cancel': Command(
+            'End work that no process is at: a volume that waits for a pool ends in error, one '
+            'that is to be deleted stays, what may be left of one on a pool is left there.',
+            'manage_work.cancel', (
+                Argument('work_id', 'Id of the work, as listed.'),))}),
 }
 
 

@@ -16,8 +16,9 @@ OPTS = (
                help='Seconds between two comparisons of what the targets let in with what the '
                     'attachments say.'),
     cfg.IntOpt('create_seconds', default=600, min=1,
-               help='How long a backend may take to make a volume before it counts as '
-                    'interrupted.'),
+               help='How long the making or the removal of a volume is left alone where its '
+                    'process is silent, or where an attempt has not said how it ended. A process '
+                    'that is at work puts that off with each heartbeat.'),
     cfg.IntOpt('worker_threads', default=16, min=1,
                help='Volumes that one backend makes or removes at the same time.'),
 )

@@ -49,7 +49,7 @@ class VolumeControl:
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
             availability_zone=availability_zone or self._settings.availability_zone,
-            metadata=metadata, hints=hints)
+            metadata=metadata, hints=hints, request_id=caller.request_id)
         with self._telemetry.verb('volumes.create'):
             return self._repeats.once(
                 request, lambda within: self._create(caller, draft, within),
@@ -82,13 +82,13 @@ class VolumeControl:
     def _delete(self, caller: context.RequestContext, volume: records.Volume,
                 force: bool) -> None:
         deleting = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
-                                        force)
+                                        force, caller.request_id)
         failpoints.point('control.volumes.after_delete')
         if deleting.host is not None and not sending.send(
                 self._call_delete, caller, deleting, deleting.host, volume_id=deleting.id):
             # Not at its deadline, which is far, but at the manager's next look.
-            volumes.own(self._database, deleting.id, deleting.generation, deleting.host, 0)
+            volumes.hasten_delete(self._database, deleting)
 
-    def _call_delete(self, caller: context.RequestContext, deleting: records.Volume,
+    def _call_delete(self, caller: context.RequestContext, deleting: volumes.Deleting,
                      host: str) -> None:
         self._volume_services.on(host).delete_volume(caller, deleting.id, deleting.generation)

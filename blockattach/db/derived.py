@@ -2,6 +2,8 @@
 
 No process calls this: each writes what follows in the transaction of what it follows from.
 """
+from typing import Any
+
 import sqlalchemy as sa
 from oslo_log import log as oslo_log
 
@@ -10,6 +12,8 @@ from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import grants
 from blockattach.db import volume_rows
+from blockattach.db import volumes
+from blockattach.db import work
 from blockattach.db.models import attachment
 from blockattach.db.models import pool
 from blockattach.db.models import volume
@@ -48,14 +52,23 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # What an administrator calls so is not made once more: nobody could say what of.
         at_work = row.own_status == _Own.DELETING or (
             row.own_status == _Own.CREATING and row.shared_targets)
-        if at_work != (row.deadline is not None):
-            connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
-                deadline=clock.now() if at_work else None))
+        _derive_work(connection, database, row, at_work)
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)
     LOG.warning('Derived columns of a volume are recomputed%s',
                 log.fields(volume_id=volume_id))
+
+
+def _derive_work(connection: sa.Connection, database: engine.Database, row: Any,
+                 at_work: bool) -> None:
+    make = volumes.deletion if row.own_status == _Own.DELETING else volumes.creation
+    claim = make(row.id, row.generation)
+    if not at_work:
+        work.end(connection, claim)
+    elif work.find(connection, claim.noun, row.id) is None:
+        work.begin(connection, database, claim, 0, volume_rows.host_of(row.pool),
+                   project_id=row.project_id)
 
 
 def _derive_rows(connection: sa.Connection, volume_id: str) -> None:

@@ -13,10 +13,12 @@ from blockattach.db.models import base
 from blockattach.db.models import lease
 from blockattach.db.models import pool
 from blockattach.db.models import volume
+from blockattach.db.models import work
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
 
 _volumes = volume.volumes
+_work = work.work
 _rows = attachment.attachments
 _grants = attachment.grants
 _leases = lease.leases
@@ -29,6 +31,7 @@ class _Queries(NamedTuple):
     grants: sa.Select
     pools: sa.Select
     leased: sa.Select
+    work: sa.CompoundSelect
     now: sa.Select
 
 
@@ -40,7 +43,7 @@ def _queries() -> _Queries:
             _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
             _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
             _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
-            _volumes.c.deadline, _volumes.c.shared_targets).where(base.live(_volumes)),
+            _volumes.c.shared_targets).where(base.live(_volumes)),
         attachments=sa.select(
             _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid,
             _rows.c.state, _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
@@ -55,6 +58,10 @@ def _queries() -> _Queries:
         pools=sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb),
         leased=sa.select(_leases.c.volume_id, _leases.c.initiator).where(
             _leases.c.deadline >= clock.now()),
+        work=sa.union_all(
+            sa.select(_work.c.noun, _work.c.resource_id, _work.c.verb, _work.c.deadline),
+            sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
+                _rows.c.deadline.is_not(None))),
         now=sa.select(clock.now()))
 
 
@@ -65,17 +72,19 @@ def read(database: engine.Database) -> invariants.Facts:
         now = connection.execute(ask.now).scalar_one()
         attachments = tuple(_attachment(row, now) for row in connection.execute(ask.attachments))
         return invariants.Facts(
-            volumes=tuple(_volume(row, now) for row in connection.execute(ask.volumes)),
+            volumes=tuple(_volume(row) for row in connection.execute(ask.volumes)),
             attachments=attachments,
+            work=tuple(invariants.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
+                       for noun, resource_id, verb, end in connection.execute(ask.work)),
             grants=tuple(invariants.GrantFact(*row) for row in connection.execute(ask.grants)),
             pools=tuple(invariants.PoolFact(*row) for row in connection.execute(ask.pools)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
                            in connection.execute(ask.leased)) | _at_work(attachments))
 
 
-def _volume(row: Any, now: datetime.datetime) -> invariants.VolumeFact:
+def _volume(row: Any) -> invariants.VolumeFact:
     values: list[Any] = list(row)
-    values[-2:] = _overdue(values[-2], now), not values[-1]
+    values[-1] = not values[-1]
     return invariants.VolumeFact(*values)
 
 

@@ -11,15 +11,15 @@ from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
-from blockattach.db.models import qos
 from blockattach.db.models import volume
+from blockattach.db.models import work
 from blockattach.domain import hint_filters
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import pools
 
 _volumes = volume.volumes
 _types = volume.volume_types
-_specs = qos.qos_specs
+_work = work.work
 
 _NAMES = {
     'status': _volumes.c.status, 'attach_status': _volumes.c.attach_status,
@@ -30,13 +30,13 @@ _NAMES = {
 """What expressions of backends know of a volume (``volume.``), besides what the request says."""
 
 
-_FACTS = prepared.Statement(lambda dialect: sa.select(
-    _volumes.c.scheduler_hints, _volumes.c.attempts, _specs.c.specs,
+_FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
+    _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.progress,
     messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
-    _specs, _specs.c.id == _types.c.qos_specs_id,
-).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+    _work, sa.and_(_work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id),
+)).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 
 
 def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
@@ -53,7 +53,8 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
         hints = rows.from_json(row.scheduler_hints) or {}
         return pools.Facts(
             hints=hints, volume={name: getattr(row, f'of_{name}') for name in _NAMES},
-            qos=rows.from_json(row.specs) or {}, attempts=row.attempts,
+            qos=rows.from_json(row.qos_specs) or {},
+            attempts=len(_tried(row.progress)) + (row.pool is not None),
             refusal_reported=bool(row.refusal_reported),
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
@@ -70,7 +71,14 @@ def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
         rows_of_type = connection.execute(
             sa.select(specs.c.key, specs.c.value)
             .where(specs.c.volume_type_id == found.volume_type_id)).all()
-    return pools.request_of(found, {row.key: row.value for row in rows_of_type})
+        progress = connection.execute(sa.select(_work.c.progress).where(
+            _work.c.noun == 'volume', _work.c.resource_id == volume_id)).scalar_one_or_none()
+    return pools.request_of(found, {row.key: row.value for row in rows_of_type},
+                            _tried(progress))
+
+
+def _tried(progress: str | None) -> tuple[str, ...]:
+    return tuple((rows.from_json(progress) or {}).get('tried', ()))
 
 
 def forget_refusal(database: engine.Database, volume_id: str) -> None:

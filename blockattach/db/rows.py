@@ -34,9 +34,7 @@ _MODES: dict[str | None, Any] = {None: None}
 _MODES |= {mode.value: mode for mode in connections.AccessMode}
 _OF_VOLUME = {field.name for field in dataclasses.fields(records.Volume)}
 # Fields of a volume that its row has as they are.
-_PLAIN = tuple(sorted(_OF_VOLUME - {'metadata', 'tried', 'attached', 'limits'}))
-NOBODY = '[]'
-"""No pools, as they are stored."""
+_PLAIN = tuple(sorted(_OF_VOLUME - {'metadata', 'attached', 'limits'}))
 TEXT_LENGTH = base.NAME_LENGTH
 """Characters that a name, a host or a mountpoint may have."""
 
@@ -138,8 +136,7 @@ def volume(row: Any, metadata: Mapping[str, str],
            attached: tuple[records.AttachedServer, ...],
            limits: Mapping[str, str | int | None] | None = None) -> records.Volume:
     """One row of ``volumes`` with its type's name, and its children."""
-    return _volume({name: getattr(row, name) for name in _PLAIN}, row.tried, metadata, attached,
-                   limits)
+    return _volume({name: getattr(row, name) for name in _PLAIN}, metadata, attached, limits)
 
 
 def volumes(found: Sequence[sa.Row[Any]], metadata: Mapping[str, Mapping[str, str]],
@@ -152,14 +149,14 @@ def volumes(found: Sequence[sa.Row[Any]], metadata: Mapping[str, Mapping[str, st
         return []
     keys = found[0]._fields
     plain = operator.itemgetter(*map(keys.index, _PLAIN))
-    own, tried = keys.index('id'), keys.index('tried')
-    return [_volume(dict(zip(_PLAIN, plain(row), strict=True)), row[tried],
+    own = keys.index('id')
+    return [_volume(dict(zip(_PLAIN, plain(row), strict=True)),
                     metadata.get(row[own], {}), attached.get(row[own], ())) for row in found]
 
 
-def _volume(plain: dict[str, Any], tried: str, metadata: Mapping[str, str],
+def _volume(plain: dict[str, Any], metadata: Mapping[str, str],
             attached: tuple[records.AttachedServer, ...],
             limits: Mapping[str, str | int | None] | None = None) -> records.Volume:
     return records.Volume(
-        metadata=dict(metadata), tried=() if tried == NOBODY else tuple(from_json(tried)),
-        attached=attached, limits=None if limits is None else dict(limits), **plain)
+        metadata=dict(metadata), attached=attached,
+        limits=None if limits is None else dict(limits), **plain)

@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import paging
 from blockattach.db import prepared
@@ -17,11 +16,13 @@ from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import attachment
 from blockattach.db.models import volume
+from blockattach.db.models import work
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
+_work = work.work
 _types = volume.volume_types
 _attachments = attachment.attachments
 # Each volume has a type. An outer join all the same: else MariaDB begins a list at the types, and
@@ -31,6 +32,11 @@ _WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).outerj
 _metadata = volume.volume_metadata
 _BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+_CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
+    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE, sa.exists().where(
+        _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
+        _work.c.verb == prepared.value('verb'), _work.c.owner == prepared.value('owner'),
+        _work.c.generation == prepared.value('generation'))))
 _ONE = prepared.Statement(lambda dialect: _with_metadata())
 _ONE_LIVE = prepared.Statement(lambda dialect: _with_metadata().where(volume_rows.LIVE))
 # As many values as every database takes as a list.
@@ -110,6 +116,14 @@ def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
     return rows.volume(row, {}, (), rows.limits(row))
 
 
+def claimed(database: engine.Database, claim: records.Claim) -> records.Volume | None:
+    """The volume that work is about, as long as its owner has the work; None: it has lost it."""
+    with database.reader() as connection:
+        row = _CLAIMED.first(connection, volume_id=claim.resource_id, verb=claim.verb,
+                             generation=claim.generation, owner=claim.owner)
+    return None if row is None else rows.volume(row, {}, (), rows.limits(row))
+
+
 def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volume:
     """A volume, live or gone: what is told of it may come after its end.
 
@@ -164,42 +178,6 @@ def metadata_values(database: engine.Database, filters: Filters) -> dict[str, li
     return found
 
 
-def interrupted(database: engine.Database, host: str,
-                owner: str | None = None, shared: bool = False) -> list[records.Volume]:
-    """Volumes of one ``host@backend`` that are being made or removed, and whose turn has passed.
-
-    :param owner: at start: the life of the process that asks; what another life owns is its too
-    :param shared: others that live serve this backend: only its own earlier lives count
-    """
-    overdue: sa.ColumnElement[bool] = _volumes.c.deadline < clock.now()
-    if owner is not None and shared:
-        overdue = sa.or_(overdue, sa.and_(volume_rows.of_service(_volumes.c.owner, owner),
-                                          _volumes.c.owner != owner))
-    elif owner is not None:
-        overdue = sa.or_(overdue, _volumes.c.owner.is_(None), _volumes.c.owner != owner)
-    query = _WITH_TYPE.where(
-        volume_rows.LIVE, volume_rows.on_host(host),
-        _volumes.c.own_status.in_((volume_lifecycle.OwnStatus.CREATING.value,
-                                   volume_lifecycle.OwnStatus.DELETING.value)),
-        overdue)
-    with database.reader() as connection:
-        return [rows.volume(row, {}, ()) for row in connection.execute(query)]
-
-
-def unplaced(database: engine.Database, everything: bool = False) -> list[records.Volume]:
-    """Volumes that wait for a pool longer than the scheduler was given.
-
-    :param everything: at start: all that wait for one, since whoever was asked may be gone
-    """
-    query = _WITH_TYPE.where(
-        volume_rows.LIVE, _volumes.c.pool.is_(None),
-        _volumes.c.own_status == volume_lifecycle.OwnStatus.CREATING.value)
-    if not everything:
-        query = query.where(_volumes.c.deadline < clock.now())
-    with database.reader() as connection:
-        return [rows.volume(row, {}, ()) for row in connection.execute(query)]
-
-
 def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
     """Which of these volumes exist on one ``host@backend``."""
     found: set[str] = set()
@@ -209,20 +187,6 @@ def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str])
                 _volumes.c.id.in_(volume_ids[start:start + _SLICE]),
                 volume_rows.LIVE, volume_rows.on_host(host),
                 _volumes.c.own_status != volume_lifecycle.OwnStatus.CREATING.value)).scalars())
-    return found
-
-
-def tried_on(database: engine.Database, host: str) -> list[records.Volume]:
-    """Volumes, live or gone, that were to be made on a ``host@backend`` and are not there: each as
-    it was when it was, on that pool.
-    """
-    query = _WITH_TYPE.where(_volumes.c.tried != '[]')
-    found = []
-    with database.reader() as connection:
-        for row in connection.execute(query):
-            one = rows.volume(row, {}, ())
-            found += [dataclasses.replace(one, pool=pool) for pool in one.tried
-                      if pool != one.pool and volume_rows.host_of(pool) == host]
     return found
 
 

@@ -82,7 +82,7 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
         'multiattach': volume_type.is_multiattach(kind.extra_specs),
         'single_writer': volume_type.is_single_writer(kind.extra_specs),
         'encrypted': kind.encryption is not None, 'bootable': False, 'shared_targets': True,
-        'generation': 1, 'tried': '[]', 'created_at': database.clock.utcnow()}
+        'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)
     return row
 

@@ -6,13 +6,15 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import volume_rows
+from blockattach.db import volumes
+from blockattach.db import work
 from blockattach.db.models import volume
 from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
 _volumes = volume.volumes
-_FACTS = (_volumes.c.own_status, _volumes.c.deadline, _volumes.c.pool, _volumes.c.lowest_rank,
-          _volumes.c.status, _volumes.c.shared_targets)
+_FACTS = (_volumes.c.own_status, _volumes.c.pool, _volumes.c.lowest_rank, _volumes.c.status,
+          _volumes.c.shared_targets)
 
 
 @engine.retried
@@ -40,9 +42,9 @@ def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule
     query = sa.select(*_FACTS).where(_volumes.c.id == volume_id, volume_rows.LIVE)
     with database.reader() as connection:
         row = connection.execute(query).one_or_none()
-    if row is None:
-        raise errors.VolumeNotFound(volume_id=volume_id)
-    return _facts(row, requested)
+        if row is None:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        return _facts(connection, volume_id, row, requested)
 
 
 @engine.retried
@@ -55,7 +57,7 @@ def reset_status(database: engine.Database, volume_id: str,
     """
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
-        facts = _facts(row, requested)
+        facts = _facts(connection, volume_id, row, requested)
         if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
                 requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
@@ -63,13 +65,15 @@ def reset_status(database: engine.Database, volume_id: str,
                 # The detaches that were announced will not come.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
                 row = volume_rows.lock(connection, volume_id)
-            volume_rows.store_own_status(connection, database, row, requested.own_status,
-                                         owner=None, deadline=None)
+            volume_rows.store_own_status(connection, database, row, requested.own_status)
+            work.end(connection, volumes.creation(volume_id, row.generation))
     return facts
 
 
-def _facts(row: Any, requested: reset_rule.Requested) -> reset_rule.Facts:
+def _facts(connection: sa.Connection, volume_id: str, row: Any,
+           requested: reset_rule.Requested) -> reset_rule.Facts:
     return reset_rule.Facts(
-        requested=requested, own_status=row.own_status, at_work=row.deadline is not None,
+        requested=requested, own_status=row.own_status,
+        at_work=work.find(connection, 'volume', volume_id) is not None,
         # Its targets count as shared until a backend reports otherwise.
         made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)

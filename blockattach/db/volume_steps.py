@@ -1,7 +1,6 @@
 """The steps of a volume's life that every volume takes: one statement each."""
 import sqlalchemy as sa
 
-from blockattach.db import clock
 from blockattach.db import prepared
 from blockattach.db.models import attachment
 from blockattach.db.models import pool
@@ -20,16 +19,12 @@ def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool],
             _volumes.c.own_status == own_status.value)
 
 
-def _lease() -> dict[str, clock.DatabaseTime]:
-    return {'deadline': clock.now(prepared.value('seconds', sa.Float()))}
-
-
 def _created() -> sa.Update:
     available = volume_lifecycle.derive_status(_Own.AVAILABLE, None)
     return _volumes.update().where(
         *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
     ).values(own_status=_Own.AVAILABLE.value, status=available.status,
-             attach_status=available.attach_status, owner=None, deadline=None,
+             attach_status=available.attach_status,
              shared_targets=prepared.value('shared_targets'), **_NEXT)
 
 
@@ -37,8 +32,7 @@ _NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': prepared.value('
 # Its words stay as they are: it is being made, now as before.
 CLAIM = prepared.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
-        pool=prepared.value('pool'), service_uuid=prepared.value('service_uuid'), owner=None,
-        attempts=_volumes.c.attempts + 1, **_NEXT, **_lease()))
+        pool=prepared.value('pool'), service_uuid=prepared.value('service_uuid'), **_NEXT))
 _SIZE = sa.select(_volumes.c.size_gb).where(
     _volumes.c.id == prepared.value('volume_id')).scalar_subquery()
 TAKE = prepared.Statement(lambda dialect: _pools.update().where(
@@ -48,13 +42,6 @@ TAKE = prepared.Statement(lambda dialect: _pools.update().where(
 GIVE = prepared.Statement(lambda dialect: _pools.update().where(
     _pools.c.name == prepared.value('pool')).values(
         allocated_gb=_pools.c.allocated_gb - prepared.value('size_gb', sa.Integer())))
-OWN = prepared.Statement(lambda dialect: _volumes.update().where(
-    _volumes.c.id == prepared.value('volume_id'),
-    _volumes.c.own_status != _Own.GONE.value,
-    sa.or_(_volumes.c.owner.is_(None), _volumes.c.owner == prepared.value('owner'),
-           _volumes.c.owner == prepared.value('address')),
-    _volumes.c.generation == prepared.value('generation'),
-).values(owner=prepared.value('owner'), **_lease()))
 NO_GRANTS = prepared.Statement(lambda dialect: attachment.grants.delete().where(
     attachment.grants.c.volume_id == prepared.value('volume_id')))
 CREATED = prepared.Statement(lambda dialect: _created())

@@ -1,8 +1,9 @@
-"""Volumes: the verbs of their own life. Each is one transaction under the volume's lock."""
+"""Volumes: the verbs of their own lifecycle. Each is one transaction under the volume's lock."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from oslo_log import log as oslo_log
@@ -15,6 +16,7 @@ from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
 from blockattach.db import volume_steps
+from blockattach.db import work
 from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -39,6 +41,16 @@ class Draft:
     metadata: Mapping[str, str]
     hints: Mapping[str, Any] | None = None
     """What was said of where it goes."""
+    request_id: str | None = None
+
+
+class Deleting(NamedTuple):
+    """A volume whose removal was asked for. ``host``: None: no backend has it, and it is gone."""
+
+    id: str
+    generation: int
+    own_status: volume_lifecycle.OwnStatus
+    host: str | None
 
 
 class _NoRoom(Exception):
@@ -63,7 +75,9 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
-            scheduler_hints=rows.to_json(draft.hints or None), deadline=clock.Later(lease_seconds))
+            scheduler_hints=rows.to_json(draft.hints or None))
+        work.begin(connection, database, creation(volume_id, 1), lease_seconds,
+                   request_id=draft.request_id, project_id=draft.project_id)
         if draft.metadata:
             connection.execute(volume.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
@@ -80,8 +94,9 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
 
 @engine.retried
 def claim(database: engine.Database, volume_id: str, generation: int, pool_name: str,
-          service_uuid: str | None, lease_seconds: float) -> int | None:
-    """Take the volume's room on a pool and place it there, both or neither.
+          service_uuid: str | None) -> int | None:
+    """Take the volume's room on a pool and place it there, both or neither. Its work is a
+    scheduler's until the manager claims it.
 
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: the volume is no longer waiting for a pool
@@ -91,7 +106,7 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
                 volume_id, generation, _Own.CREATING, pool=pool_name)) as connection:
             done = volume_steps.CLAIM.change(
                 connection, volume_id=volume_id, generation=generation, pool=pool_name,
-                service_uuid=service_uuid, seconds=lease_seconds, now=database.clock.utcnow())
+                service_uuid=service_uuid, now=database.clock.utcnow())
             if done != 1:
                 _lock(connection, volume_id, generation, _Own.CREATING)
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
@@ -103,58 +118,42 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
 
 
 @engine.retried
-def unclaim(database: engine.Database, volume_id: str, generation: int,
-            lease_seconds: float) -> int:
-    """Give the claimed room back and note the pool as tried; the volume waits for another.
+def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
+            owner: str | None = None, tried: bool = True) -> int:
+    """Give the claimed room back; the volume waits for another pool, and what a manager may have
+    made on this one waits to be removed: until then, or its deadline, for that manager.
 
+    :param owner: only if it has the work; None: whichever has it
+    :param tried: False: the pool may be chosen again, unless a manager has taken it on
     :returns: the volume's new generation
     :raises StaleGeneration: somebody else has gone on with it
     """
     with database.writer(_stepped(volume_id, generation, _Own.CREATING, pool=None)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
+        mine = creation(volume_id, generation, owner)
+        now = work.read(connection, mine)
         _give_back(connection, row)
-        tried = [*rows.from_json(row.tried), *filter(None, (row.pool,))]
-        volume_rows.store_own_status(
-            connection, database, row, _Own.CREATING, pool=None, service_uuid=None, owner=None,
-            tried=rows.to_json(tried), deadline=clock.Later(lease_seconds))
+        volume_rows.store_own_status(connection, database, row, _Own.CREATING, pool=None,
+                                     service_uuid=None)
+        progress = rows.from_json(now.progress)
+        if row.pool is not None and (tried or now.host is not None):
+            progress['tried'] = [*progress.get('tried', ()), row.pool]
+        work.change(connection, mine, generation=generation + 1, host=None, owner=None,
+                    progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
+        if now.host is not None and row.pool is not None:
+            work.replace(connection, database, remains(volume_id, row.pool, now.owner),
+                         clock.now() if now.owner is None else now.deadline, now.host)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
 
 
 @engine.retried
-def own(database: engine.Database, volume_id: str, generation: int, owner: str,
-        lease_seconds: float, address: str | None = None) -> bool:
-    """Write who is at work on the volume; False when it has moved on since that generation.
-
-    :param address: an owner who is nobody in particular: whoever serves there
-    """
-    with database.writer() as connection:
-        return volume_steps.OWN.change(
-            connection, volume_id=volume_id, generation=generation, owner=owner,
-            address=address or owner, seconds=lease_seconds) == 1
-
-
-@engine.retried
-def take_over(database: engine.Database, volume_id: str, generation: int,
-              own_status: volume_lifecycle.OwnStatus, owner: str, lease_seconds: float) -> int:
-    """Go on with what another owner has begun, who is late or dead.
-
-    :returns: the volume's new generation, at which that owner finds himself out of turn
-    :raises StaleGeneration: somebody else has gone on with it
-    """
-    with database.writer(_stepped(volume_id, generation, own_status, owner=owner)) as connection:
-        row = _lock(connection, volume_id, generation, own_status)
-        volume_rows.store_own_status(connection, database, row, own_status, owner=owner,
-                                     deadline=clock.Later(lease_seconds))
-    return generation + 1
-
-
-@engine.retried
 def created(database: engine.Database, volume_id: str, generation: int,
-            shared_targets: bool) -> None:
+            shared_targets: bool, owner: str | None = None) -> None:
     """The backend has made it.
 
+    :param owner: as `unclaim`
     :raises StaleGeneration: somebody else went on with it; what was made must be removed
     """
     with database.writer(_stepped(volume_id, generation, _Own.AVAILABLE)) as connection:
@@ -164,8 +163,9 @@ def created(database: engine.Database, volume_id: str, generation: int,
             row = _lock(connection, volume_id, generation, _Own.CREATING)
             if row.pool is None:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE, owner=None,
-                                         deadline=None, shared_targets=shared_targets)
+            volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE,
+                                         shared_targets=shared_targets)
+        work.end(connection, creation(volume_id, generation, owner))
     LOG.info('Volume is created%s', log.fields(volume_id=volume_id))
 
 
@@ -176,20 +176,21 @@ def failed(database: engine.Database, volume_id: str, generation: int) -> None:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         volume_rows.store_own_status(connection, database, row, _Own.ERROR, pool=None,
-                                     service_uuid=None, owner=None, deadline=None)
+                                     service_uuid=None)
+        work.end(connection, creation(volume_id, generation))
     LOG.warning('Volume is in error%s', log.fields(volume_id=volume_id))
 
 
 @engine.retried
 def start_delete(database: engine.Database, volume_id: str, lease_seconds: float,
-                 force: bool = False) -> records.Volume:
+                 force: bool = False, request_id: str | None = None) -> Deleting:
     """Tell a volume to go. One that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
     :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
     """
     with database.writer(lambda again: _stepped(
-            volume_id, row.generation, deleting.own_status)(again)) as connection:
+            volume_id, row.generation, own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
@@ -198,37 +199,109 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                        'error_extending or error_managing and must not be migrating, attached, '
                        'belong to a group, have snapshots, awaiting a transfer, or be '
                        'disassociated from snapshots after volume transfer.')
+        own_status = _Own.GONE if row.pool is None else _Own.DELETING
+        if force:
+            work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
             _remove(connection, database, row)
         elif volume_rows.is_frozen(connection, row.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume_id} is frozen.')
         else:
-            volume_rows.store_own_status(
-                connection, database, row, _Own.DELETING,
-                owner=volume_rows.host_of(row.pool), deadline=clock.Later(lease_seconds))
-        deleting = volume_queries.read(connection, volume_id, unused=True)
+            volume_rows.store_own_status(connection, database, row, _Own.DELETING)
+            work.begin(connection, database, deletion(volume_id, row.generation + 1),
+                       lease_seconds, volume_rows.host_of(row.pool), request_id=request_id,
+                       project_id=row.project_id, progress={'was': row.own_status})
     LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
-    return deleting
+    return Deleting(volume_id, row.generation + 1, own_status, volume_rows.host_of(row.pool))
 
 
 @engine.retried
-def deleted(database: engine.Database, volume_id: str, generation: int) -> None:
-    """The backend has removed it: the row becomes history, its room is free."""
+def deleted(database: engine.Database, volume_id: str, generation: int,
+            owner: str | None = None) -> None:
+    """The backend has removed it: the row becomes history, its room is free. ``owner``: as
+    `unclaim`.
+    """
     with database.writer(_stepped(volume_id, generation, _Own.GONE)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
+        work.end(connection, deletion(volume_id, generation, owner))
         _give_back(connection, row)
         _remove(connection, database, row)
     LOG.info('Volume is gone%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 @engine.retried
-def delete_failed(database: engine.Database, volume_id: str, generation: int) -> None:
-    """The backend refused for good to remove it."""
+def delete_failed(database: engine.Database, volume_id: str, generation: int,
+                  owner: str | None = None) -> None:
+    """The backend refused for good to remove it. ``owner``: as `unclaim`."""
     with database.writer(_stepped(volume_id, generation, _Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
-        volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING, owner=None,
-                                     deadline=None)
+        work.end(connection, deletion(volume_id, generation, owner))
+        volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def create_cancelled(database: engine.Database, found: records.Work) -> None:
+    """End a volume in error that waits for a pool.
+
+    :raises Conflict: a backend may have begun it
+    """
+    if found.host is not None:
+        raise errors.Conflict(reason=f'cannot cancel volume.create: {found.host} has begun it')
+    volume = volume_queries.get_bare(database, found.resource_id)
+    failed(database, volume.id, volume.generation)
+
+
+@engine.retried
+def delete_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Let a volume be what it was before its removal was asked for.
+
+    :raises Conflict: its removal has begun
+    """
+    volume_id, generation = found.resource_id, found.generation
+    with database.writer(_stepped(volume_id, generation)) as connection:
+        row = _lock(connection, volume_id, generation, _Own.DELETING)
+        now = work.read(connection, found.claim)
+        if now.attempts:
+            raise errors.Conflict(reason='cannot cancel volume.delete: it has begun')
+        work.end(connection, found.claim)
+        volume_rows.store_own_status(connection, database, row,
+                                     _Own(rows.from_json(now.progress)['was']))
+    LOG.warning('Removal of a volume is cancelled%s', log.fields(volume_id=volume_id))
+
+
+def cleanup_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Leave on a pool what may be there of a volume."""
+    work.forget(database, found.claim)
+
+
+def hasten_delete(database: engine.Database, deleting: Deleting) -> None:
+    """No message was sent: the manager finds it when it looks next, not at its deadline."""
+    work.hasten(database, deletion(deleting.id, deleting.generation))
+
+
+@engine.retried
+def leave_remains(database: engine.Database, volume: records.Volume,
+                  retry_seconds: float) -> None:
+    """What was made of a volume on its pool is not the volume's any more, and is there still."""
+    pool = volume.pool or ''
+    with database.writer() as connection:
+        work.replace(connection, database, remains(volume.id, pool), clock.now(retry_seconds),
+                     volume_rows.host_of(pool))
+
+
+def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The making of a volume."""
+    return records.Claim('volume', volume_id, 'create', generation, owner)
+
+
+def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """Its removal."""
+    return records.Claim('volume', volume_id, 'delete', generation, owner)
+
+
+def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
+    """The removal of what may be left of a volume on a pool that it is not on."""
+    return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
@@ -240,13 +313,15 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
         _volumes.c.id == volume_id)).one_or_none() is not None
 
 
-def _stepped(volume_id: str, generation: int, own_status: str,
+def _stepped(volume_id: str, generation: int, own_status: str | None = None,
              **values: Any) -> engine.Happened:
     """Whether the volume has gone from a generation to the next one, in this way."""
+    if own_status is not None:
+        values['own_status'] = own_status
+
     def happened(connection: sa.Connection) -> bool:
-        return rows.holds(
-            volume_rows.await_others(connection, volume_id),
-            {'generation': generation + 1, 'own_status': own_status, **values})
+        return rows.holds(volume_rows.await_others(connection, volume_id),
+                          {'generation': generation + 1, **values})
     return happened
 
 
@@ -265,5 +340,5 @@ def _give_back(connection: sa.Connection, row: Any) -> None:
 
 def _remove(connection: sa.Connection, database: engine.Database, row: Any) -> None:
     volume_rows.store_own_status(connection, database, row, _Own.GONE, deleted=True,
-                                 deleted_at=database.clock.utcnow(), owner=None, deadline=None)
+                                 deleted_at=database.clock.utcnow())
     volume_steps.NO_GRANTS.change(connection, volume_id=row.id)

@@ -20,6 +20,9 @@ _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
+# Of what may be left of a volume on a pool that it is not on: no row is in the middle of it.
+_CLEANUP = 'cleanup'
+_MOVED = ('attachment', 'volume')
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 # Written once more here: a check must not rely on the code that it checks.
@@ -44,10 +47,7 @@ class Severity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """A volume's row. ``overdue``: seconds since its deadline in database time; None: it has none.
-
-    ``deleted`` ones are included only where something still refers to them.
-    """
+    """A volume's row. ``deleted`` ones are included only where something still refers to them."""
 
     id: str
     own_status: str
@@ -60,7 +60,6 @@ class VolumeFact:
     size_gb: int
     pool: str | None
     deleted: bool
-    overdue: float | None = None
     made: bool = False
     """Whether a backend has ever had it complete.
     """
@@ -79,7 +78,9 @@ class VolumeFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachmentFact:
-    """An attachment's row; ``overdue`` as in `VolumeFact`."""
+    """An attachment's row. ``overdue``: seconds since its deadline in database time; None: it has
+    none.
+    """
 
     id: str
     volume_id: str
@@ -132,6 +133,19 @@ class TargetFact:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WorkFact:
+    """An act that is under way; of an attachment, its own row says so, and ``verb`` is its state.
+
+    ``overdue``: seconds since its deadline in database time.
+    """
+
+    noun: str
+    resource_id: str
+    verb: str
+    overdue: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
     """The input of all invariants, as it was at one moment.
 
@@ -146,6 +160,7 @@ class Facts:
     pools: tuple[PoolFact, ...] = ()
     targets: tuple[TargetFact, ...] = ()
     busy: frozenset[tuple[str, str]] = frozenset()
+    work: tuple[WorkFact, ...] = ()
     grace: float = 10.0
 
     def live(self) -> dict[str, list[AttachmentFact]]:
@@ -258,25 +273,30 @@ def _initiators_are_known(facts: Facts) -> Iterator[Found]:
 
 
 def _work_has_an_end(facts: Facts) -> Iterator[Found]:
-    for row in facts.attachments:
-        if (row.state in attachment_lifecycle.TRANSITIONAL) != (row.overdue is not None):
-            yield Found(row.volume_id, row.id, f'is {row.state} and has '
-                        f'{"no" if row.overdue is None else "a"} deadline')
-    for volume in facts.volumes:
-        if not volume.deleted and volume.at_work != (volume.overdue is not None):
-            yield Found(volume.id, None, f'is {volume.own_status} and has '
-                        f'{"no" if volume.overdue is None else "a"} deadline')
+    work = {(one.noun, one.resource_id) for one in facts.work
+            if one.noun in _MOVED and one.verb != _CLEANUP}
+    at_work = {('attachment', row.id) for row in facts.attachments
+               if row.state in attachment_lifecycle.TRANSITIONAL}
+    at_work |= {('volume', volume.id) for volume in facts.volumes
+                if not volume.deleted and volume.at_work}
+    for noun, resource_id in sorted(work ^ at_work):
+        said = 'has work, and is not in the middle of anything' \
+            if (noun, resource_id) in work else 'is in the middle of work that has no row'
+        yield _of_work(facts, noun, resource_id, said)
 
 
 def _nothing_is_overdue(facts: Facts) -> Iterator[Found]:
-    for row in facts.attachments:
-        if row.overdue is not None and row.overdue > facts.grace:
-            yield Found(row.volume_id, row.id, f'is {row.state}, and its deadline passed '
-                        f'{row.overdue:.0f} s ago')
-    for volume in facts.volumes:
-        if volume.overdue is not None and volume.overdue > facts.grace:
-            yield Found(volume.id, None, f'is {volume.own_status}, and its deadline passed '
-                        f'{volume.overdue:.0f} s ago')
+    for one in facts.work:
+        if one.overdue > facts.grace:
+            yield _of_work(facts, one.noun, one.resource_id,
+                           f'is at {one.verb}, and its deadline passed {one.overdue:.0f} s ago')
+
+
+def _of_work(facts: Facts, noun: str, resource_id: str, said: str) -> Found:
+    if noun != 'attachment':
+        return Found(resource_id.partition('@')[0], None, said)
+    return Found(next((row.volume_id for row in facts.attachments if row.id == resource_id), None),
+                 resource_id, said)
 
 
 def _slots_are_kept(facts: Facts) -> Iterator[Found]:

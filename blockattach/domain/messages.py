@@ -29,6 +29,8 @@ NO_VALID_POOL = Text('001', 'schedule allocate volume',
                      '003', 'Could not find any available weighted backend.')
 DRIVER_CREATE_FAILED = Text('008', 'create volume from backend storage',
                             '012', 'Driver failed to create the volume.')
+CREATE_CANCELLED = Text('001', 'schedule allocate volume',
+                        '053', 'An administrator has cancelled it.')
 ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
 DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')

@@ -121,12 +121,13 @@ def request_for(kind: records.VolumeType, size_gb: int,
         availability_zone=availability_zone, extra_specs=kind.extra_specs)
 
 
-def request_of(volume: records.Volume, extra_specs: Mapping[str, str]) -> VolumeRequest:
+def request_of(volume: records.Volume, extra_specs: Mapping[str, str],
+               tried: tuple[str, ...] = ()) -> VolumeRequest:
     """What a stored volume asks of a pool, as its row is now."""
     return VolumeRequest(
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
         multiattach=volume.multiattach, availability_zone=volume.availability_zone,
-        extra_specs=extra_specs, tried=volume.tried)
+        extra_specs=extra_specs, tried=tried)
 
 
 def says_up(capabilities: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 import dataclasses
 import datetime
 from typing import Any
+from typing import NamedTuple
 
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -100,8 +101,6 @@ class Volume:
     shared_targets: bool
     metadata: dict[str, str]
     generation: int
-    owner: str | None
-    tried: tuple[str, ...]
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     attached: tuple[AttachedServer, ...] = ()
@@ -112,6 +111,66 @@ class Volume:
     def host(self) -> str | None:
         """``host@backend``: its manager; None until a pool was chosen."""
         return None if self.pool is None else self.pool.partition('#')[0]
+
+
+class Claim(NamedTuple):
+    """The right of a process instance (``owner``) to do an act on a resource: as long as its row
+    says so, under this generation.
+
+    An ``owner`` of None stands for any.
+    """
+
+    noun: str
+    resource_id: str
+    verb: str
+    generation: int
+    owner: str | None
+
+    @property
+    def name(self) -> str:
+        """``noun.verb``."""
+        return f'{self.noun}.{self.verb}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """An asynchronous act that has not ended.
+
+    :ivar host: the ``host@backend`` that does it; None: any scheduler
+    :ivar owner: the process instance that does it; None: none has taken it on
+    :ivar overdue: seconds since its deadline, in database time; negative before it
+    :ivar attempts: how often it was taken on
+    :ivar progress: what the verb remembers of earlier attempts
+    :ivar error: of the last attempt that failed
+    """
+
+    id: str
+    noun: str
+    resource_id: str
+    verb: str
+    generation: int
+    host: str | None
+    owner: str | None
+    deadline: datetime.datetime
+    overdue: float = dataclasses.field(compare=False)
+    attempts: int
+    progress: dict[str, Any]
+    error: str | None
+    request_id: str | None
+    project_id: str | None
+    created_at: datetime.datetime
+
+    @property
+    def claim(self) -> Claim:
+        """By which its owner goes on."""
+        return Claim(self.noun, self.resource_id, self.verb, self.generation, self.owner)
+
+    @property
+    def state(self) -> str:
+        """``waiting`` for a process, ``running``, or ``overdue``."""
+        if self.overdue > 0:
+            return 'overdue'
+        return 'waiting' if self.owner is None else 'running'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class _TakeRoom(task.Task):
         for pool in choice.accepted:
             generation = volumes.claim(
                 self._database, request.volume_id, request.generation, pool.name,
-                pool.service_uuid, self._lease_seconds)
+                pool.service_uuid)
             if generation is not None:
                 return _Claim(pool, generation)
             self._chooser.telemetry.scheduler_retry('room_taken')

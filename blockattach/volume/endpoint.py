@@ -1,5 +1,4 @@
 """What other processes may ask of a volume service: three lines a method."""
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -8,33 +7,28 @@ from blockattach import context
 from blockattach.rpc import volume as volume_rpc
 from blockattach.volume import attachments
 from blockattach.volume import volumes
+from blockattach.work import runner
 
 
 class VolumeEndpoint(volume_rpc.VolumeInterface):
-    """Answers for one backend. Long work is handed to ``later`` and goes on after the answer."""
+    """Answers for one backend. Long work is handed to the runner and goes on after the answer."""
 
     def __init__(self, manager: volumes.VolumeManager,
                  attachment_manager: attachments.AttachmentManager,
-                 own: Callable[[str, int], bool],
-                 later: Callable[..., None]) -> None:
+                 runner: runner.Runner) -> None:
         self._manager = manager
         self._attachments = attachment_manager
-        self._own = own
-        self._later = later
+        self._runner = runner
 
     def create_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> bool:
         """Take a volume on; False when it has gone elsewhere meanwhile."""
-        if not self._own(volume_id, generation):
-            return False
-        self._later(self._manager.create, ctxt, volume_id, generation)
-        return True
+        return self._runner.accept(ctxt, 'volume', 'create', volume_id, generation)
 
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
         """Remove a volume, unless somebody does already."""
-        if self._own(volume_id, generation):
-            self._later(self._manager.delete, ctxt, volume_id, generation)
+        self._runner.accept(ctxt, 'volume', 'delete', volume_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:

@@ -18,9 +18,6 @@ from blockattach import log
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import leases
-from blockattach.db import volumes
-from blockattach.domain import records
-from blockattach.domain import volume_lifecycle
 from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
@@ -83,14 +80,12 @@ class Leases:
     """Those of one process instance."""
 
     def __init__(self, database: engine.Database, address: str, owner: str, seconds: float,
-                 volume_seconds: float, cluster: bool = False,
-                 clock: clocks.Clock | None = None,
+                 cluster: bool = False, clock: clocks.Clock | None = None,
                  waiting: threads.Threads | None = None) -> None:
         """
         :param address: the ``host@backend`` that is served
         :param owner: as `blockattach.db.leases.owner_of` makes it
         :param seconds: how long an act on a pair may take, by the database's clock
-        :param volume_seconds: the same for one that makes or removes a volume
         :param cluster: other processes act on the same backend
         :param waiting: how threads of this process wait for each other
         """
@@ -98,7 +93,6 @@ class Leases:
         self._address = address
         self._database = database
         self._seconds = seconds
-        self._volume_seconds = volume_seconds
         self._cluster = cluster
         self._clock = clock or clocks.Clock()
         self._names = _Names(waiting or threads.Threads())
@@ -153,20 +147,6 @@ class Leases:
     def held(self) -> list[str]:
         """What threads of this process act on: pairs, and volumes as a whole."""
         return self._names.held()
-
-    def own(self, volume_id: str, generation: int) -> bool:
-        """Take a volume on, to be made or removed; False: somebody else has done so."""
-        return volumes.own(self._database, volume_id, generation, self.owner,
-                           self._volume_seconds, self._address)
-
-    def take_over(self, volume: records.Volume) -> int:
-        """Go on with a volume that was left half done; returns its new generation.
-
-        :raises StaleGeneration: somebody else does
-        """
-        return volumes.take_over(
-            self._database, volume.id, volume.generation,
-            volume_lifecycle.OwnStatus(volume.own_status), self.owner, self._volume_seconds)
 
     def leave(self) -> None:
         """Let others of the cluster go on at once with what this instance has not ended.

@@ -1,4 +1,4 @@
-"""Finish what was interrupted: overdue volumes and attachments, then the target's own list.
+"""Finish what was interrupted on one backend: work of volumes, and attachments.
 
 Runs in the background at start and then periodically. Everything it does repeats a verb that may
 be repeated at any time; nothing here can do what the ordinary path could not.
@@ -11,14 +11,13 @@ from blockattach import context
 from blockattach import log
 from blockattach.db import attachment_queries
 from blockattach.db import engine
-from blockattach.db import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
-from blockattach.domain import volume_lifecycle
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import attachments as volume_attachments
 from blockattach.volume import repair as repairs
 from blockattach.volume import volumes
+from blockattach.work import recover
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -34,10 +33,12 @@ class Reconciler:
     def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
                  attachment_manager: volume_attachments.AttachmentManager,
                  outcome: attachment_outcomes.AttachmentOutcomes,
-                 repairer: repairs.Repairer, lease_seconds: float,
+                 recovery: recover.Recovery, repairer: repairs.Repairer,
+                 lease_seconds: float,
                  settle_seconds: float = 0,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """
+        :param recovery: of the work of volumes
         :param settle_seconds: how long after the start a call may still come on whose account an
             attachment is being connected; callers send it again to whoever serves next
         """
@@ -45,14 +46,14 @@ class Reconciler:
         self._manager = manager
         self._attachments = attachment_manager
         self._outcome = outcome
+        self._recovery = recovery
         self._repairer = repairer
         self._lease_seconds = lease_seconds
         self._settle_seconds = settle_seconds
         self._monotonic = monotonic
-        self._orphans: tuple[list[records.Volume], list[records.Attachment]] = [], []
+        self._orphans: list[records.Attachment] = []
         self._left: list[records.Attachment] = []
         self._settled_at = 0.0
-        self._remembered = False
 
     def remember_orphans(self, others_live: bool = False) -> None:
         """Note what an earlier life of this service had begun, for the first pass.
@@ -64,31 +65,25 @@ class Reconciler:
         """
         owner = self._manager.leases.owner
         self._manager.leases.sweep()
-        self._orphans = (
-            volume_queries.interrupted(self._database, self._manager.host, owner, others_live),
-            attachment_queries.interrupted(self._database, self._manager.host,
-                                           everything=not others_live,
-                                           owner=owner if others_live else None))
+        self._recovery.remember(others_live)
+        self._orphans = attachment_queries.interrupted(
+            self._database, self._manager.host, everything=not others_live,
+            owner=owner if others_live else None)
         self._left = attachment_queries.of_deleted_volumes(self._database, self._manager.host)
         self._settled_at = self._monotonic() + self._settle_seconds
 
     def repair(self) -> int:
         """One pass; returns how many rows were gone on with."""
-        if not self._remembered:
-            self._manager.remember_rests()
-            self._remembered = True
-        self._manager.remove_rests()
-        found, rows = self._orphans
+        rows = self._orphans
         settled = self._monotonic() >= self._settled_at
         if settled:
             rows = self._untouched(rows)
         # One whose pair a thread is at work on is left to the next pass.
-        self._orphans = [], rows
+        self._orphans = rows
         left, self._left = self._left, []
-        found = found or volume_queries.interrupted(self._database, self._manager.host)
         overdue = attachment_queries.interrupted(self._database, self._manager.host)
         due = {row.id: row for row in [*overdue, *(rows if settled else [])]}
-        return self._repairer.repair(self._cases(found, list(due.values()), left))
+        return self._repairer.repair(self._cases(list(due.values()), left))
 
     def cases(self) -> list[repairs.Case]:
         """Every row whose turn has passed, and what is left of volumes that are gone.
@@ -96,14 +91,13 @@ class Reconciler:
         For whoever comes by beside those who serve the backend; nothing is changed.
         """
         host = self._manager.host
-        return self._cases(volume_queries.interrupted(self._database, host),
-                           attachment_queries.interrupted(self._database, host),
+        return self._cases(attachment_queries.interrupted(self._database, host),
                            attachment_queries.of_deleted_volumes(self._database, host))
 
-    def _cases(self, found: list[records.Volume], rows: list[records.Attachment],
+    def _cases(self, rows: list[records.Attachment],
                left: list[records.Attachment]) -> list[repairs.Case]:
         gone = {row.id for row in left}
-        return [*map(self._volume, found), *map(self._left_behind, left),
+        return [*map(self._work, self._recovery.due()), *map(self._left_behind, left),
                 *(self._attachment(row) for row in rows if row.id not in gone)]
 
     def _untouched(self, rows: list[records.Attachment]) -> list[records.Attachment]:
@@ -114,18 +108,10 @@ class Reconciler:
             self._database, self._manager.host, everything=True)}
         return [row for row in rows if now.get(row.id) == row.generation]
 
-    def _volume(self, volume: records.Volume) -> repairs.Case:
-        creating = volume.own_status == volume_lifecycle.OwnStatus.CREATING
-
-        def act() -> None:
-            LOG.warning('Volume was left half done and is gone on with%s', log.fields(
-                volume_id=volume.id, own_status=volume.own_status))
-            finish = self._manager.create if creating else self._manager.delete
-            finish(context.admin_context(), volume.id, self._manager.leases.take_over(volume))
-
-        return repairs.Case('volume', f'the volume is {volume.own_status}, and its time is over',
-                            f'its {"making" if creating else "removal"} is gone on with', act,
-                            volume.id)
+    def _work(self, found: records.Work) -> repairs.Case:
+        return repairs.Case('volume', f'{found.claim.name} has not ended, and its time is over',
+                            'it is resumed', lambda: self._recovery.resume(found),
+                            found.resource_id.partition('@')[0])
 
     def _attachment(self, row: records.Attachment) -> repairs.Case:
         """Forward or back: an attachment that nobody can know goes, any other goes on."""

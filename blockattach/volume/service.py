@@ -16,7 +16,7 @@ from blockattach.volume import backends
 from blockattach.volume import repair
 from blockattach.volume import stats
 from blockattach.volume import target_process
-from blockattach.volume import workers
+from blockattach.work import runner
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _WIPE_SECONDS = 1.0
 class VolumeService:
     """Everything that runs for one backend, in the order in which it starts."""
 
-    def __init__(self, host: str, backend: backends.KeptBackend, workers: workers.Workers,
+    def __init__(self, host: str, backend: backends.KeptBackend, runner: runner.Runner,
                  server: serving.Server, reporter: stats.PoolReporter,
                  prepare: Callable[[], None], recover: Callable[[], object],
                  reconcile: Callable[[], object], leave: Callable[[], None],
@@ -48,7 +48,7 @@ class VolumeService:
         begin = (waiting or threads.Threads()).begin
         self._host = host
         self._backend = backend
-        self._workers = workers
+        self._runner = runner
         self._repairer = repairer
         self._server = server
         self._reporter = reporter
@@ -111,7 +111,7 @@ class VolumeService:
             ending.callback(self._target.stop)
             ending.callback(self._leave)
             ending.callback(self._repairer.stop)
-            ending.callback(self._workers.stop)
+            ending.callback(self._runner.stop)
             for task in self._tasks:
                 ending.callback(task.stop)
             ending.callback(self._server.stop)

@@ -115,6 +115,8 @@ class _Overview:
         return {metrics.ATTACHMENTS: {(state,): number
                                       for state, number in found.attachments.items()},
                 metrics.OLDEST: {(state,): age for state, age in found.oldest.items()},
+                metrics.UNDER_WAY: {(noun, verb, state): number
+                                    for (noun, verb, state), number in found.work.items()},
                 metrics.OVERDUE: {(noun,): number for noun, number in found.overdue.items()}}
 
     def close(self) -> None:

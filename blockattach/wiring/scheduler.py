@@ -7,6 +7,7 @@ from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
+from blockattach.db import leases
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.rpc import history
@@ -46,10 +47,10 @@ def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService
     :raises ConfigurationError: see `build_placing`
     """
     settings = scheduler_conf.settings(base.conf)
-    placing = build_placing(base)
-    server = base.bus.server(placing.endpoint, base.service.host)
     presence = services.Presence(base.database, binaries.SCHEDULER, base.service.host,
                                  base.control.availability_zone, history.RELEASES[-1].name)
+    placing = build_placing(base, presence.process_instance)
+    server = base.bus.server(placing.endpoint, base.service.host)
     made = service.SchedulerService(
         server, placing.waiting, housekeeping.Housekeeping(base.database), presence,
         base.service, settings, base.clock, base.threads)
@@ -65,7 +66,8 @@ class Placing(NamedTuple):
     waiting: waiting.WaitingVolumes
 
 
-def build_placing(base: dependencies.Dependencies) -> Placing:
+def build_placing(base: dependencies.Dependencies,
+                  process_instance: str | None = None) -> Placing:
     """Put together what a scheduler does.
 
     :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
@@ -82,8 +84,9 @@ def build_placing(base: dependencies.Dependencies) -> Placing:
                          _servers(base, settings)))
     placing = placement.Placement(base.database, flows.PlacingFlows(
         base.database, chooser, volume_rpc.VolumeClients(base.bus), settings))
-    waiting_volumes = waiting.WaitingVolumes(base.database, placing, down_after,
-                                             settings.placing_seconds)
+    waiting_volumes = waiting.WaitingVolumes(
+        base.database, placing, down_after, settings.placing_seconds,
+        leases.owner_of(base.service.host, process_instance or base.database.new_id()))
     return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes), waiting_volumes)
 
 

@@ -1,6 +1,7 @@
 """The volume service of one backend."""
 from collections.abc import Callable
 from collections.abc import Iterable
+from concurrent import futures
 from typing import NamedTuple
 
 from oslo_config import cfg
@@ -29,17 +30,20 @@ from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import endpoint
 from blockattach.volume import lease
-from blockattach.volume import outcomes
+from blockattach.volume import placing
 from blockattach.volume import reconcile
+from blockattach.volume import remains
 from blockattach.volume import repair
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import target_answers
+from blockattach.volume import volume_work
 from blockattach.volume import volumes
-from blockattach.volume import workers
 from blockattach.wiring import dependencies
 from blockattach.wiring import expiry
 from blockattach.wiring import own_tgtd
+from blockattach.work import recover
+from blockattach.work import runner
 
 _REPAIR_THREADS = 8
 
@@ -113,29 +117,34 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
     kept = build_backend(base, loaded, host, leases.owner_of(name, presence.process_instance),
-                         base.service.cluster is not None, repairer)
+                         base.service.cluster is not None, repairer, base.threads.executor(
+                             f'volume-worker.{backend_name}', settings.worker_threads,
+                             base.telemetry.readings))
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.SchedulerClient(base.bus), base.threads)
-    working = workers.Workers(base.threads.executor(
-        f'volume-worker.{backend_name}', settings.worker_threads, base.telemetry.readings),
-        reporter.report_again, base.telemetry)
+    kept.runner.afterwards = reporter.report_again
     taking = kept.manager.leases
-    answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, taking.own, working.later)
+    answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, kept.runner)
+
+    def beat() -> None:
+        presence.beat()
+        kept.runner.renew()
+
     made = service.VolumeService(
-        host, kept.manager.backend, working, base.bus.server(answering, host), reporter,
+        host, kept.manager.backend, kept.runner, base.bus.server(answering, host), reporter,
         prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
         recover=kept.reconciler.repair, reconcile=_comparing(kept, reporter), leave=taking.leave,
-        heartbeat=presence.beat,
+        heartbeat=beat,
         repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
         more=expiry.build_expiry(base, host, kept.attachments), ends_target=ends_target)
-    _show(base, loaded, reporter, kept.manager)
+    _show(base, loaded, reporter, kept.manager, kept.runner)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)
     base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
                                          volume_conf.settings(base.conf)))
-    base.abandoned.append(taking.leave)
+    base.abandoned.extend([kept.runner.leave, taking.leave])
     return Manager(made, kept, answering)
 
 
@@ -147,34 +156,42 @@ class Backend(NamedTuple):
     reconciler: reconcile.Reconciler
     truth: repair.TargetTruth
     repairer: repair.Repairer
+    runner: runner.Runner
 
 
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
-                  shared: bool, repairer: repair.Repairer | None = None) -> Backend:
+                  shared: bool, repairer: repair.Repairer | None = None,
+                  pool: futures.Executor | None = None) -> Backend:
     """What acts on ``host``, for its service and for one-shot reconciliation.
 
     :param owner: the name of this process instance
     :param shared: other processes may act there
+    :param pool: for work that a message asks for; None: there is none
     """
     repairer = repairer or _repairer(base)
-    scheduler = scheduler_rpc.SchedulerClient(base.bus)
     backend = backends.KeptBackend(loaded, base.telemetry)
     seconds = base.control.backend_seconds
-    manager = volumes.VolumeManager(
-        base.database, backend, host,
-        outcomes.VolumeOutcomes(base.database, scheduler, base.control.schedule_seconds),
-        lease.Leases(base.database, host, owner, seconds,
-                     volume_conf.settings(base.conf).create_seconds, shared, base.clock,
-                     base.threads))
+    manager = volumes.VolumeManager(backend, host, lease.Leases(
+        base.database, host, owner, seconds, shared, base.clock, base.threads))
+    settings = volume_conf.settings(base.conf)
+    acting = volume_work.VolumeWork(
+        base.database, manager,
+        placing.PlacingAgain(base.database, scheduler_rpc.SchedulerClient(base.bus),
+                             base.control.schedule_seconds),
+        remains.Remains(base.database, manager, settings.reconcile_seconds))
+    running = runner.Runner(base.database, acting, host, owner,
+                            lambda option: getattr(settings, option), pool,
+                            telemetry=base.telemetry)
     outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
     converger = converge.Converger(base.database, backend, manager.leases, outcome,
                                    repairer.pool)
     attachment_manager = attachments.AttachmentManager(base.database, converger, outcome)
     return Backend(
         manager, attachment_manager,
-        reconcile.Reconciler(base.database, manager, attachment_manager, outcome, repairer,
-                             seconds, _settle_seconds(base), base.clock.monotonic),
-        repair.TargetTruth(base.database, host, converger, repairer), repairer)
+        reconcile.Reconciler(base.database, manager, attachment_manager, outcome,
+                             recover.Recovery(base.database, running), repairer, seconds,
+                             _settle_seconds(base), base.clock.monotonic),
+        repair.TargetTruth(base.database, host, converger, repairer), repairer, running)
 
 
 def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
@@ -194,7 +211,7 @@ def _repairer(base: dependencies.Dependencies) -> repair.Repairer:
 
 
 def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: stats.PoolReporter,
-          manager: volumes.VolumeManager) -> None:
+          manager: volumes.VolumeManager, running: runner.Runner) -> None:
     """Add the backend to metrics and to state reports."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
@@ -203,6 +220,8 @@ def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: st
         'state': reporter.wrong() or 'nothing is wrong'})
     base.observation.report.add(f'Locks of backend {loaded.name}', lambda: {
         'pairs of volume and initiator, and volumes as a whole': manager.leases.held()})
+    base.observation.report.add(f'Work of backend {loaded.name}', lambda: {
+        'running or queued': [f'{claim.name} {claim.resource_id}' for claim in running.held()]})
 
 
 def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,

@@ -11,8 +11,9 @@ from blockattach.db.models import service
 from blockattach.db.models import transfer
 from blockattach.db.models import volume
 from blockattach.db.models import wait
+from blockattach.db.models import work
 
 metadata = base.metadata
 
 __all__ = ('attachment', 'idempotency', 'lease', 'message', 'metadata', 'pool', 'qos', 'quota',
-           'service', 'transfer', 'volume', 'wait')
+           'service', 'transfer', 'volume', 'wait', 'work')

@@ -71,12 +71,8 @@ volumes = sa.Table(
     sa.Column('pool', base.PoolName),
     base.uuid_column('service_uuid'),
     sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
-    # Raised by every move of the volume's own status; a late message changes nothing.
+    # Raised by every move of the volume's own status; its work runs under it (`work`).
     sa.Column('generation', sa.Integer, nullable=False, default=0),
-    sa.Column('owner', sa.String(base.NAME_LENGTH)),
-    sa.Column('deadline', base.Timestamp),
-    sa.Column('attempts', sa.Integer, nullable=False, default=0),
-    sa.Column('tried', base.LongText, nullable=False, default='[]'),
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', base.LongText),
     *base.timestamps(), *base.soft_deletion(),
@@ -85,7 +81,6 @@ volumes = sa.Table(
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
     sa.Index(None, 'deleted', 'volume_type_id'),
-    sa.Index(None, 'deadline'),
     **base.OPTIONS)
 
 volume_metadata = sa.Table(

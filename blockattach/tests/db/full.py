@@ -36,6 +36,7 @@ def fill(database):
     with database.writer() as connection:
         for table, rows in (('pools', _pools()), ('services', _services()),
                             ('volumes', _volumes(kind)), ('volume_metadata', _metadata()),
+                            ('work', _work()),
                             ('attachments', _attachments()), ('grants', _grants(sealed)),
                             ('messages', _messages()), ('idempotency_keys', _keys()),
                             ('waits', _waits()), ('volume_types', _types()),
@@ -85,9 +86,16 @@ def _volumes(kind):
                'lowest_rank': lowest_rank, **_WORDS[lowest_rank], 'multiattach': True,
                'bootable': False, 'availability_zone': 'nova', 'volume_type_id': kind,
                'pool': None if creating else f'{host(number)}#pool', 'shared_targets': False,
-               'generation': 1, 'attempts': 0, 'tried': '[]', 'created_at': _when(number),
-               'deadline': START if creating and not gone else None,
+               'generation': 1, 'created_at': _when(number),
                'deleted': gone, 'deleted_at': _when(number) if gone else None}
+
+
+def _work():
+    for number in range(VOLUMES):
+        yield {'id': name('work', number), 'noun': 'volume',
+               'resource_id': name('volume', number), 'verb': 'create', 'generation': 1,
+               'host': None if number % 100 == 1 else host(number), 'attempts': 0,
+               'deadline': START if number % 100 == 1 else LATER, 'created_at': _when(number)}
 
 
 def _metadata():

@@ -3,11 +3,12 @@ import threading
 
 from blockattach import errors
 from blockattach.db import volumes
+from blockattach.db import work
 
 
 def accept(database, host, volume_id, generation):
     """Takes the volume on."""
-    return volumes.own(database, volume_id, generation, host, 60)
+    return work.claim(database, volumes.creation(volume_id, generation, host), host, 60)
 
 
 def refuse(database, host, volume_id, generation):

@@ -7,8 +7,8 @@ from blockattach import clock as clocks
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
-from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -99,7 +99,7 @@ class DeadlineTest(base.DatabaseTestCase):
             for seconds, expected in ((-5, True), (60, False)):
                 volume = make.volume(seen)
                 volumes.start_delete(seen, volume.id, seconds)
-                found = {found.id for found in volume_queries.interrupted(seen, HOST)}
+                found = {found.resource_id for found in work_queries.due(seen, HOST)}
                 self.assertEqual(expected, volume.id in found)
 
     def test_a_volume_waits_too_long_for_a_pool_when_the_database_says_so(self):
@@ -110,4 +110,4 @@ class DeadlineTest(base.DatabaseTestCase):
             self.assertIn(volume.id, self.unplaced(seen))
 
     def unplaced(self, seen):
-        return {volume.id for volume in volume_queries.unplaced(seen)}
+        return {found.resource_id for found in work_queries.due(seen, None)}

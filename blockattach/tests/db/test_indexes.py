@@ -25,6 +25,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -54,7 +55,7 @@ OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volum
 OF_PROJECT = 'ix_attachments_deleted_project_id_created_at_id'
 METADATA = 'pk_volume_metadata'
 ON_HOST = 'ix_volumes_deleted_pool'
-OVERDUE = 'ix_volumes_deadline'
+WORK_DUE = ('ix_work_deadline', 'ix_work_host_deadline')
 PAGE = paging.Page(limit=10)
 # What queries call a table that they look at once more.
 ALIASES = {'other': 'attachments', 'others': 'attachments', 'writers': 'attachments',
@@ -90,7 +91,7 @@ QUERIES = {
         'attachments': (ONE_ATTACHMENT, OF_PROJECT, *OF_VOLUME)}),
     'the lifecycle of a volume': (lifecycle_of_a_volume, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
-        'volume_metadata': METADATA}),
+        'volume_metadata': METADATA, 'work': 'uq_work_noun_resource_id'}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
@@ -125,7 +126,8 @@ QUERIES = {
     'counts': (lambda db: attachment_counts.by_volume(db, [VOLUME]), {'attachments': OF_VOLUME}),
     'overview': (overview.read, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
-        'volumes': OVERDUE}),
+        # All of it is under way.
+        'work': ('none', *WORK_DUE)}),
     'wanted': (lambda db: grants.wanted(db, VOLUME), {
         'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
     'wanted by one': (lambda db: grants.wanted(db, VOLUME, 'iqn.7'), {
@@ -147,9 +149,8 @@ QUERIES = {
     'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state', *OF_VOLUME),
         'volumes': (ONE_VOLUME, ON_HOST)}),
-    'volumes that wait': (lambda db: volume_queries.interrupted(db, HOST), {
-        'volumes': (ON_HOST, OVERDUE)}),
-    'volumes without a pool': (volume_queries.unplaced, {'volumes': (ON_HOST, OVERDUE)}),
+    'work that is due': (lambda db: work_queries.due(db, HOST), {'work': WORK_DUE}),
+    'work of schedulers': (lambda db: work_queries.due(db, None), {'work': WORK_DUE}),
     'messages of a project': (lambda db: messages.list_page(db, PROJECT, {}, PAGE), {
         'messages': 'ix_messages_project_id_created_at_id'}),
     'named request': (lambda db: idempotency.find(db, idempotency.Request(

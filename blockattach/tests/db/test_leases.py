@@ -6,13 +6,9 @@ from concurrent import futures
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
-from blockattach.db import clock
 from blockattach.db import desired_state
 from blockattach.db import leases
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db.models import lease
-from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -165,47 +161,9 @@ class VolumeTest(Case):
 
 @base.on_every_database
 class OwnerTest(Case):
-    """A manager that makes or removes a volume."""
+    """Which process instance resumes an attachment."""
 
-    def asked(self):
-        make.pool(self.database)
-        made = make.volume(self.database, own_status=Own.AVAILABLE, on_pool=make.POOL)
-        return volumes.start_delete(self.database, made.id, SECONDS)
-
-    def own(self, told, owner):
-        return volumes.own(self.database, told.id, told.generation, owner, SECONDS, told.host)
-
-    def test_one_of_several_takes_it_on(self):
-        told = self.asked()
-        self.assertEqual([True, False, True],
-                         [self.own(told, owner) for owner in (ONE, TWO, ONE)])
-
-    def test_what_is_late_is_taken_over_once(self):
-        told = self.asked()
-        self.assertTrue(self.own(told, ONE))
-        self.assertEqual(told.generation + 1, volumes.take_over(
-            self.database, told.id, told.generation, Own.DELETING, TWO, SECONDS))
-        with self.assertRaises(errors.StaleGeneration):
-            volumes.take_over(self.database, told.id, told.generation, Own.DELETING, ONE, SECONDS)
-        with self.assertRaises(errors.StaleGeneration):
-            volumes.deleted(self.database, told.id, told.generation)
-        volumes.deleted(self.database, told.id, told.generation + 1)
-
-    def test_beside_others_only_its_own_earlier_instances_count_at_start(self):
-        told = self.asked()
-
-        def found(owner):
-            return [one.id for one in volume_queries.interrupted(
-                self.database, told.host, owner, shared=True)]
-
-        self.assertEqual([], found(ONE))
-        self.own(told, ONE)
-        self.assertEqual(([], [told.id], []), (found(ONE), found(ONE_AGAIN), found(TWO)))
-        with self.database.writer() as connection:
-            connection.execute(volume_models.volumes.update().values(deadline=clock.now(-1)))
-        self.assertEqual([told.id], found(TWO))
-
-    def test_of_attachments_too(self):
+    def test_its_own_earlier_instance_has_begun_it(self):
         make.pool(self.database)
         held = make.volume(self.database, on_pool=make.POOL)
         row = attachments.reserve(self.database, attachments.Wish(

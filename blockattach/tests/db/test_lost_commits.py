@@ -24,6 +24,8 @@ from blockattach.db import volume_queries
 from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
+from blockattach.db import work
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
@@ -179,12 +181,19 @@ class VolumeTest(Case):
         def step(verb, *arguments):
             return self.cut(where, lambda: verb(self.broken, made.id, *arguments))
 
-        self.assertEqual(2, step(volumes.claim, 1, make.POOL, 'uuid', 60))
+        self.assertEqual(2, step(volumes.claim, 1, make.POOL, 'uuid'))
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
         self.assertEqual(3, step(volumes.unclaim, 2, 60))
         self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
-        self.assertEqual(4, step(volumes.claim, 3, make.POOL, 'uuid', 60))
-        self.assertTrue(step(volumes.own, 4, 'storage-1@file', 60))
+        self.assertEqual(4, step(volumes.claim, 3, make.POOL, 'uuid'))
+        mine = volumes.creation(made.id, 4, 'storage-1@file/1')
+        self.assertTrue(self.cut(where, lambda: work.claim(
+            self.broken, mine, 'storage-1@file', 60)))
+        self.assertTrue(self.cut(where, lambda: work.renew(self.broken, mine, 60)))
+        self.cut(where, lambda: work.hand_over(self.broken, mine.owner))
+        found = work_queries.of_resource(self.database, 'volume', made.id)
+        self.assertEqual(mine._replace(owner='two'), self.cut(
+            where, lambda: work.take(self.broken, found, 'two', 60)))
         step(volumes.created, 4, False)
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
         deleting = step(volumes.start_delete, 60)

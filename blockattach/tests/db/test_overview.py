@@ -13,7 +13,9 @@ S = lifecycle.State
 class OverviewTest(base.DatabaseTestCase):
 
     def test_an_empty_database(self):
-        self.assertEqual(({}, {}, {'attachment': 0, 'volume': 0}), overview.read(self.database))
+        found = overview.read(self.database)
+        self.assertEqual(({}, {}, {}), found)
+        self.assertEqual({'attachment': 0, 'volume': 0}, found.overdue)
 
     def test_live_rows_are_counted_by_state(self):
         volume = make.volume(self.database, multiattach=True)
@@ -55,4 +57,8 @@ class OverviewTest(base.DatabaseTestCase):
                 volume.id, make.PROJECT, connector=make.connector()), lease)
         deleting = make.volume(self.database)
         volumes.start_delete(self.database, deleting.id, -1)
-        self.assertEqual({'attachment': 1, 'volume': 1}, overview.read(self.database).overdue)
+        found = overview.read(self.database)
+        self.assertEqual({'attachment': 1, 'volume': 1}, found.overdue)
+        self.assertEqual({('attachment', 'connect', 'overdue'): 1,
+                          ('attachment', 'connect', 'running'): 1,
+                          ('volume', 'delete', 'overdue'): 1}, found.work)

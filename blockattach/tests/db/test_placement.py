@@ -13,8 +13,9 @@ from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db import work_queries
 from blockattach.db.models import service
-from blockattach.db.models import volume as volume_tables
+from blockattach.db.models import work as work_tables
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.scheduler import filters
@@ -73,10 +74,15 @@ class PlacementCase(base.DatabaseTestCase):
 
     def let_pass(self, volume_id, seconds):
         """The deadline of a volume was so many seconds ago."""
-        table = volume_tables.volumes
+        table = work_tables.work
         with self.database.writer() as connection:
-            connection.execute(table.update().where(table.c.id == volume_id)
+            connection.execute(table.update().where(table.c.resource_id == volume_id)
                                .values(deadline=clock.now(-seconds)))
+
+    def work(self, volume_id):
+        """Who makes a volume, and the pools that could not."""
+        found = work_queries.of_resource(self.database, 'volume', volume_id)
+        return found and (found.owner, found.progress.get('tried', []))
 
     def reasons(self, volume_id):
         return [message.user_message for message in messages.list_page(
@@ -98,8 +104,8 @@ class HandOverTest(PlacementCase):
         self.place(asked.id, clients)
         now = self.now(asked.id)
         self.assertEqual([('one@b', asked.id, now.generation)], clients.asked)
-        self.assertEqual(('creating', 'one@b#p', 'one@b', registered.uuid, ()),
-                         (now.status, now.pool, now.owner, now.service_uuid, now.tried))
+        self.assertEqual(('creating', 'one@b#p', registered.uuid, ('one@b', [])),
+                         (now.status, now.pool, now.service_uuid, self.work(asked.id)))
         self.assertEqual(5, self.given_away()['one@b#p'])
         self.assertEqual([], self.reasons(asked.id))
 
@@ -109,7 +115,7 @@ class HandOverTest(PlacementCase):
         self.place(asked.id, clients)
         now = self.now(asked.id)
         self.assertEqual(['one@b', 'two@b'], clients.hosts)
-        self.assertEqual(('two@b#p', 'two@b', ('one@b#p',)), (now.pool, now.owner, now.tried))
+        self.assertEqual(('two@b#p', ('two@b', ['one@b#p'])), (now.pool, self.work(asked.id)))
         self.assertEqual({**dict.fromkeys(self.names, 0), 'two@b#p': 5}, self.given_away())
         self.assertEqual(2, placing_facts.read(self.database, asked.id, False).attempts)
 
@@ -120,8 +126,8 @@ class HandOverTest(PlacementCase):
         host, volume_id, generation = clients.asked[0]
         self.assertEqual('one@b', host)
         self.assertFalse(managers.accept(self.database, host, volume_id, generation))
-        self.assertEqual(('two@b#p', 'two@b'),
-                         (self.now(asked.id).pool, self.now(asked.id).owner))
+        self.assertEqual(('two@b#p', ('two@b', ['one@b#p'])),
+                         (self.now(asked.id).pool, self.work(asked.id)))
 
     def test_a_manager_whose_answer_was_lost_finds_itself_stale(self):
         asked = self.volume()
@@ -140,7 +146,7 @@ class HandOverTest(PlacementCase):
         self.place(asked.id, clients)
         self.assertEqual(['one@b', 'two@b', 'three@b'], clients.hosts)
         now = self.now(asked.id)
-        self.assertEqual(('error', None, None), (now.status, now.pool, now.owner))
+        self.assertEqual(('error', None, None), (now.status, now.pool, self.work(asked.id)))
         self.assertEqual(0, sum(self.given_away().values()))
         [text] = self.reasons(asked.id)
         self.assertTrue(text.startswith('schedule allocate volume:Could not find any available '
@@ -198,7 +204,7 @@ class HandOverTest(PlacementCase):
         def somebody_is_faster(request, pool):
             if not choose:
                 choose.append(volumes.claim(self.database, other.id, other.generation,
-                                            'one@b#p', None, 60))
+                                            'one@b#p', None))
         make.pool(self.database, 'two@b#p', 100)
         self.place(asked.id, managers.Managers(self.database), faster=somebody_is_faster)
         self.assertEqual(('one@b#p', 'two@b#p'),
@@ -249,7 +255,7 @@ class NoPoolTest(PlacementCase):
         asked = self.volume()
         clients = managers.Managers(self.database)
         scheduler = self.placement(clients)
-        looking = waiting.WaitingVolumes(self.database, scheduler, DOWN_AFTER, 60)
+        looking = waiting.WaitingVolumes(self.database, scheduler, DOWN_AFTER, 60, 'here/1')
         self.place_with(scheduler, asked.id)
         looking.look()
         self.assertEqual([], clients.asked)
@@ -325,8 +331,8 @@ class RaceTest(PlacementCase):
             self.let_pass(one.id, 1)
         clients = managers.Managers(self.database)
         self.together(*(
-            waiting.WaitingVolumes(self.database, self.placement(clients), DOWN_AFTER, 60).look
-            for _ in range(6)))
+            waiting.WaitingVolumes(self.database, self.placement(clients), DOWN_AFTER, 60,
+                                   f'here-{number}/1').look for number in range(6)))
         self.assertEqual(sorted(one.id for one in lost),
                          sorted(volume_id for _, volume_id, _ in clients.asked))
         self.assertEqual([('creating', [])] * 3,
@@ -343,11 +349,11 @@ class WaitingTest(PlacementCase):
 
     def look(self):
         waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
-                               60).look()
+                               60, 'here/1').look()
 
     def test_a_volume_that_was_never_placed_is(self):
         looking = waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
-                                         60)
+                                         60, 'here/1')
         looking.look()
         lost, fresh = self.volume(), self.volume()
         self.let_pass(lost.id, 1)
@@ -371,7 +377,8 @@ class WaitingTest(PlacementCase):
         other = managers.Managers(self.database)
 
         def look_elsewhere_first(database, host, volume_id, generation):
-            waiting.WaitingVolumes(database, self.placement(other), DOWN_AFTER, 60).look()
+            waiting.WaitingVolumes(database, self.placement(other), DOWN_AFTER, 60,
+                                   'there/1').look()
             return managers.accept(database, host, volume_id, generation)
         self.clients = managers.Managers(self.database, look_elsewhere_first)
         self.look()
@@ -385,19 +392,21 @@ class WaitingTest(PlacementCase):
         # One was claimed when the scheduler died, one was being made when the manager died.
         claimed, owned = self.volume(), self.volume()
         for one in (claimed, owned):
-            volumes.claim(self.database, one.id, one.generation, 'one@b#p', None, 60)
+            volumes.claim(self.database, one.id, one.generation, 'one@b#p', None)
         late = self.now(owned.id).generation
         self.assertTrue(managers.accept(self.database, 'one@b', owned.id, late))
         self.let_pass(claimed.id, 1)
         self.let_pass(owned.id, 1)
         self.look()
-        self.assertEqual([], self.clients.asked)
+        # The one that nobody had heard of was handed over again.
+        self.assertEqual([claimed.id], [volume_id for _, volume_id, _ in self.clients.asked])
         self.dead_service('one@b')
+        self.let_pass(claimed.id, 1)
         self.look()
         for one in (claimed, owned):
             now = self.now(one.id)
-            self.assertEqual(('two@b#p', 'two@b', ('one@b#p',)),
-                             (now.pool, now.owner, now.tried))
+            self.assertEqual(('two@b#p', ('two@b', ['one@b#p'])),
+                             (now.pool, self.work(one.id)))
         with self.assertRaises(errors.StaleGeneration):
             volumes.created(self.database, owned.id, late, False)
         self.assertEqual({'one@b#p': 0, 'two@b#p': 2}, self.given_away())

@@ -15,6 +15,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
@@ -99,9 +100,12 @@ class PlanTest(base.DatabaseTestCase):
             'wait': lambda: waits.note(self.database, HOST, LIMITS, 10),
             'wait too long': lambda: waits.overdue(self.database, HOST, LIMITS, 10),
             'wait no more': lambda: waits.forget(self.database, LIMITS, 10),
-            'overview': lambda: overview.read(self.database),
             'counts': lambda: attachment_counts.by_volume(self.database, [self.volume.id]),
             'credential': lambda: grants.credential(self.database, self.volume.id, 'iqn.a')})
+
+    def test_an_overview(self):
+        # All work that there is, and no more, is under way.
+        self.check({'overview': lambda: overview.read(self.database)}, small='work')
 
     def test_looking_at_volumes(self):
         def page(project_id):
@@ -113,8 +117,8 @@ class PlanTest(base.DatabaseTestCase):
             'project': lambda: page(make.PROJECT), 'all': lambda: page(None),
             'exist': lambda: volume_queries.existing_on(self.database, HOST, [self.volume.id]),
             'at work': lambda: attachment_queries.at_work(self.database, HOST),
-            'interrupted': lambda: volume_queries.interrupted(self.database, HOST),
-            'unplaced': lambda: volume_queries.unplaced(self.database),
+            'work': lambda: work_queries.due(self.database, HOST),
+            'work of schedulers': lambda: work_queries.due(self.database, None),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
 
     def test_the_lifecycle_of_a_volume(self):

@@ -40,7 +40,7 @@ class PoolCase(base.DatabaseTestCase):
         """A volume that has claimed room on a pool."""
         made = make.volume(self.db, size_gb=size_gb,
                            own_status=volume_lifecycle.OwnStatus.CREATING)
-        generation = volumes.claim(self.db, made.id, made.generation, name, None, 60)
+        generation = volumes.claim(self.db, made.id, made.generation, name, None)
         return made.id, generation
 
     def age(self, table, seconds):

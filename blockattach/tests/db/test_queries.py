@@ -9,6 +9,8 @@ from blockattach.db import messages
 from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db import work
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.domain import volume_lifecycle
@@ -302,13 +304,15 @@ class HostTest(Case):
         self.assertEqual({(self.mine.id, state) for state in lifecycle.TRANSITIONAL},
                          {(row.volume_id, row.state) for row in found})
 
-    def test_volumes_that_another_instance_owned(self):
+    def test_work_that_another_instance_owned(self):
         for volume in (self.mine, *self.others):
-            volumes.start_delete(self.database, volume.id, 60)
-        self.assertEqual([], volume_queries.interrupted(self.database, self.MINE))
-        found = volume_queries.interrupted(self.database, self.MINE, 'a new instance')
-        self.assertEqual([self.mine.id], [volume.id for volume in found])
-        self.assertEqual([], volume_queries.interrupted(self.database, self.MINE, self.MINE))
+            started = volumes.start_delete(self.database, volume.id, 60)
+            self.assertTrue(work.claim(self.database, volumes.deletion(
+                volume.id, started.generation, 'one/1'), started.host, 60))
+        self.assertEqual([], work_queries.due(self.database, self.MINE))
+        found = work_queries.due(self.database, self.MINE, 'one/2')
+        self.assertEqual([self.mine.id], [one.resource_id for one in found])
+        self.assertEqual([], work_queries.due(self.database, self.MINE, 'one/1'))
 
 
 @base.on_chosen_databases

@@ -205,7 +205,7 @@ class ClaimRaceTest(Case):
                                size_gb=3) for _ in range(8)]
         answers = self.at_once([
             lambda database, volume=volume: volumes.claim(
-                database, volume.id, volume.generation, make.POOL, None, 60)
+                database, volume.id, volume.generation, make.POOL, None)
             for volume in waiting])
         self.assertEqual([2, 2, 2], [answer for answer in answers if answer is not None])
         self.assertEqual(9, pools.get(self.database, make.POOL, 60).allocated_gb)
@@ -215,7 +215,7 @@ class ClaimRaceTest(Case):
         volume = make.volume(self.database, own_status=volume_lifecycle.OwnStatus.CREATING)
         made, refused = self.split(self.at_once([
             lambda database, name=name: volumes.claim(
-                database, volume.id, volume.generation, name, None, 60) for name in names]))
+                database, volume.id, volume.generation, name, None) for name in names]))
         self.assertEqual(([2], [errors.StaleGeneration] * 7), (made, refused))
         self.assertEqual(1, sum(pools.get(self.database, name, 60).allocated_gb
                                 for name in names))

@@ -137,7 +137,7 @@ class VolumeWalkTest(Invariants):
         [row] = self.rows(_volumes.select().where(_volumes.c.id == volume_id))
         generation = row.generation - (chance.random() < 0.1)
         act = chance.choice((
-            lambda: volumes.claim(self.database, volume_id, generation, name, None, 60),
+            lambda: volumes.claim(self.database, volume_id, generation, name, None),
             lambda: volumes.unclaim(self.database, volume_id, generation, 60),
             lambda: volumes.created(self.database, volume_id, generation, False),
             lambda: volumes.failed(self.database, volume_id, generation),

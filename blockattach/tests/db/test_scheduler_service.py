@@ -63,7 +63,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         placing = placement.Placement(self.database, flows.PlacingFlows(
             self.database, chooser, managers.Managers(self.database, accept), SETTINGS))
         looking = waiting.WaitingVolumes(self.database, placing, HERE.service_down_time,
-                                         SETTINGS.placing_seconds)
+                                         SETTINGS.placing_seconds, 'here/1')
         server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking), HERE.host)
         presence = services.Presence(self.database, binaries.SCHEDULER, HERE.host, 'nova')
         return service.SchedulerService(server, looking, housekeeping.Housekeeping(self.database),
@@ -92,13 +92,13 @@ class SchedulerServiceTest(base.DatabaseTestCase):
 
     def test_what_waited_is_found_at_start_and_from_time_to_time(self):
         asked = self.volume()
-        volumes.claim(self.database, asked.id, asked.generation, 'one@b#p', None, 60)
+        volumes.claim(self.database, asked.id, asked.generation, 'one@b#p', None)
         volumes.unclaim(self.database, asked.id, asked.generation + 1, -1)
         make.pool(self.database, 'two@b#p', 10)
         self.start()
         self.assertEqual(('two@b', asked.id), self.heard.get(timeout=LIMIT))
         later = self.volume()
-        volumes.claim(self.database, later.id, later.generation, 'two@b#p', None, 60)
+        volumes.claim(self.database, later.id, later.generation, 'two@b#p', None)
         volumes.unclaim(self.database, later.id, later.generation + 1, -1)
         self.assertTrue(self.clock.until_waiting(2))
         self.clock.advance(SETTINGS.waiting_interval)

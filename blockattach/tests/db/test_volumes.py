@@ -7,6 +7,7 @@ from blockattach.db import placing_facts
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -29,7 +30,7 @@ class Case(base.DatabaseTestCase):
 
     def claim(self, volume, name=make.POOL, generation=None):
         return volumes.claim(self.database, volume.id, generation or volume.generation, name,
-                             'a-service', 60)
+                             'a-service')
 
 
 @base.on_every_database
@@ -41,10 +42,10 @@ class CreateTest(Case):
                          metadata={'Key': 'a', 'key': 'b'})
         self.assertEqual(
             ('creating', 'creating', 'detached', 7, 'data', True, False, 'gold', kind.id, None,
-             (), 1, {'Key': 'a', 'key': 'b'}, None),
+             1, {'Key': 'a', 'key': 'b'}),
             (made.own_status, made.status, made.attach_status, made.size_gb, made.name,
              made.multiattach, made.bootable, made.volume_type_name, made.volume_type_id,
-             made.pool, made.tried, made.generation, made.metadata, made.owner))
+             made.pool, made.generation, made.metadata))
         self.assertEqual(made, self.again(made))
 
     def test_all_of_unicode_in_its_name(self):
@@ -101,21 +102,13 @@ class PlacementTest(Case):
         self.assertRaises(errors.StaleGeneration, volumes.unclaim, self.database, volume.id, 1, 60)
         self.assertEqual(3, volumes.unclaim(self.database, volume.id, 2, 60))
         waiting = self.again(volume)
-        self.assertEqual((None, None, (make.POOL,), 'creating', 3),
-                         (waiting.pool, waiting.service_uuid, waiting.tried, waiting.own_status,
-                          waiting.generation))
+        self.assertEqual((None, None, 'creating', 3), (
+            waiting.pool, waiting.service_uuid, waiting.own_status, waiting.generation))
+        self.assertEqual((make.POOL,), placing_facts.request(self.database, volume.id).tried)
         self.assertEqual(0, self.allocated())
         self.assertEqual(4, self.claim(waiting, OTHER_POOL))
         self.assertEqual((4, 2), (self.allocated(OTHER_POOL),
                                   self.attempts(volume)))
-
-    def test_a_worker_becomes_owner_unless_it_has_moved_on(self):
-        volume = self.volume()
-        self.claim(volume)
-        self.assertFalse(volumes.own(self.database, volume.id, 1, 'late', 60))
-        self.assertTrue(volumes.own(self.database, volume.id, 2, 'me', 60))
-        self.assertFalse(volumes.own(self.database, str(uuid.uuid4()), 2, 'me', 60))
-        self.assertEqual(('me', 2), (self.again(volume).owner, self.again(volume).generation))
 
     def test_created_it_is_available(self):
         volume = self.volume()
@@ -124,9 +117,9 @@ class PlacementTest(Case):
                           False)
         volumes.created(self.database, volume.id, 2, shared_targets=False)
         after = self.again(volume)
-        self.assertEqual(('available', 'available', None, False, 3),
-                         (after.own_status, after.status, after.owner, after.shared_targets,
-                          after.generation))
+        self.assertEqual(('available', 'available', False, 3), (
+            after.own_status, after.status, after.shared_targets, after.generation))
+        self.assertIsNone(work_queries.of_resource(self.database, 'volume', volume.id))
         for generation in (2, 3):
             self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
                               generation, False)
@@ -152,8 +145,12 @@ class DeleteTest(Case):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         started = volumes.start_delete(self.database, volume.id, 60)
         self.assertEqual(('deleting', 'storage-1@file', volume.generation + 1, 4),
-                         (started.status, started.owner, started.generation, self.allocated()))
-        self.assertEqual(started, self.again(volume))
+                         (started.own_status, started.host, started.generation, self.allocated()))
+        again = self.again(volume)
+        self.assertEqual(('deleting', started.generation), (again.status, again.generation))
+        asked = work_queries.of_resource(self.database, 'volume', volume.id)
+        self.assertEqual(volumes.deletion(volume.id, started.generation), asked.claim)
+        self.assertEqual((started.host, 'waiting'), (asked.host, asked.state))
         volumes.deleted(self.database, volume.id, started.generation)
         self.assertEqual(0, self.allocated())
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
@@ -161,7 +158,7 @@ class DeleteTest(Case):
     def test_what_no_backend_has_is_gone_at_once(self):
         volume = self.volume(OWN.ERROR)
         started = volumes.start_delete(self.database, volume.id, 60)
-        self.assertEqual(('deleted', None), (started.own_status, started.pool))
+        self.assertEqual(('deleted', None), (started.own_status, started.host))
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
     def test_room_is_given_back_once(self):

@@ -20,7 +20,7 @@ from blockattach.db import grants
 from blockattach.db import volume_queries
 from blockattach.db.models import attachment as attachment_models
 from blockattach.db.models import lease as lease_models
-from blockattach.db.models import volume as volume_models
+from blockattach.db.models import work as work_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import invariants
@@ -71,7 +71,8 @@ class Instance:
             world.deployment.process(name, home if service else None, self.work, clock),
             backend_name, world.loaded)
         self.service, kept, self.endpoint = built
-        self.manager, self.attachments, self.reconciler, self.truth, self.repairer = kept
+        (self.manager, self.attachments, self.reconciler, self.truth, self.repairer,
+         self.runner) = kept
 
     def look(self):
         """What comes round every few seconds."""
@@ -180,7 +181,7 @@ class World:
     def expire(self):
         """Let every deadline pass."""
         with self.database.writer() as writer:
-            for table in (attachment_models.attachments, volume_models.volumes,
+            for table in (attachment_models.attachments, work_models.work,
                           lease_models.leases):
                 writer.execute(table.update().where(table.c.deadline.is_not(None))
                                .values(deadline=db_clock.now(-1)))

@@ -83,7 +83,7 @@ class HelpTest(CommandLineTestCase):
         self.assertEqual(['--backend', '--listen', '--state-dir'], options[:3])
 
     def test_each_command_is_described_in_a_sentence(self):
-        for words in ((), ('db',), ('attachments',), ('secrets',), ('service',)):
+        for words in ((), ('db',), ('attachments',), ('secrets',), ('service',), ('work',)):
             text = self.said('blockattach-manage', *words, '--help')
             found = re.findall(r'^    (\w+)\n? {2,}(\S.+(?:\n {8,}\S.*)*)', text, re.M)
             self.assertGreaterEqual(len(found), 2, text)
@@ -96,7 +96,7 @@ class HelpTest(CommandLineTestCase):
     def test_without_a_command_all_of_them_are_listed(self):
         self.assertIn('{sync,version,online_data_migrations,purge}',
                       self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
-        self.assertIn('{attachments,db,reconcile,secrets,service,target}',
+        self.assertIn('{attachments,db,reconcile,secrets,service,target,work}',
                       self.said('blockattach-manage', status=2).splitlines()[-1])
         self.assertIn('{check}',
                       self.said('blockattach-status', 'upgrade', status=2).splitlines()[-1])

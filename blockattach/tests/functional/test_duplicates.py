@@ -138,7 +138,7 @@ class DuplicatesTest(instances.WorldTestCase):
         """Some scheduler gives the volume to the manager; the generation from then on."""
         service = services.get_by_host(self.world.database, binaries.VOLUME, instances.HOST, 60)
         return volume_verbs.claim(self.world.database, volume.id, generation, instances.POOL,
-                                  service.uuid, instances.LEASE_SECONDS)
+                                  service.uuid)
 
     def intent(self, event, row, host=None):
         """A row that says what is to be done, without a call for it yet."""

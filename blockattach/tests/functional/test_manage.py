@@ -2,6 +2,7 @@
 import datetime
 import functools
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -20,8 +21,11 @@ from blockattach import failpoints
 from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
+from blockattach.db import volume_queries
 from blockattach.db import volumes
+from blockattach.db import work
 from blockattach.domain import binaries
+from blockattach.domain import volume_lifecycle
 from blockattach.rpc import history
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import clock as clocks
@@ -305,6 +309,29 @@ class DatabaseTest(RowsTestCase):
         self.refused('--batch must be at least 1', 'db', 'purge', '30', '--batch', '0')
         for age in ('-1', '1000000', '99999999999'):
             self.refused('age_in_days must be at least 0', 'db', 'purge', age)
+
+    def test_work_is_listed_and_cancelled(self):
+        self.refused('run blockattach-manage db sync', 'work', 'list')
+        self.check(0, 'db', 'sync')
+        rows = self.rows()
+        waiting = make.volume(rows, own_status=volume_lifecycle.OwnStatus.CREATING)
+        going = make.volume(rows)
+        told = volumes.start_delete(rows, going.id, 60)
+        self.check(0, 'work', 'list', '--format', 'json')
+        found = {one['resource_id']: one for one in json.loads(self.said)}
+        self.assertEqual({waiting.id: ('create', None), going.id: ('delete', told.host)},
+                         {name: (one['verb'], one['host']) for name, one in found.items()})
+        self.check(0, 'work', 'list', '--host', told.host)
+        head, line = self.said.splitlines()
+        self.assertRegex(head, '^ID +WORK +RESOURCE +HOST +STATE +SECONDS LEFT')
+        self.assertRegex(line, f'volume.delete +{going.id} +{told.host} +waiting')
+        self.check(0, 'work', 'cancel', found[waiting.id]['id'])
+        self.assertIn(f'volume.create of {waiting.id}', self.said)
+        self.assertEqual('error', volume_queries.get(rows, waiting.id).status)
+        self.assertTrue(work.claim(rows, volumes.deletion(
+            going.id, told.generation, 'one/1'), told.host, 60))
+        self.refused('one/1 is at work on it', 'work', 'cancel', found[going.id]['id'])
+        self.refused('could not be found', 'work', 'cancel', found[waiting.id]['id'])
 
     def test_what_cannot_be_read_is_a_usage(self):
         for arguments in (('db', 'sync', '--expand', '--contract'), ('db', 'purge'),

@@ -14,6 +14,7 @@ from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
 from blockattach.volume import attachment_outcomes
 from blockattach.volume import reconcile
+from blockattach.work import recover
 
 S = lifecycle.State
 SETTLE_SECONDS = 10
@@ -88,7 +89,8 @@ class BeginningTest(instances.WorldTestCase):
         self.reconciler = reconcile.Reconciler(
             self.world.database, instance.manager, instance.attachments,
             attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.notifications),
-            instance.repairer, instances.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
+            recover.Recovery(self.world.database, instance.runner), instance.repairer,
+            instances.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
         self.assertEqual(0, self.reconciler.repair())
 

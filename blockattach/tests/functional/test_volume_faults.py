@@ -82,8 +82,8 @@ class CreateTest(VolumeCase):
 
         def come_twice():
             failpoints.disarm('volume.volumes.before_create')
-            begun.append(self.begin(self.world.instance.manager.create, self.world.caller, made.id,
-                                    generation))
+            begun.append(self.begin(self.world.instance.endpoint.create_volume, self.world.caller,
+                                    made.id, generation))
             # It may be made by now, or must wait; the one that asked first fails afterwards.
             futures.wait(begun, A_MOMENT)
             self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_BEFORE)

@@ -3,6 +3,7 @@ import functools
 import itertools
 import queue
 import threading
+import uuid
 
 from blockattach import clock as clocks
 from blockattach import context
@@ -10,13 +11,19 @@ from blockattach import errors
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
 from blockattach.db import pools
+from blockattach.db import work as db_work
+from blockattach.domain import records
 from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
+from blockattach.volume import placing
+from blockattach.volume import remains
 from blockattach.volume import service
 from blockattach.volume import stats
-from blockattach.volume import workers
+from blockattach.volume import volume_work
+from blockattach.work import runner
+from blockattach.work import verbs
 
 # A deadline that only a failure ever reaches.
 SECONDS = polling.LIMIT
@@ -90,6 +97,22 @@ class Listener:
             raise self.stop_fault
 
 
+class Acts(volume_work.VolumeWork):
+    """Has one verb more: what a test wants done."""
+
+    def __init__(self, world):
+        manager = world.instance.manager
+        super().__init__(
+            world.database, manager,
+            placing.PlacingAgain(world.database, world.schedulers, instances.LEASE_SECONDS),
+            remains.Remains(world.database, manager, instances.LEASE_SECONDS))
+        self.acts = {}
+
+    @verbs.work('thing.test', deadline='create_seconds')
+    def test(self, caller, claim):
+        self.acts[claim.resource_id](caller)
+
+
 class ServiceCase(instances.WorldTestCase):
 
     def setUp(self):
@@ -103,11 +126,14 @@ class ServiceCase(instances.WorldTestCase):
         self.listener = Listener()
         self.reporter = stats.PoolReporter(world.database, world.backend, instances.HOST, 'nova',
                                            world.schedulers)
-        self.workers = workers.Workers(
-            waiting.Threads().executor('worker', threads), self.reporter.report)
+        self.work = Acts(world)
+        self.runner = runner.Runner(
+            world.database, self.work, instances.HOST,
+            world.instance.turns.owner, lambda option: instances.LEASE_SECONDS,
+            waiting.Threads().executor('volume-worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())
         made = service.VolumeService(
-            instances.HOST, world.backend, self.workers, self.listener, self.reporter,
+            instances.HOST, world.backend, self.runner, self.listener, self.reporter,
             prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
             reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
             heartbeat=acts.get('heartbeat', nothing), repairer=world.instance.repairer,
@@ -115,6 +141,15 @@ class ServiceCase(instances.WorldTestCase):
             ends_target=ends_target)
         self.addCleanup(made.stop)
         return made
+
+    def give(self, act, caller):
+        """Let an act be work, and its message come."""
+        claim = records.Claim('thing', str(uuid.uuid4()), 'test', 1, None)
+        self.work.acts[claim.resource_id] = act
+        with self.world.database.writer() as writer:
+            db_work.begin(writer, self.world.database, claim, instances.LEASE_SECONDS)
+        self.assertTrue(self.runner.accept(
+            caller, claim.noun, claim.verb, claim.resource_id, claim.generation))
 
     def assert_nothing_runs(self):
         self.assertFalse(self.listener.listening)
@@ -301,7 +336,7 @@ class StopTest(ServiceCase):
 
     def nothing_is_taken_on(self):
         try:
-            self.workers.later(lambda caller: None, self.world.caller)
+            self.give(lambda caller: None, self.world.caller)
         except RuntimeError:
             return True
         return False
@@ -314,7 +349,7 @@ class StopTest(ServiceCase):
         free = self.world.store.faults.hold('create')
         before = self.world.store.faults.calls.get('create', 0)
         for volume in volumes:
-            self.workers.later(self.world.instance.manager.create, self.world.caller, volume.id,
+            self.runner.accept(self.world.caller, 'volume', 'create', volume.id,
                                self.world.shown(volume).generation)
         self.until_held(self.world.store, 'create', before + 1)
         stopping = self.begin(made.stop)
@@ -343,7 +378,7 @@ class StopTest(ServiceCase):
         made = self.build(leave=lambda: story.append(
             ('left', self.listener.listening, self.daemon.running())))
         made.start()
-        self.workers.later(work, self.world.caller)
+        self.give(work, self.world.caller)
         self.assertTrue(running.wait(instances.WAIT_SECONDS))
         stopping = self.begin(made.stop)
         self.wait_for(lambda: not self.listener.listening)
@@ -385,10 +420,10 @@ class WorkersTest(ServiceCase):
         """All that waited were answered; what is called then has all its time."""
         seen = queue.SimpleQueue()
         self.build()
-        self.addCleanup(self.workers.stop)
+        self.addCleanup(self.runner.stop)
         caller = context.admin_context()
         caller.deadline = 0.0
-        self.workers.later(lambda ctxt: seen.put(ctxt.deadline), caller)
+        self.give(lambda who: seen.put(who.deadline), caller)
         self.assertIsNone(seen.get(timeout=instances.WAIT_SECONDS))
 
 

@@ -57,7 +57,13 @@ REPEATABLE = {
     ('db/volume_types.py', 'delete'): FOUND_DONE,
     ('db/volume_types.py', 'set_extra_specs'): AGAIN,
     ('db/volume_types.py', 'delete_extra_spec'): FOUND_DONE,
-    ('db/volumes.py', 'own'): AGAIN,
+    ('db/volumes.py', 'leave_remains'): AGAIN,
+    ('db/work.py', 'claim'): AGAIN,
+    ('db/work.py', 'renew'): AGAIN,
+    ('db/work.py', 'interrupt'): AGAIN,
+    ('db/work.py', 'hand_over'): NOTHING_LEFT,
+    ('db/work.py', 'hasten'): AGAIN,
+    ('db/work.py', 'forget'): NOTHING_LEFT,
 }
 
 

@@ -34,6 +34,7 @@ REASONS = {
                             'tests/db/test_legacy.py, tests/api/test_abandoned.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
+    'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
 }

@@ -32,7 +32,7 @@ def volume(**changes):
         'own_status': 'available', 'status': 'in-use', 'attach_status': 'attached',
         'multiattach': True, 'bootable': False, 'availability_zone': 'nova',
         'volume_type_id': 'type', 'volume_type_name': 'multiattach', 'pool': 'h@b#p',
-        'shared_targets': False, 'metadata': {'key': 'value'}, 'generation': 1, 'tried': (),
+        'shared_targets': False, 'metadata': {'key': 'value'}, 'generation': 1,
         'created_at': NOW, 'attached': (), **changes})
 
 

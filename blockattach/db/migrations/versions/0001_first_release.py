@@ -26,7 +26,7 @@ def upgrade() -> None:
     """Make every table, and the default volume type."""
     for create in (_services, _pools, _qos_specs, _volume_types, _volume_type_extra_specs,
                    _volume_type_encryptions, _volumes, _volume_metadata, _attachments, _waits,
-                   _transfers, _grants, _leases, _quotas, _idempotency_keys, _messages,
+                   _transfers, _work, _grants, _leases, _quotas, _idempotency_keys, _messages,
                    _default_volume_type):
         create()
 
@@ -207,10 +207,6 @@ def _volumes() -> None:
         sa.Column('service_uuid', UUID),
         sa.Column('shared_targets', sa.Boolean, nullable=False),
         sa.Column('generation', sa.Integer, nullable=False),
-        sa.Column('owner', NAME),
-        sa.Column('deadline', TIMESTAMP),
-        sa.Column('attempts', sa.Integer, nullable=False),
-        sa.Column('tried', LONG_TEXT, nullable=False),
         sa.Column('scheduler_hints', LONG_TEXT),
         *_timestamps(),
         *_soft_deletion(),
@@ -219,7 +215,6 @@ def _volumes() -> None:
                                 name='fk_volumes_volume_type_id'),
         **OPTIONS)
     _indexes('volumes',
-             ('deadline',),
              ('deleted', 'created_at', 'id'),
              ('deleted', 'pool'),
              ('deleted', 'project_id', 'created_at', 'id'),
@@ -293,6 +288,31 @@ def _waits() -> None:
         sa.PrimaryKeyConstraint('attachment_id', name='pk_waits'),
         **OPTIONS)
     _indexes('waits', ('since',))
+
+
+def _work() -> None:
+    op.create_table(
+        'work',
+        sa.Column('id', UUID, nullable=False),
+        sa.Column('noun', sa.String(32), nullable=False),
+        sa.Column('resource_id', sa.String(300), nullable=False),
+        sa.Column('verb', sa.String(32), nullable=False),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('host', NAME),
+        sa.Column('owner', NAME),
+        sa.Column('deadline', TIMESTAMP, nullable=False),
+        sa.Column('attempts', sa.Integer, nullable=False),
+        sa.Column('progress', LONG_TEXT, nullable=False),
+        sa.Column('error', LONG_TEXT),
+        sa.Column('request_id', NAME),
+        sa.Column('project_id', NAME),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.PrimaryKeyConstraint('id', name='pk_work'),
+        sa.UniqueConstraint('noun', 'resource_id', name='uq_work_noun_resource_id'),
+        **OPTIONS)
+    _indexes('work',
+             ('deadline',),
+             ('host', 'deadline'))
 
 
 def _grants() -> None:

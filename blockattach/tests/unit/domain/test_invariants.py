@@ -23,7 +23,16 @@ def volume(**changes):
 
 
 def row(**changes):
-    return dataclasses.replace(WHOLE, attachments=(dataclasses.replace(ROW, **changes),))
+    """``overdue``: of the row, whose work it is by itself."""
+    found = dataclasses.replace(WHOLE, attachments=(dataclasses.replace(ROW, **changes),))
+    if changes.get('overdue') is None:
+        return found
+    return work('attachment', ROW.id, changes['overdue'], found)
+
+
+def work(noun, resource_id, overdue=-5.0, of=WHOLE):
+    return dataclasses.replace(of, work=(
+        invariants.WorkFact(noun, resource_id, 'create', overdue),))
 
 
 def second(of=WHOLE, **changes):
@@ -57,12 +66,12 @@ BROKEN = {
         dataclasses.replace(WHOLE, grants=()), second(),
         dataclasses.replace(WHOLE, grants=(GRANT, dataclasses.replace(GRANT, initiator='iqn.b')))),
     'work_has_an_end': (row(**{**CONNECTING, 'overdue': None}), row(overdue=-5.0),
-                        volume(own_status='deleting'), volume(overdue=-5.0),
+                        volume(own_status='deleting'), work('volume', 'v'),
                         volume(own_status='creating', status='creating'),
-                        volume(own_status='creating', status='creating', made=True,
-                               overdue=-5.0)),
+                        work('volume', 'v', of=volume(own_status='creating', status='creating',
+                                                      made=True))),
     'nothing_is_overdue': (row(**{**CONNECTING, 'overdue': 11.0}),
-                           volume(own_status='creating', overdue=11.0)),
+                           work('volume', 'v', 11.0, volume(own_status='creating'))),
     'attachments_have_volumes': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
     'initiators_are_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
     'row_is_whole': (row(state='gone'), row(rank=2), row(deleted=True),

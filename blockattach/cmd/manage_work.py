@@ -1,0 +1,39 @@
+"""``blockattach-manage work``."""
+import dataclasses
+import json
+
+from oslo_config import cfg
+
+from blockattach import errors
+from blockattach.cmd import manage_db
+from blockattach.db import work_queries
+from blockattach.volume import volume_work
+from blockattach.work import cancel as canceling
+from blockattach.work import verbs
+
+
+def print_all(conf: cfg.ConfigOpts) -> None:
+    """Print all that is under way."""
+    found = work_queries.list_all(manage_db.open_database(conf), conf.noun.host)
+    if conf.noun.format == 'json':
+        print(json.dumps([{**dataclasses.asdict(one), 'state': one.state} for one in found],
+                         default=str, indent=2))
+        return
+    manage_db.print_table(
+        ('ID', 'WORK', 'RESOURCE', 'HOST', 'STATE', 'SECONDS LEFT', 'ATTEMPTS', 'OWNER', 'ERROR'),
+        [(one.id, one.claim.name, one.resource_id, one.host or '', one.state,
+          f'{-one.overdue:.0f}', one.attempts, one.owner or '', one.error or '')
+         for one in found])
+
+
+def cancel(conf: cfg.ConfigOpts) -> None:
+    """End what was named.
+
+    :raises ConfigurationError: there is none, or it cannot be cancelled
+    """
+    try:
+        found = canceling.cancel(manage_db.open_database(conf),
+                                 verbs.declared(volume_work.VolumeWork), conf.noun.work_id)
+    except (errors.NotFound, errors.Conflict) as exc:
+        raise errors.ConfigurationError(reason=str(exc)) from exc
+    print(f'Cancelled: {found.claim.name} of {found.resource_id}')

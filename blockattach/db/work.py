@@ -1,0 +1,179 @@
+"""Asynchronous acts: taken on, renewed, handed over, ended. One statement each, in database time.
+
+Where a resource and its work change together, both do in one transaction, the resource first:
+those functions take a connection. The others are a verb of their own.
+"""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import engine
+from blockattach.db import prepared
+from blockattach.db import rows
+from blockattach.db.models import work
+from blockattach.domain import records
+
+_work = work.work
+_PASSED = -0.001
+_OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
+                _work.c.resource_id == prepared.value('resource_id'))
+_OWNED = (*_OF_RESOURCE, _work.c.verb == prepared.value('verb'),
+          _work.c.generation == prepared.value('generation'),
+          _work.c.owner == prepared.value('owner'))
+# A message of an older generation finds a later one here, or no row.
+_CLAIM = prepared.Statement(lambda dialect: _work.update().where(
+    *_OF_RESOURCE, _work.c.verb == prepared.value('verb'),
+    sa.or_(_work.c.generation < prepared.value('generation'), sa.and_(
+        _work.c.generation == prepared.value('generation'),
+        sa.or_(_work.c.owner.is_(None), _work.c.owner == prepared.value('owner')))),
+).values(owner=prepared.value('owner'), host=prepared.value('host'),
+         generation=prepared.value('generation'), attempts=_work.c.attempts + 1,
+         deadline=clock.now(prepared.value('seconds', sa.Float()))))
+_RENEW = prepared.Statement(lambda dialect: _work.update().where(*_OWNED).values(
+    deadline=clock.now(prepared.value('seconds', sa.Float()))))
+_END = prepared.Statement(lambda dialect: _work.delete().where(*_OF_RESOURCE))
+_END_OWNED = prepared.Statement(lambda dialect: _work.delete().where(*_OWNED))
+
+
+def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,
+          seconds: float, host: str | None = None, **values: Any) -> None:
+    """Write down work that shall be done, within the transaction that moves its resource.
+
+    :param seconds: until which others leave it to the owner, or to the process that was sent a
+        message; negative ones are over
+    :param host: the ``host@backend`` that shall do it; None: any scheduler
+    :param values: other columns; ``progress`` is a dictionary
+    """
+    prepared.insert(connection, _work, {
+        **values, 'id': database.new_id(), **claim._asdict(), 'host': host, 'attempts': 0,
+        'progress': rows.to_json(values.get('progress') or {}), 'deadline': clock.Later(seconds),
+        'created_at': database.clock.utcnow()})
+
+
+def replace(connection: sa.Connection, database: engine.Database, claim: records.Claim,
+            deadline: Any, host: str | None) -> None:
+    """Write work down in the place of earlier work on the same resource, within a transaction."""
+    _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
+    connection.execute(_work.insert().values(
+        id=database.new_id(), **claim._asdict(), host=host, deadline=deadline,
+        created_at=database.clock.utcnow()))
+
+
+def end(connection: sa.Connection, claim: records.Claim) -> None:
+    """The act has ended, within the transaction that says so in its resource.
+
+    :raises StaleGeneration: it is another owner's by now
+    """
+    if claim.owner is None:
+        _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
+    elif not _END_OWNED.change(connection, **claim._asdict()):
+        raise _stale(claim)
+
+
+def change(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
+    """Write columns of work whose resource is locked; ``owner`` None stands for any."""
+    connection.execute(_work.update().where(
+        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id).values(**values))
+
+
+def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:
+    """The row of the work on a resource."""
+    return connection.execute(_work.select().where(
+        _work.c.noun == noun, _work.c.resource_id == resource_id)).one_or_none()
+
+
+def read(connection: sa.Connection, claim: records.Claim) -> sa.Row[Any]:
+    """The row of work whose resource is locked.
+
+    :raises StaleGeneration: there is none, or it is another owner's by now
+    """
+    row = find(connection, claim.noun, claim.resource_id)
+    if row is None or claim.owner not in (None, row.owner):
+        raise _stale(claim)
+    return row
+
+
+@engine.retried
+def claim(database: engine.Database, wanted: records.Claim, host: str | None,
+          seconds: float) -> bool:
+    """Take work on by a message, which names the generation; False: it has moved on since, or
+    another process instance has it. A repeat by the same one is taken on again.
+    """
+    with database.writer() as connection:
+        return _CLAIM.change(connection, **wanted._asdict(), host=host, seconds=seconds) == 1
+
+
+@engine.retried
+def take(database: engine.Database, found: records.Work, owner: str,
+         seconds: float) -> records.Claim | None:
+    """Go on with work that was found; None: it has changed since.
+
+    An earlier owner that still runs finds at its end that it has lost it.
+    """
+    with database.writer(lambda again: again.execute(sa.select(_work.c.id).where(
+            _work.c.id == found.id, _work.c.owner == owner,
+            _work.c.attempts == found.attempts + 1).with_for_update(),
+            ).first() is not None) as connection:
+        done = connection.execute(_work.update().where(
+            _work.c.id == found.id, _work.c.generation == found.generation,
+            _work.c.attempts == found.attempts,
+            # One that was put off since is being done.
+            sa.or_(_work.c.deadline == found.deadline, _work.c.deadline < clock.now()))
+            .values(owner=owner, attempts=found.attempts + 1, deadline=clock.now(seconds)))
+        if done.rowcount != 1:
+            return None
+    return found.claim._replace(owner=owner)
+
+
+@engine.retried
+def renew(database: engine.Database, held: records.Claim, seconds: float) -> bool:
+    """Put the deadline off while the work runs; False: it was lost."""
+    with database.writer() as connection:
+        return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
+
+
+@engine.retried
+def interrupt(database: engine.Database, held: records.Claim, error: str) -> None:
+    """An attempt has ended without saying what it has done: no process is at it, and the next one
+    is made at the deadline.
+    """
+    with database.writer() as connection:
+        connection.execute(_work.update().where(
+            _work.c.noun == held.noun, _work.c.resource_id == held.resource_id,
+            _work.c.generation == held.generation, _work.c.owner == held.owner)
+            .values(owner=None, error=error))
+
+
+@engine.retried
+def hand_over(database: engine.Database, owner: str) -> int:
+    """Let others go on at once with all that a process instance has; returns how many acts."""
+    with database.writer() as connection:
+        return connection.execute(_work.update().where(_work.c.owner == owner).values(
+            owner=None, deadline=clock.now(_PASSED))).rowcount
+
+
+@engine.retried
+def hasten(database: engine.Database, waiting: records.Claim) -> None:
+    """No message was sent of new work: it is found by the next look, not at its deadline."""
+    with database.writer() as connection:
+        connection.execute(_work.update().where(
+            _work.c.noun == waiting.noun, _work.c.resource_id == waiting.resource_id,
+            _work.c.generation == waiting.generation, _work.c.owner.is_(None))
+            .values(deadline=clock.now(_PASSED)))
+
+
+@engine.retried
+def forget(database: engine.Database, claim: records.Claim) -> None:
+    """End work that no resource depends on; that of another owner stays."""
+    with database.writer() as connection:
+        if claim.owner is None:
+            _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
+        else:
+            _END_OWNED.change(connection, **claim._asdict())
+
+
+def _stale(claim: records.Claim) -> errors.StaleGeneration:
+    return errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
+                                  generation=claim.generation)

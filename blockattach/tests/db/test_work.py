@@ -1,0 +1,356 @@
+"""Asynchronous acts: claimed, renewed, resumed, ended; and what a verb of a new noun needs."""
+import uuid
+from concurrent import futures
+
+import sqlalchemy as sa
+
+from blockattach import context
+from blockattach import errors
+from blockattach.db import clock
+from blockattach.db import messages
+from blockattach.db import paging
+from blockattach.db import volume_queries
+from blockattach.db import volumes
+from blockattach.db import work
+from blockattach.db import work_queries
+from blockattach.db.models import work as work_tables
+from blockattach.domain import messages as texts
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
+from blockattach.volume import volume_work
+from blockattach.work import cancel
+from blockattach.work import recover
+from blockattach.work import runner
+from blockattach.work import verbs
+
+HOST = 'storage-1@disks'
+ONE, ONE_AGAIN, TWO = 'one@disks/1', 'one@disks/2', 'two@disks/1'
+SECONDS = 60
+OWN = volume_lifecycle.OwnStatus
+
+
+class Case(base.DatabaseTestCase):
+
+    def let_pass(self):
+        """All deadlines have passed."""
+        with self.database.writer() as connection:
+            connection.execute(work_tables.work.update().values(deadline=clock.now(-1)))
+
+    def due(self, owner=None, shared=False, host=HOST):
+        return [one.resource_id for one in work_queries.due(self.database, host, owner, shared)]
+
+    def told(self, resource_id):
+        return [message.user_message for message in messages.list_page(
+            self.database, make.PROJECT, {'resource_uuid': resource_id}, paging.Page())]
+
+
+@base.on_every_database
+class ClaimTest(Case):
+
+    def begun(self, generation=1, seconds=SECONDS, host=HOST):
+        """New work that nobody has; its claim by one."""
+        asked = records.Claim('thing', str(uuid.uuid4()), 'melt', generation, None)
+        with self.database.writer() as connection:
+            work.begin(connection, self.database, asked, seconds, host, project_id=make.PROJECT,
+                       request_id='req-1', progress={'a': 1})
+        return asked._replace(owner=ONE)
+
+    def claim(self, claim, owner=ONE):
+        return work.claim(self.database, claim._replace(owner=owner), HOST, SECONDS)
+
+    def found(self, claim):
+        return work_queries.of_resource(self.database, claim.noun, claim.resource_id)
+
+    def test_as_it_was_written(self):
+        found = self.found(self.begun())
+        self.assertEqual(
+            ('thing', 'melt', 1, HOST, None, 0, {'a': 1}, None, 'req-1', make.PROJECT, 'waiting'),
+            (found.noun, found.verb, found.generation, found.host, found.owner, found.attempts,
+             found.progress, found.error, found.request_id, found.project_id, found.state))
+        self.assertEqual(found, work_queries.get(self.database, found.id))
+        with self.assertRaises(errors.WorkNotFound):
+            work_queries.get(self.database, str(uuid.uuid4()))
+
+    def test_one_of_several_claims_it(self):
+        mine = self.begun()
+        self.assertEqual([True, False, True],
+                         [self.claim(mine, owner) for owner in (ONE, TWO, ONE)])
+        self.assertEqual((ONE, 2, 'running'), (
+            self.found(mine).owner, self.found(mine).attempts, self.found(mine).state))
+
+    def test_a_message_of_an_older_generation_changes_nothing(self):
+        mine = self.begun(generation=3)
+        before = self.found(mine)
+        self.assertFalse(self.claim(mine._replace(generation=2)))
+        self.assertFalse(self.claim(mine._replace(verb='freeze')))
+        self.assertFalse(self.claim(mine._replace(resource_id='none')))
+        self.assertEqual(before.attempts, self.found(mine).attempts)
+        self.assertTrue(self.claim(mine._replace(generation=4)))
+        self.assertFalse(self.claim(mine._replace(generation=3)))
+
+    def test_what_is_overdue_is_taken_once_and_its_owner_has_lost_it(self):
+        mine = self.begun()
+        self.claim(mine)
+        self.assertEqual([], self.due())
+        self.let_pass()
+        self.assertEqual([mine.resource_id], self.due())
+        found = self.found(mine)
+        self.assertEqual('overdue', found.state)
+        self.assertEqual([mine._replace(owner=TWO), None], [
+            work.take(self.database, found, owner, SECONDS) for owner in (TWO, ONE)])
+        self.assertFalse(work.renew(self.database, mine, SECONDS))
+        with self.database.writer() as connection, self.assertRaises(errors.StaleGeneration):
+            work.end(connection, mine)
+        work.forget(self.database, mine)
+        self.assertIsNotNone(self.found(mine))
+
+    def test_what_is_renewed_is_not_taken(self):
+        mine = self.begun()
+        self.claim(mine)
+        self.let_pass()
+        found = self.found(mine)
+        self.assertTrue(work.renew(self.database, mine, SECONDS))
+        self.assertEqual([], self.due())
+        self.assertIsNone(work.take(self.database, found, TWO, SECONDS))
+
+    def test_at_start_what_others_have_is_due_unless_they_run(self):
+        unbegun, begun = self.begun(), self.begun()
+        self.claim(begun)
+        both = sorted([unbegun.resource_id, begun.resource_id])
+        self.assertEqual((both, both, [unbegun.resource_id]), (
+            sorted(self.due(TWO)), sorted(self.due(ONE_AGAIN, shared=True)),
+            self.due(TWO, shared=True)))
+        self.assertEqual([unbegun.resource_id], self.due(ONE))
+        self.assertEqual([], self.due(ONE, host='storage-2@disks'))
+
+    def test_handed_over_it_is_due_at_once(self):
+        mine, other = self.begun(), self.begun()
+        self.claim(mine)
+        self.claim(other, TWO)
+        self.assertEqual(1, work.hand_over(self.database, ONE))
+        self.assertEqual([mine.resource_id], self.due())
+        self.assertTrue(self.claim(mine, TWO))
+
+    def test_an_attempt_that_does_not_say_how_it_ended(self):
+        mine = self.begun()
+        self.claim(mine)
+        work.interrupt(self.database, mine._replace(owner=TWO), 'not mine')
+        self.assertEqual((ONE, None), (self.found(mine).owner, self.found(mine).error))
+        work.interrupt(self.database, mine, 'no answer')
+        self.assertEqual((None, 'no answer', []), (
+            self.found(mine).owner, self.found(mine).error, self.due()))
+
+    def test_what_nobody_heard_of_is_found_by_the_next_look(self):
+        mine, claimed = self.begun(), self.begun()
+        self.claim(claimed)
+        for one in (mine, claimed):
+            work.hasten(self.database, one)
+        self.assertEqual([mine.resource_id], self.due())
+
+    def test_all_that_is_under_way(self):
+        mine = self.begun()
+        row = make.attachment(self.database, state=make.attachment_lifecycle.State.CONNECTING)
+        done = make.attachment(self.database)
+        found = {one.resource_id: one for one in work_queries.list_all(self.database)}
+        self.assertEqual('attachment.connect', found[row.id].claim.name)
+        self.assertEqual('storage-1@file', found[row.id].host)
+        self.assertNotIn(done.id, found)
+        self.assertEqual([mine.resource_id], [
+            one.resource_id for one in work_queries.list_all(self.database, HOST)])
+
+
+class Things:
+    """Stands for the manager of a noun that there is not: ``things`` may be melted."""
+
+    def __init__(self, database):
+        self.database = database
+        self.melt_next = lambda thing_id: None
+        self.table = sa.Table('things', sa.MetaData(), sa.Column('id', sa.String(36)),
+                              sa.Column('status', sa.String(32)))
+        self.table.create(database.engine)
+
+    def ask(self, seconds=SECONDS):
+        """Let a new one be melted; its id."""
+        thing_id = str(uuid.uuid4())
+        with self.database.writer() as connection:
+            connection.execute(self.table.insert().values(id=thing_id, status='melting'))
+            work.begin(connection, self.database, records.Claim(
+                'thing', thing_id, 'melt', 1, None), seconds, HOST, project_id=make.PROJECT,
+                request_id='req-1')
+        return thing_id
+
+    def end(self, claim, status):
+        with self.database.writer() as connection:
+            connection.execute(self.table.update().where(
+                self.table.c.id == claim.resource_id).values(status=status))
+            work.end(connection, claim)
+
+    def status(self, thing_id):
+        with self.database.reader() as connection:
+            return connection.execute(sa.select(self.table.c.status).where(
+                self.table.c.id == thing_id)).scalar_one()
+
+    @verbs.work('thing.melt', deadline='melt_seconds',
+                done=lambda self, claim: self.end(claim, 'molten'),
+                failed=lambda self, claim: self.end(claim, 'error_melting'),
+                message=texts.DELETE_FAILED, cancel_message=texts.CREATE_CANCELLED,
+                cancel=lambda database, found: work.forget(database, found.claim))
+    def melt(self, caller, claim):
+        """The act on the backend."""
+        self.melt_next(claim.resource_id)
+
+
+class NewNounTest(Case):
+    """A verb is declared, and nothing else: the rest comes with the declaration."""
+
+    KIND = 'sqlite'
+
+    def setUp(self):
+        super().setUp()
+        self.things = Things(self.database)
+        self.one, self.two = self.runner(ONE), self.runner(TWO)
+
+    def runner(self, owner):
+        threads = futures.ThreadPoolExecutor(1)
+        made = runner.Runner(self.database, self.things, HOST, owner,
+                             {'melt_seconds': SECONDS}.__getitem__, threads)
+        self.addCleanup(threads.shutdown)
+        return made
+
+    def melt(self, thing_id):
+        self.assertTrue(self.one.accept(context.admin_context(), 'thing', 'melt', thing_id, 1))
+        self.one.stop()
+        return self.things.status(thing_id)
+
+    def found(self, thing_id):
+        return work_queries.of_resource(self.database, 'thing', thing_id)
+
+    def meet(self, error):
+        def meet(thing_id):
+            raise error
+        self.things.melt_next = meet
+
+    def test_it_runs(self):
+        asked = self.things.ask()
+        self.assertEqual('molten', self.melt(asked))
+        self.assertIsNone(self.found(asked))
+
+    def test_refused_for_good_it_says_so_to_its_user(self):
+        self.meet(errors.BackendRefused(reason='too hot'))
+        asked = self.things.ask()
+        self.assertEqual('error_melting', self.melt(asked))
+        self.assertIsNone(self.found(asked))
+        self.assertEqual([f'{texts.DELETE_FAILED.user_message} too hot'], self.told(asked))
+
+    def test_it_is_renewed_while_it_runs_and_a_repeat_changes_nothing(self):
+        calls = []
+
+        def look(thing_id):
+            calls.append(thing_id)
+            self.let_pass()
+            self.assertEqual([thing_id], self.due())
+            self.one.renew()
+            self.assertEqual([], self.due())
+            self.assertTrue(self.one.accept(context.admin_context(), 'thing', 'melt', thing_id, 1))
+            self.assertEqual(['thing.melt'], [claim.name for claim in self.one.held()])
+        self.things.melt_next = look
+        asked = self.things.ask()
+        self.assertEqual(('molten', [asked]), (self.melt(asked), calls))
+
+    def test_interrupted_it_is_resumed_by_another_instance(self):
+        self.meet(errors.BackendUncertain(reason='no answer'))
+        asked = self.things.ask()
+        self.assertEqual('melting', self.melt(asked))
+        self.assertEqual(('no answer', [], None), (
+            self.found(asked).error, self.due(), self.found(asked).owner))
+        self.things.melt_next = lambda thing_id: None
+        looking = recover.Recovery(self.database, self.two)
+        self.assertEqual(0, looking.look())
+        self.let_pass()
+        self.assertEqual((1, 'molten', None),
+                         (looking.look(), self.things.status(asked), self.found(asked)))
+
+    def test_one_that_has_lost_it_changes_nothing(self):
+        def lose(thing_id):
+            self.let_pass()
+            self.assertIsNotNone(work.take(self.database, self.found(thing_id), TWO, SECONDS))
+        self.things.melt_next = lose
+        asked = self.things.ask()
+        self.assertEqual(('melting', TWO), (self.melt(asked), self.found(asked).owner))
+
+    def test_at_start_it_is_resumed_whatever_its_deadline(self):
+        asked = self.things.ask()
+        work.claim(self.database, self.found(asked).claim._replace(owner=ONE), HOST, SECONDS)
+        looking = recover.Recovery(self.database, self.runner(ONE_AGAIN))
+        self.assertEqual(0, looking.look())
+        looking.remember()
+        self.assertEqual((1, 'molten'), (looking.look(), self.things.status(asked)))
+
+    def test_it_is_listed_and_cancelled(self):
+        asked, begun = self.things.ask(), self.things.ask()
+        work.claim(self.database, self.found(begun).claim._replace(owner=ONE), HOST, SECONDS)
+        listed = {one.resource_id: one for one in work_queries.list_all(self.database, HOST)}
+        self.assertEqual({asked: 'waiting', begun: 'running'},
+                         {name: one.state for name, one in listed.items()})
+        known = verbs.declared(Things)
+        cancel.cancel(self.database, known, listed[asked].id)
+        self.assertIsNone(self.found(asked))
+        self.assertEqual([texts.CREATE_CANCELLED.user_message], self.told(asked))
+        with self.assertRaisesRegex(errors.Conflict, f'{ONE} is at work'):
+            cancel.cancel(self.database, known, listed[begun].id)
+        with self.assertRaises(errors.Conflict):
+            cancel.cancel(self.database, {}, listed[begun].id)
+
+
+@base.on_every_database
+class CancelTest(Case):
+    """What may be cancelled of volumes."""
+
+    def cancel(self, resource_id):
+        found = work_queries.of_resource(self.database, 'volume', resource_id)
+        return cancel.cancel(self.database, verbs.declared(volume_work.VolumeWork), found.id)
+
+    def status(self, volume):
+        return volume_queries.get(self.database, volume.id).own_status
+
+    def test_a_volume_that_waits_for_a_pool_ends_in_error(self):
+        volume = make.volume(self.database, own_status=OWN.CREATING)
+        self.cancel(volume.id)
+        self.assertEqual(([texts.CREATE_CANCELLED.user_message], 'error'),
+                         (self.told(volume.id), self.status(volume)))
+
+    def test_one_that_a_backend_may_have_begun_goes_on(self):
+        make.pool(self.database)
+        volume = make.volume(self.database, own_status=OWN.CREATING)
+        generation = volumes.claim(self.database, volume.id, volume.generation, make.POOL, None)
+        mine = volumes.creation(volume.id, generation, ONE)
+        self.assertTrue(work.claim(self.database, mine, HOST, SECONDS))
+        work.hand_over(self.database, ONE)
+        with self.assertRaisesRegex(errors.Conflict, 'has begun it'):
+            self.cancel(volume.id)
+        self.assertEqual('creating', self.status(volume))
+
+    def test_a_removal_that_nobody_has_begun_goes_back(self):
+        for own_status in (OWN.AVAILABLE, OWN.ERROR_DELETING):
+            volume = make.volume(self.database, own_status=own_status)
+            told = volumes.start_delete(self.database, volume.id, SECONDS)
+            self.cancel(volume.id)
+            self.assertEqual(own_status, self.status(volume))
+            mine = volumes.deletion(volume.id, told.generation, ONE)
+            self.assertFalse(work.claim(self.database, mine, HOST, SECONDS))
+
+    def test_a_removal_that_has_begun_goes_on(self):
+        volume = make.volume(self.database)
+        told = volumes.start_delete(self.database, volume.id, SECONDS)
+        work.claim(self.database, volumes.deletion(volume.id, told.generation, ONE), HOST, SECONDS)
+        work.hand_over(self.database, ONE)
+        with self.assertRaisesRegex(errors.Conflict, 'it has begun'):
+            self.cancel(volume.id)
+
+    def test_what_is_left_on_a_pool_stays_there(self):
+        volume = make.volume(self.database)
+        volumes.leave_remains(self.database, volume, SECONDS)
+        self.cancel(f'{volume.id}@{volume.pool}')
+        self.assertEqual([], work_queries.list_all(self.database))

@@ -1,0 +1,83 @@
+"""What was made of a volume that was taken away meanwhile: removed, at once or as work."""
+import dataclasses
+
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import volume_queries
+from blockattach.db import volumes as db_volumes
+from blockattach.db import work
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+from blockattach.volume import volumes
+
+LOG = oslo_log.getLogger(__name__)
+
+_Own = volume_lifecycle.OwnStatus
+
+
+class Remains:
+    """On the pools of one backend."""
+
+    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
+                 retry_seconds: float) -> None:
+        """
+        :param retry_seconds: when to try again what cannot be removed
+        """
+        self._database = database
+        self._manager = manager
+        self._retry_seconds = retry_seconds
+
+    def remove_if_elsewhere(self, volume: records.Volume) -> None:
+        """Remove what was made of a volume that was taken away, unless it was given back; what
+        cannot be removed now is work.
+        """
+        with self._manager.leases.alone(volume.id):
+            here = self._own_status_here(volume)
+            if here is _Own.CREATING:
+                return
+            if here in (None, _Own.DELETING) and not self.removed(volume):
+                db_volumes.leave_remains(self._database, volume, self._retry_seconds)
+                return
+            self.forget(db_volumes.remains(volume.id, volume.pool or ''))
+
+    def removed(self, volume: records.Volume) -> bool:
+        """Remove a volume's bytes; whether nothing is left of them."""
+        try:
+            self._manager.backend.delete(volume)
+        except Exception as exc:
+            LOG.error('Cannot remove the rest of a volume%s', log.fields(
+                volume_id=volume.id, pool=volume.pool, reason=exc),
+                exc_info=not errors.is_known(exc))
+            return False
+        return True
+
+    def clean(self, claim: records.Claim) -> None:
+        """Remove what may be left of a volume on a pool, as work."""
+        volume_id, _, pool = claim.resource_id.partition('@')
+        with self._manager.leases.alone(volume_id):
+            try:
+                volume = dataclasses.replace(
+                    volume_queries.get_even_deleted(self._database, volume_id), pool=pool)
+            except errors.VolumeNotFound:
+                # Its history is purged.
+                return
+            here = self._own_status_here(volume)
+            if here is _Own.CREATING:
+                raise errors.BackendUncertain(reason='the volume is being made there again')
+            if here in (None, _Own.DELETING):
+                self._manager.backend.delete(volume)
+
+    def forget(self, claim: records.Claim) -> None:
+        """Nothing is left."""
+        work.forget(self._database, claim)
+
+    def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
+        """What a volume is in by itself; None: it is gone, or not on that pool."""
+        try:
+            now = volume_queries.get_bare(self._database, volume.id)
+        except errors.VolumeNotFound:
+            return None
+        return _Own(now.own_status) if now.pool == volume.pool else None

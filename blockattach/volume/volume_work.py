@@ -1,0 +1,86 @@
+"""Make and remove volumes on one backend: the acts that go on after the answer."""
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db import engine
+from blockattach.db import volume_queries
+from blockattach.db import volumes as db_volumes
+from blockattach.domain import messages
+from blockattach.domain import records
+from blockattach.volume import placing
+from blockattach.volume import remains
+from blockattach.volume import volumes
+from blockattach.work import verbs
+
+
+class VolumeWork:
+    """The acts on the volumes of one backend."""
+
+    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
+                 placing: placing.PlacingAgain, remains: remains.Remains) -> None:
+        self._database = database
+        self._manager = manager
+        self._placing = placing
+        self._remains = remains
+
+    def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
+                          volume: records.Volume) -> None:
+        self._placing.ask(caller, claim)
+        # Not before it waits for another pool: until then others may go on with it here.
+        self._remains.remove_if_elsewhere(volume)
+
+    @verbs.work(
+        'volume.create', deadline='create_seconds',
+        done=lambda self, claim: db_volumes.created(
+            self._database, claim.resource_id, claim.generation, False, claim.owner),
+        failed=lambda self, claim: self._placing.give_back(claim),
+        message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
+        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
+        cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
+    def create(self, caller: context.RequestContext, claim: records.Claim) -> records.Volume:
+        """Make a volume."""
+        with self._manager.leases.alone(claim.resource_id):
+            volume = self._claimed(claim)
+            failpoints.point('volume.volumes.before_create')
+            try:
+                self._manager.backend.create(volume)
+            except Exception as exc:
+                lost = volume_queries.claimed(self._database, claim) is None
+                if lost or isinstance(exc, errors.BackendRefused) or self._remains.removed(volume):
+                    raise verbs.Failed(f'Pool {volume.pool}: {exc}', volume) from exc
+                # It is made again when its deadline has passed, unless it is taken away.
+                raise
+            failpoints.point('volume.volumes.after_create')
+            return volume
+
+    @verbs.work(
+        'volume.delete', deadline='create_seconds',
+        done=lambda self, claim: db_volumes.deleted(
+            self._database, claim.resource_id, claim.generation, claim.owner),
+        failed=lambda self, claim: db_volumes.delete_failed(
+            self._database, claim.resource_id, claim.generation, claim.owner),
+        message=messages.DELETE_FAILED, cancel=db_volumes.delete_cancelled)
+    def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Remove a volume."""
+        with self._manager.leases.volume(claim.resource_id) as lease:
+            volume = self._claimed(claim)
+            if lease is None:
+                raise errors.BackendUncertain(reason='another process is at work on the volume')
+            self._manager.backend.target.unexport(volume.id)
+            failpoints.point('volume.volumes.after_unexport')
+            self._manager.backend.delete(volume)
+            failpoints.point('volume.volumes.after_delete')
+
+    @verbs.work('volume.cleanup', deadline='create_seconds',
+                done=lambda self, claim: self._remains.forget(claim),
+                cancel=db_volumes.cleanup_cancelled)
+    def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Remove what may be left of a volume on a pool that has lost it."""
+        self._remains.clean(claim)
+
+    def _claimed(self, claim: records.Claim) -> records.Volume:
+        volume = volume_queries.claimed(self._database, claim)
+        if volume is None:
+            raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
+                                         generation=claim.generation)
+        return volume

@@ -1,0 +1,190 @@
+"""Runs claimed work in threads, renews it while it runs, and hands over what it has not ended."""
+import threading
+from collections.abc import Callable
+from concurrent import futures
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import messages
+from blockattach.db import work
+from blockattach.db import work_queries
+from blockattach.domain import records
+from blockattach.telemetry import acts
+from blockattach.work import verbs
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class Runner:
+    """The work of one process instance for one ``host@backend``, or as a scheduler."""
+
+    def __init__(self, database: engine.Database, manager: object, host: str | None, owner: str,
+                 seconds: Callable[[str], float], pool: futures.Executor | None = None,
+                 afterwards: Callable[[], None] = lambda: None,
+                 telemetry: acts.Telemetry | None = None) -> None:
+        """
+        :param manager: has the verbs
+        :param owner: names the process instance
+        :param seconds: the value of the option that a verb's deadline names
+        :param pool: for what goes on after an answer
+        :param afterwards: called when a piece of work has ended
+        """
+        self.owner = owner
+        self.host = host
+        self._database = database
+        self._manager = manager
+        self._verbs = verbs.bound(manager)
+        self._seconds = seconds
+        self._pool = pool
+        self.afterwards = afterwards
+        self._telemetry = telemetry or acts.Telemetry()
+        self._guard = threading.Lock()
+        self._held: set[records.Claim] = set()
+
+    def accept(self, caller: context.RequestContext, noun: str, verb: str, resource_id: str,
+               generation: int) -> bool:
+        """Take work on that a message asks for, and do it soon; False: it has moved on, or
+        another process has it. A repeat of the message changes nothing.
+        """
+        claim = records.Claim(noun, resource_id, verb, generation, self.owner)
+        if not work.claim(self._database, claim, self.host, self._deadline(claim)):
+            return False
+        if self._hold(claim):
+            assert self._pool is not None
+            try:
+                self._pool.submit(self._run, caller, claim)
+            except BaseException:
+                self._release(claim)
+                raise
+        return True
+
+    def knows(self, found: records.Work) -> bool:
+        """Whether its manager can do such work."""
+        return found.claim.name in self._verbs
+
+    def resume(self, found: records.Work) -> bool:
+        """Go on with work that was found, and wait for its end; False: another one does."""
+        if (claim := found.claim._replace(owner=self.owner)) in self.held():
+            return False
+        if not work.take(self._database, found, self.owner, self._deadline(claim)):
+            return False
+        LOG.warning('Work was interrupted and is resumed%s', _fields(claim, owner=found.owner))
+        if self._hold(claim):
+            self._run(context.admin_context(project_id=found.project_id,
+                                            request_id=found.request_id), claim)
+        return True
+
+    def held(self) -> list[records.Claim]:
+        """What it has and has not ended."""
+        with self._guard:
+            return list(self._held)
+
+    def renew(self) -> None:
+        """Put off the deadlines of what it has; to be called more often than they pass."""
+        for claim in self.held():
+            work.renew(self._database, claim, self._deadline(claim))
+
+    def stop(self) -> None:
+        """Finish what was begun; the rest is left to others."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self.leave()
+
+    def leave(self) -> None:
+        """Let others go on at once with what it has. What cannot be handed over is found at its
+        deadline.
+        """
+        try:
+            number = work.hand_over(self._database, self.owner)
+        except Exception as exc:
+            LOG.error('Cannot hand work over; it is resumed at its deadline%s',
+                      log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
+        else:
+            if number:
+                LOG.info('Work is handed over%s', log.fields(owner=self.owner, rows=number))
+
+    def _deadline(self, claim: records.Claim) -> float:
+        return self._seconds(self._verbs[claim.name][0].deadline)
+
+    def _hold(self, claim: records.Claim) -> bool:
+        with self._guard:
+            if claim in self._held:
+                return False
+            self._held.add(claim)
+            return True
+
+    def _release(self, claim: records.Claim) -> None:
+        with self._guard:
+            self._held.discard(claim)
+
+    def _run(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        # Log lines of this thread name the request that asked for the work; it has been answered,
+        # and no caller waits.
+        caller.update_store()
+        caller.deadline = None
+        try:
+            self._act(caller, claim)
+        except Exception as exc:
+            LOG.error('Cannot finish a piece of work; it is resumed at its deadline%s',
+                      _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
+            self._interrupt(claim, exc)
+        finally:
+            self._release(claim)
+            self.afterwards()
+
+    def _act(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        verb, method = self._verbs[claim.name]
+        made = None
+        try:
+            with self._telemetry.work(verb.name, caller.traceparent):
+                failpoints.point(f'work.{verb.name}.before')
+                made = method(caller, claim)
+                if verb.done is not None:
+                    verb.done(self._manager, claim)
+                failpoints.point(f'work.{verb.name}.after')
+        except (errors.StaleGeneration, errors.NotFound) as exc:
+            self._lost(verb, claim, made, exc)
+        except (errors.BackendRefused, verbs.Failed) as exc:
+            if verb.failed is None:
+                raise
+            self._fail(caller, verb, claim, exc)
+
+    def _fail(self, caller: context.RequestContext, verb: verbs.Verb, claim: records.Claim,
+              reason: Exception) -> None:
+        made = getattr(reason, 'made', None)
+        found = work_queries.of_resource(self._database, claim.noun, claim.resource_id)
+        try:
+            assert verb.failed is not None
+            verb.failed(self._manager, claim)
+        except (errors.StaleGeneration, errors.NotFound) as exc:
+            self._lost(verb, claim, made, exc)
+            return
+        if verb.message is not None and found is not None and found.project_id is not None:
+            messages.create(self._database, found.project_id, caller.request_id, verb.message,
+                            claim.resource_id, str(reason))
+        if verb.then is not None:
+            verb.then(self._manager, caller, claim, made)
+
+    def _lost(self, verb: verbs.Verb, claim: records.Claim, made: object,
+              reason: Exception) -> None:
+        """What has moved on is left alone, but for what was made of it here."""
+        LOG.info('Work has moved on%s', _fields(claim, reason=reason))
+        if made is not None and verb.undo is not None:
+            verb.undo(self._manager, made)
+
+    def _interrupt(self, claim: records.Claim, reason: Exception) -> None:
+        try:
+            work.interrupt(self._database, claim, str(reason))
+        except errors.DatabaseUnavailable:
+            LOG.info('Why work was interrupted is not stored%s', _fields(claim))
+
+
+def _fields(claim: records.Claim, reason: Exception | None = None,
+            owner: str | None = None) -> log.Fields:
+    return log.fields(work=claim.name, resource_id=claim.resource_id,
+                      generation=claim.generation, owner=owner, reason=reason)

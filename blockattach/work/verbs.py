@@ -1,0 +1,85 @@
+"""What a manager declares of an act that goes on after the answer: `work`, a mark on a method.
+
+The method does the act on the backend, under a claim (`blockattach.domain.records.Claim`), and may
+be repeated at any time. All else comes with the declaration: see `Verb`.
+"""
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+from typing import TypeVar
+
+from blockattach.db import engine
+from blockattach.domain import messages
+from blockattach.domain import records
+
+_MARK = '__work__'
+_Method = TypeVar('_Method', bound=Callable[..., Any])
+Move = Callable[[Any, records.Claim], object]
+"""Given the manager, moves a resource and ends or hands on its work, in one transaction.
+
+It raises StaleGeneration where the claim has been lost.
+"""
+
+
+class Failed(Exception):
+    """The act will not succeed, and nothing of it is there; also any BackendRefused says so.
+
+    :ivar made: what the method would have returned
+    """
+
+    def __init__(self, reason: str, made: object = None) -> None:
+        super().__init__(reason)
+        self.made = made
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verb:
+    """One act.
+
+    :ivar name: ``noun.verb``; also in metrics, and in the failpoints ``work.NAME.before`` and
+        ``.after``
+    :ivar deadline: the option that says for how many seconds an attempt that does not say how it
+        ended, or a process that sends no heartbeats, is left alone
+    :ivar done: after the method; None: the method does it
+    :ivar failed: after `Failed`; None: it is tried again at the deadline
+    :ivar message: the message to the user then, with the reason
+    :ivar then: called after ``failed`` with the manager, the caller, the claim and ``made``
+    :ivar undo: called with the manager and what the method has returned where the claim was lost
+        meanwhile
+    :ivar cancel: ends work that no process has, where that is safe; it raises Conflict elsewhere.
+        None: it cannot be cancelled
+    :ivar cancel_message: the message to the user then
+    """
+
+    name: str
+    deadline: str
+    done: Move | None = None
+    failed: Move | None = None
+    message: messages.Text | None = None
+    then: Callable[..., None] | None = None
+    undo: Callable[..., None] | None = None
+    cancel: Callable[[engine.Database, records.Work], object] | None = None
+    cancel_message: messages.Text | None = None
+
+
+def work(name: str, **more: Any) -> Callable[[_Method], _Method]:
+    """Declare a method of a manager to be an act; ``more`` as `Verb` has it.
+
+    The method takes the caller's context and the claim.
+    """
+    def declare(method: _Method) -> _Method:
+        setattr(method, _MARK, Verb(name, **more))
+        return method
+    return declare
+
+
+def declared(manager: type) -> dict[str, Verb]:
+    """The acts of a class of managers, by name."""
+    return {verb.name: verb for name in dir(manager)
+            if (verb := getattr(getattr(manager, name), _MARK, None)) is not None}
+
+
+def bound(manager: object) -> dict[str, tuple[Verb, Callable[..., Any]]]:
+    """The acts of a manager with their methods, by name."""
+    return {verb.name: (verb, getattr(manager, name)) for name in dir(type(manager))
+            if (verb := getattr(getattr(type(manager), name), _MARK, None)) is not None}
