@@ -124,3 +124,7 @@ class WordsTest(unittest.TestCase):
         for text in ('recommended', 'amend', 'housekeeper', 'wish', 'letting in'):
             with self.subTest(text):
                 self.assertEqual([], refused(text))
+        for text in ('history', 'the', 'lifecycle', 'deliver', 'olives', 'chimes', 'ticket'):
+            with self.subTest(text):
+                self.assertEqual(set(), refused_beside('tools/example.py', text))
+        self.assertEqual(set(), refused_beside('blockattach/tests/faults/lives.py', 'Told'))
