@@ -90,7 +90,7 @@ class ResetTest(actions.ActionsTestCase):
 
     def at_work(self, volume_id, **body):
         before = self.shown(volume_id)
-        self.assert_fault(409, 'is at work on it', self.reset(volume_id, **body))
+        self.assert_fault(409, 'this work ends by itself', self.reset(volume_id, **body))
         self.assertEqual(before, self.shown(volume_id))
 
     def sizes(self):

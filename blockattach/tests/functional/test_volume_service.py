@@ -34,7 +34,7 @@ class Daemon:
 
     def __init__(self, target, running=False):
         self._target = target
-        self._running = self._lives = running
+        self._running = self._has_process = running
         self.starts = 0
         self._refuses = False
         self.fault = None
@@ -45,19 +45,19 @@ class Daemon:
     def start(self):
         self.starts += 1
         if self.fault is None or not self._refuses:
-            self._running = self._lives = True
+            self._running = self._has_process = True
         if self.fault is not None:
             raise self.fault
 
     def running(self):
         return self._running
 
-    def instances(self):
-        return self._lives
+    def has_process(self):
+        return self._has_process
 
     def stop(self):
         # A check in between finds one that runs, not one that hangs.
-        self._lives = self._running = False
+        self._has_process = self._running = False
 
     def refuse(self):
         """Be gone, and not to be had again."""

@@ -15,7 +15,7 @@ REASONS = {
     'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
     'backend.target.block_sizes.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
     'backend.target.export.*': 'the service calls grant, which exports; the kits call it',
-    'backend.target.lives.*': _IN_MEMORY + 'tests/faults/test_kills.py',
+    'backend.target.has_process.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'backend.target.reservations.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
     'backend.target.running.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'backend.target.start.*': _IN_MEMORY + 'tests/faults/test_kills.py',

@@ -70,7 +70,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertTrue(caught.exception.final)
         self.assertIn('echo', str(caught.exception))
         self.assertEqual(1, len(self.endpoint.contexts))
-        self.assertIn('expired', log.records.get(timeout=probe.CALL_TIMEOUT).getMessage())
+        self.assertIn('expired', log.records.get(timeout=probe.LIMIT).getMessage())
 
     def test_a_cast_has_no_end(self) -> None:
         self.one.note(self.ctxt, 1)
@@ -84,7 +84,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.there.advance(LATE)
         log = self.logged()
         self.one.offer(self.ctxt, 'late')
-        self.assertIn('expired', log.records.get(timeout=probe.CALL_TIMEOUT).getMessage())
+        self.assertIn('expired', log.records.get(timeout=probe.LIMIT).getMessage())
         self.assertTrue(self.endpoint.heard.empty())
         self.here.advance(LATE)
         self.one.offer(self.ctxt, 'in time')
