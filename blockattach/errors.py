@@ -7,15 +7,12 @@
     │   ├── InvalidFilter            a list was asked for with an unknown filter
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
-    │   ├── EncryptedMultiattach     what several hosts share cannot be encrypted
-    │   ├── KeyManagerMissing        consumers would encrypt with a key that nobody keeps
-    │   ├── QosSpecsInUse            types have them
-    │   ├── QosSpecsTaken            a type has one set of QoS specs at most
+    │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
+    │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
     │   ├── TransferKeyWrong         the transfer has another key
     │   └── VersionInvalid           the microversion cannot be read
-    ├── NotAuthenticated
-    ├── NotAuthorized                policy denies it
+    ├── NotAuthenticated, NotAuthorized   no identity; policy denies it
     ├── NotFound
     │   ├── RouteNotFound            also: an operation below its microversion
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
@@ -32,8 +29,7 @@
     │   ├── AttachmentBusy           another act on the same pair is under way
     │   ├── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
     │   │   └── AttachmentNotNamed   it is not known which attachment is meant
-    │   ├── IdempotencyKeyReused     the key of another request
-    │   ├── IdempotencyKeyTaken      the request is under way
+    │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
@@ -45,8 +41,7 @@
     ├── ServiceSilent                counts as down, and was not asked
     ├── DeadlinePassed               the caller no longer waits: it was not begun
     ├── Overloaded                   no slot was free in time: nothing was begun
-    │   ├── QueueTimeout             its deadline came first
-    │   ├── QueueFull                too many wait already
+    │   ├── QueueTimeout, QueueFull   its deadline came first; too many wait already
     │   └── BackendBusy              too many wait for one slow backend
     ├── RequestAbandoned             the client has hung up: nothing was begun
     ├── IdentityUnavailable          Keystone does not answer: nothing was begun

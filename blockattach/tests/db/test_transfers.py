@@ -56,7 +56,7 @@ class RaceTest(base.DatabaseTestCase):
             outcomes = self.at_once(
                 lambda volume=volume: self.offer(volume),
                 lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
-                    volume.id, make.PROJECT, 'a-server')))
+                    volume.id, make.PROJECT, 'a-server'), 0))
             refused = [one for one in outcomes if isinstance(one, errors.InvalidVolume)]
             self.assertEqual(1, len(refused), outcomes)
 

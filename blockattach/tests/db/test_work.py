@@ -192,7 +192,7 @@ class Things:
             return connection.execute(sa.select(self.table.c.status).where(
                 self.table.c.id == thing_id)).scalar_one()
 
-    @verbs.work('thing.melt', deadline='melt_seconds',
+    @verbs.work('thing.melt', deadline='melt_deadline',
                 done=lambda self, claim: self.end(claim, 'molten'),
                 failed=lambda self, claim: self.end(claim, 'error_melting'),
                 message=texts.DELETE_FAILED, cancel_message=texts.CREATE_CANCELLED,
@@ -215,7 +215,7 @@ class NewNounTest(Case):
     def runner(self, owner):
         threads = futures.ThreadPoolExecutor(1)
         made = runner.Runner(self.database, self.things, HOST, owner,
-                             {'melt_seconds': SECONDS}.__getitem__, threads)
+                             {'melt_deadline': SECONDS}.__getitem__, threads)
         self.addCleanup(threads.shutdown)
         return made
 

@@ -129,7 +129,7 @@ class ServiceCase(instances.WorldTestCase):
         self.work = Acts(world)
         self.runner = runner.Runner(
             world.database, self.work, instances.HOST,
-            world.instance.turns.owner, lambda option: instances.LEASE_SECONDS,
+            world.instance.manager.leases.owner, lambda option: instances.LEASE_SECONDS,
             waiting.Threads().executor('volume-worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())
         made = service.VolumeService(

@@ -72,9 +72,8 @@ ALLOWED = {
     # Names and texts of the package.
     'blockattach/tests/system/test_manage_reconcile.py': ('shut out',),
     # Names of their own.
-    'blockattach/tests/db/test_leases.py': ('told',),
     'blockattach/tests/faults/': ('life', 'lives', 'patience', 'told'),
-    'blockattach/tests/planted/': ('let in', 'told'),
+    'blockattach/tests/planted/': ('told',),
     'blockattach/tests/simulation/': ('let in', 'life', 'lives', 'patience', 'told'),
     'doc/source/contributor/robustness.rst': ('lives', 'patience', 'told'),
     'tools/simulate_run.py': ('lives',),

@@ -142,7 +142,7 @@ class EndTest(ClusterTestCase):
         self.cloud.start('volume-2')
         self.assertTrue(self.cloud.stop('volume-1'))
         self.assertEqual(['available'] * 3, [self.api.settled(one) for one in asked])
-        self.assertIn('db.volumes.take_over.after', self.cloud.passed['volume-2'])
+        self.assertIn('db.work.take.after', self.cloud.passed['volume-2'])
         self.assertEqual([3], self.calls('create'))
 
     def test_one_is_cut_off_in_the_middle(self):

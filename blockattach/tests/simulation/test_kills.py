@@ -10,7 +10,7 @@ from blockattach.tests.simulation import operations
 from blockattach.tests.simulation import unreached
 from blockattach.tests.simulation import walk
 
-NAMES = (*(one.name for one in operations.OPERATIONS), operations.START)
+NAMES = (*(one.name for one in operations.OPERATIONS), operations.START, operations.STOP)
 IN_CLUSTER = (*walk.IN_CLUSTER, operations.STOP)
 
 

@@ -35,6 +35,11 @@ REASONS = {
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
     'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
+    'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
+    'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
+    'db.volumes.leave_remains.*': 'what cannot be removed at once: '
+                                  'tests/functional/test_volume_faults.py',
+    'work.volume.cleanup.*': 'the same',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
 }
