@@ -62,7 +62,8 @@ def _moves() -> sa.Select[Any]:
                      for state, verb in work_queries.VERBS.items()))
     query = sa.select(sa.literal('attachment').label('noun'), verb.label('verb'),
                       _phase(_attachments), sa.func.count().label('number'))
-    return query.where(_attachments.c.deadline.is_not(None)).group_by(
+    return query.where(base.live(_attachments), _attachments.c.state.in_(
+        [state.value for state in work_queries.VERBS])).group_by(
         sa.text('verb'), sa.text('phase'))
 
 

@@ -82,6 +82,7 @@ def lifecycle_of_a_volume(db):
     volume = make.volume(db, own_status=volume_lifecycle.OwnStatus.AVAILABLE, on_pool=POOL)
     deleting = volumes.start_delete(db, volume.id, 60)
     volumes.deleted(db, volume.id, deleting.generation)
+    volume_queries.get_even_deleted(db, volume.id)
 
 
 # What is done, and by which index each large table is read then; one of several does as well.
