@@ -16,7 +16,10 @@ BROKEN = (
     ('row_is_whole', "UPDATE attachments SET rank = 3 WHERE state = 'reserved'"),
     ('row_is_whole', "UPDATE attachments SET deleted = 1 WHERE state = 'reserved'"),
     ('work_has_an_end', "UPDATE attachments SET deadline = '2030-01-01 00:00:00.000000'"),
-    ('work_has_an_end', "UPDATE volumes SET deadline = '2030-01-01 00:00:00.000000'"),
+    ('work_has_an_end',
+     'INSERT INTO work (id, noun, resource_id, verb, generation, deadline, attempts, progress, '
+     "created_at) SELECT id, 'volume', id, 'create', 1, '2030-01-01 00:00:00.000000', 0, '{}', "
+     'created_at FROM volumes'),
     ('credentials_match', 'DELETE FROM grants'),
     ('credentials_match', "UPDATE grants SET initiator = initiator || '-another'"),
     ('initiators_are_known', 'UPDATE attachments SET connection = NULL'),

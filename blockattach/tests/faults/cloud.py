@@ -51,7 +51,8 @@ SETTINGS = {
 # What somebody is at work on, or waits to be gone on with.
 _AT_WORK = (
     'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',
-    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')")
+    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')",
+    'SELECT COUNT(*) FROM work')
 
 
 class Cloud(fault_clouds.Cloud):
