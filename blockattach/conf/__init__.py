@@ -1,4 +1,4 @@
 """Options by group, ``OPTS``, each with a frozen settings dataclass whose fields are called alike.
 
-Nobody keeps a ConfigOpts: the wiring reads settings once and hands them down.
+No class keeps a ConfigOpts: the wiring reads settings once and hands them down.
 """

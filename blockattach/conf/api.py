@@ -1,4 +1,4 @@
-"""[api]: where the HTTP API listens, whom it believes, and its limits."""
+"""[api]: where the HTTP API listens, its authentication, and its limits."""
 import dataclasses
 import enum
 
@@ -41,14 +41,14 @@ OPTS = (
                     'not counted. More than keep its processor busy make it slower.'),
     cfg.IntOpt('request_threads', default=1024, min=2, max=32768,
                help='How many requests the built-in server, or blockattach-control, has read at '
-                    'the same time: those that are worked on, and those that wait for their turn '
+                    'the same time: those that are worked on, and those that wait for a slot '
                     'or for a backend, each in a thread. More than threads. Under another server '
                     'its own option says so.'),
     cfg.IntOpt('queue_size', default=4096, min=0, max=65535,
-               help='How many requests may wait for their turn. One more is answered 503 at '
+               help='How many requests may wait for a slot. One more is answered 503 at '
                     'once.'),
     cfg.IntOpt('queue_timeout', default=30, min=1, max=3600,
-               help='Seconds that a request may wait for its turn, also for one at its backend. '
+               help='Seconds that a request may wait for a slot, also for one at its backend. '
                     'Then it is answered 503, and nothing of it was begun.'),
     cfg.IntOpt('header_timeout', default=10, min=1, max=3600,
                help='Seconds in which a client must have sent the whole header of a request, from '
@@ -59,10 +59,10 @@ OPTS = (
                     'header. The built-in server answers 408 then.'),
     cfg.IntOpt('backend_places', default=16, min=1,
                help='How many requests of one process are at one backend at the same time. The '
-                    'others wait in a line of that backend.'),
+                    'others wait in a queue of that backend.'),
     cfg.IntOpt('backend_queue_size', default=256, min=0, max=65535,
-               help='How many may wait in the line of a backend however slow it is. More may, up '
-                    'to queue_size, as long as it is fast enough for their turn to come in time; '
+               help='How many may wait in the queue of a backend however slow it is. More may, up '
+                    'to queue_size, as long as it is fast enough for them to get a slot in time; '
                     'else they are answered 503 at once.'),
     cfg.StrOpt('tls_cert_file',
                help='Certificate of the built-in server, with those between it and the root '
@@ -89,7 +89,7 @@ OPTS = (
                     'them (bcrypt). A change counts at once.'),
     cfg.StrOpt('http_basic_auth_roles_file',
                help='In which project and with which roles they act: lines of '
-                    'user:project:role,role; who is not in it is not let in. A change counts at '
+                    'user:project:role,role; others are refused. A change counts at '
                     'once. Empty: every user is an administrator.'),
     cfg.IntOpt('osapi_max_limit', default=1000, min=1,
                help='The most items that one page of a list has.'),
@@ -145,7 +145,7 @@ class QueueSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """The group as the API is told. ``public_endpoint`` has no slash at its end; ``tls`` is None
+    """The group as the API takes it. ``public_endpoint`` has no slash at its end; ``tls`` is None
     where the server speaks plain HTTP."""
 
     host: str = '127.0.0.1'
@@ -201,7 +201,7 @@ def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:
     for name in ('tls_key_file', 'tls_client_ca_file'):
         if group[name]:
             with locations.named(conf, GROUP, name):
-                # Better than to speak HTTP to those who expect HTTPS.
+                # Better than to speak HTTP to clients that expect HTTPS.
                 raise errors.ConfigurationError(
                     reason=f'cannot use {name} without tls_cert_file')
     return None

@@ -14,7 +14,7 @@ OPTS = (
                     'what names a server stays. 0: never.'),
     cfg.IntOpt('complete_timeout', default=86400, min=0,
                help='Seconds after which an attachment is ended that was connected and whose '
-                    'consumer never said that it is complete, unless its server may need it (as '
+                    'consumer never completed it, unless its server may need it (as '
                     'reserve_timeout), or it names no server and its host is logged in. 0: '
                     'never.'),
     cfg.IntOpt('detach_timeout', default=3600, min=0,

@@ -24,12 +24,12 @@ OPTS = (
                help='Folder of the file store. Default: volumes/<backend> under the state '
                     'directory.'),
     cfg.StrOpt('target_ip_address', default='127.0.0.1',
-               help='Address that initiators are told to log in to.'),
+               help='Address that initiators log in to.'),
     cfg.ListOpt('target_secondary_ip_addresses', default=[],
                 help='Further addresses of this host under which initiators reach the same '
                      'targets: the paths of multipath.'),
     cfg.PortOpt('target_port', default=3260,
-                help='Port that initiators are told to log in to. 0: the first free one.'),
+                help='Port that initiators log in to. 0: the first free one.'),
     cfg.StrOpt('target_prefix', default='iqn.2010-10.org.openstack:',
                help='What every target name begins with.'),
     cfg.StrOpt('mutual_chap_username', default='',
@@ -45,8 +45,8 @@ OPTS = (
                      'share one. Empty: one is started under the state directory, which all such '
                      'backends of the process use.'),
     cfg.BoolOpt('report_discard_supported', default=False,
-                help='Tell consumers that they may discard, so that what a server trims takes no '
-                     'room any more. Told of volumes only whose store and target can do it.'),
+                help='Report to consumers that they may discard, so that what a server trims '
+                     'takes no room any more. Only for volumes whose store and target can.'),
     cfg.IntOpt('reserved_percentage', default=0, min=0, max=100,
                help='Share of the pool that is never given away.'),
     cfg.FloatOpt('max_over_subscription_ratio', default=20.0, min=1.0,
@@ -65,7 +65,7 @@ OPTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """One backend, as its drivers are told. ``state_dir`` is the process's own folder.
+    """One backend, as its drivers take it. ``state_dir`` is the process's own folder.
 
     ``lvm`` is there for the lvm store only. ``shared``: a cluster serves it, so nothing of it may
     be this process's own.

@@ -31,7 +31,7 @@ def marks(paths: Iterable[str]) -> Marks:
 class ChangingFile(Generic[T]):
     """What one file says, read again when it has changed.
 
-    A change that cannot be read is logged once, and what the file said before stays.
+    A change that cannot be read is logged once, and its former content stays in force.
     """
 
     def __init__(self, path: str, parse: Callable[[str], T]) -> None:
@@ -49,7 +49,7 @@ class ChangingFile(Generic[T]):
         """What it says now."""
         found = marks([self._path])
         if found != self._marks:
-            # Nobody is told the old words after somebody has been told the new ones.
+            # No caller gets the old content after another one got the new.
             with self._lock:
                 if found != self._marks:
                     self._read_anew()
@@ -64,8 +64,9 @@ class ChangingFile(Generic[T]):
         else:
             LOG.info('Changed file is read anew%s', fields(path=self._path))
             return
-        # Beside the exception it would be told twice.
-        LOG.error('Cannot read a file anew, what it said before stays%s', fields(reason=reason))
+        # Beside the exception it would be logged twice.
+        LOG.error('Cannot read a changed file, its former content stays in force%s',
+                  fields(reason=reason))
 
     def _read(self) -> T:
         try:

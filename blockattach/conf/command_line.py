@@ -93,7 +93,7 @@ def completion(conf: cfg.ConfigOpts, shell: str) -> str:
 
 
 def _quoted(*words: str) -> str:
-    """As the script joins them."""
+    """The words joined like in the script."""
     return f"'{''.join(f' {word}' for word in words)}'"
 
 

@@ -16,7 +16,7 @@ OPTS = (
                help='How long the scheduler may take to place a new volume before it is asked '
                     'again.'),
     cfg.IntOpt('delete_seconds', default=600, min=1,
-               help='How long a backend may take to remove a volume before it is told again.'),
+               help='How long a backend may take to remove a volume before it is asked again.'),
     cfg.IntOpt('idempotency_key_seconds', default=86400, min=1,
                help='How long the Idempotency-Key of a request is remembered.'),
     cfg.IntOpt('quota_attachments', default=10000, min=-1,

@@ -17,9 +17,9 @@ OPTS = (
                 help='What the key manager ([key_manager] of Castellan) calls the keys that seal '
                      'credentials; the first one seals, all open. Where any is named there is no '
                      'seal_key_file. All processes need the same.'),
-    # As oslo.service calls it.
+    # The name that oslo.service uses.
     cfg.IntOpt('graceful_shutdown_timeout', default=60, min=0, mutable=True,
-               help='Seconds that what runs may go on after the process was told to stop. What '
+               help='Seconds that what runs may go on after the process was asked to stop. What '
                     'then still runs is cut off; its deadline brings it back. 0: no limit.'),
 )
 

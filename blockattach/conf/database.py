@@ -44,7 +44,7 @@ class DatabaseSettings:
 def set_defaults(conf: cfg.ConfigOpts) -> None:
     """Have defaults of our own for options of oslo.db.
 
-    A process that cannot reach its database says so and ends: whoever supervises it starts it
+    A process that cannot reach its database says so and ends: its supervisor starts it
     again.
     """
     conf.set_default('max_retries', 0, group=GROUP)

@@ -1,4 +1,4 @@
-"""[health]: how a process finds out whether it can work, and whom it tells."""
+"""[health]: how a process finds out whether it can work, and where it shows that."""
 import dataclasses
 import ipaddress
 
@@ -22,7 +22,7 @@ OPTS = (
                     'Empty: none is written.'),
     cfg.ListOpt('detailed_source_ranges', default=['127.0.0.0/8', '::1/128'],
                 help='Networks whose hosts get the details of /healthcheck, if [healthcheck] '
-                     'detailed is set: stacks of threads, versions. Never who comes through a '
+                     'detailed is set: stacks of threads, versions. Never hosts behind a '
                      'proxy.'),
 )
 

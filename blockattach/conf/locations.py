@@ -1,4 +1,4 @@
-"""Where the value of an option comes from, so that whoever must change it is told the place."""
+"""Where the value of an option comes from, so that an error names the place to change."""
 import argparse
 import contextlib
 import io
@@ -75,7 +75,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
             conf(list(arguments) if shell is None else ['--help'], **options)
     except SystemExit as exc:
         if exc.code != 1:
-            # A usage was asked for, or is told because of the command line itself.
+            # A usage was asked for, or is shown because of the command line itself.
             sys.stdout.write(_answer(conf, shown.getvalue(), shell, own))
             sys.stderr.write(words.getvalue())
             raise

@@ -1,4 +1,4 @@
-"""What a backend with ``store = lvm`` is told, in the backend's own group."""
+"""The options of a backend with ``store = lvm``, in the backend's own group."""
 import dataclasses
 
 from oslo_config import cfg
@@ -15,7 +15,7 @@ OPTS = (
                help='Thin pool for lvm_type = thin. It must exist and carry the tag '
                     '"blockattach". Default: <volume_group>-pool.'),
     cfg.StrOpt('lvm_conf_file',
-               help="Full path of another lvm.conf than the machine's. Nobody but root may be "
+               help="Full path of another lvm.conf than the machine's. Only root may be "
                     'able to write it.'),
     cfg.IntOpt('lvm_command_seconds', default=60, min=1,
                help='How long one LVM command may take before it is killed; what it did is '

@@ -1,4 +1,4 @@
-"""[nova]: how Nova is asked who uses an attachment, and for whom the rule on detaching holds."""
+"""[nova]: how to ask Nova for the user of an attachment, and when the rule on detaching holds."""
 import dataclasses
 
 from oslo_config import cfg
@@ -17,7 +17,7 @@ OPTS = (
                help='When to refuse that anybody but a service ends an attachment which a server '
                     'still uses (CVE-2023-2088).'),
     cfg.URIOpt('auth_url', schemes=['http', 'https'],
-               help='Where Keystone is: Nova is looked up in the catalog of whoever asks.'),
+               help='Where Keystone is: Nova is looked up in the catalog of the caller.'),
     cfg.StrOpt('region_name', help='Region of Nova in the catalog. Empty: the first one.'),
     cfg.StrOpt('interface', default='public', choices=['public', 'internal', 'admin'],
                help='Which of the addresses in the catalog.'),
@@ -37,16 +37,16 @@ OPTS = (
     cfg.FloatOpt('timeout', default=15, min=0.01,
                  help='Seconds to wait for a whole answer of Nova, with what Keystone is asked '
                       'for it.'),
-    cfg.StrOpt('cafile', help='Certificates of those who may vouch for Nova and Keystone. Empty: '
+    cfg.StrOpt('cafile', help='Certificates of the authorities of Nova and Keystone. Empty: '
                               "the system's."),
     cfg.BoolOpt('insecure', default=False,
-                help='Believe any certificate. Whoever is on the way then reads tokens.'),
+                help='Believe any certificate. Tokens can then be read on the way.'),
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaSettings:
-    """The group as the client is told. ``timeout`` in seconds; addresses without slash at the
+    """The group as the client takes it. ``timeout`` in seconds; addresses without slash at the
     end."""
 
     detach_rule: str = 'auto'
@@ -81,7 +81,7 @@ class NovaSettings:
     def rule_holds(self, keystone: bool) -> bool:
         """Whether the rule on detaching holds.
 
-        :param keystone: Keystone says who asks; without it nobody can prove to be a service
+        :param keystone: Keystone authenticates callers; without it none can prove to be a service
         """
         if self.detach_rule == 'auto':
             return self.configured or keystone

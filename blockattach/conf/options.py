@@ -1,6 +1,6 @@
 """All options of the service: registered for a process, and listed for oslo.config's generator.
 
-The libraries tell theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
+The libraries list theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
 """
 from collections.abc import Sequence
 

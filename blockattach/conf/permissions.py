@@ -1,4 +1,4 @@
-"""Who may read what is kept on the disk: only the user that the service runs as."""
+"""Files on the disk are readable only for the user that the service runs as."""
 import os
 import shlex
 import stat

@@ -24,7 +24,7 @@ OPTS = (
                     'over; one that is started again has so long to do it.'),
     cfg.IntOpt('send_retries', default=3, min=0,
                help='How many times a message is offered again to a broker that does not take '
-                    'it, before the sender is told.'),
+                    'it, before the sender gets an error.'),
     cfg.IntOpt('threads', default=64, min=1,
                help='How many requests one server of this process works on at the same time.'),
     cfg.StrOpt('release', default='auto',
@@ -39,7 +39,7 @@ OPTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcSettings:
-    """The group as the bus is told. Timeouts in seconds."""
+    """The group as the bus takes it. Timeouts in seconds."""
 
     topic_prefix: str = 'blockattach'
     call_timeout: float = 60

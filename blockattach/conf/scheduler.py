@@ -26,7 +26,7 @@ OPTS = (
                  'most, chance:1.0 any. Others may be installed as entry points '
                  'blockattach.scheduler.weighers.'),
     cfg.IntOpt('scheduler_max_attempts', default=3, min=1,
-               help='How many pools may be asked to make one volume, over its whole life.'),
+               help='How many pools may be asked to make one volume, over its whole lifecycle.'),
     cfg.IntOpt('placing_seconds', default=60, min=1,
                help='How long one step of placing a volume may take before the volume counts as '
                     'interrupted and is placed anew. More than [rpc] short_call_timeout.'),

@@ -37,7 +37,7 @@ class ServiceSettings:
     cluster: str | None = None
 
     def address(self, backend: str) -> str:
-        """Who keeps the volumes of a backend: ``host@backend``, or ``cluster@backend``."""
+        """What serves the volumes of a backend: ``host@backend``, or ``cluster@backend``."""
         return f'{self.cluster or self.host}@{backend}'
 
 

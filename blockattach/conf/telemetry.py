@@ -1,4 +1,4 @@
-"""[metrics] and [tracing]: what a process tells of itself, and to whom."""
+"""[metrics] and [tracing]: what a process reports of itself, and where."""
 import dataclasses
 import socket
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ TRACING_OPTS = (
                     'its path: http://127.0.0.1:4318/v1/traces. Empty: none are made. Needs the '
                     'optional extra blockattach[otel].'),
     cfg.FloatOpt('sample_ratio', default=1.0, min=0.0, max=1.0,
-                 help='Which part of all traces is sent. Who goes on with a trace keeps to what '
-                      'its beginning has chosen.'),
+                 help='Which part of all traces is sent. A trace that was begun elsewhere keeps '
+                      'to what was chosen there.'),
     cfg.BoolOpt('trust_clients', default=False,
                 help='Go on with the trace that a request names (header traceparent), and with '
                      'its choice whether it is sent. Only where all clients are your own.'),
@@ -52,7 +52,7 @@ class MetricsSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """``endpoint``: a URL; None: off. ``instance`` tells processes of one program apart."""
+    """``endpoint``: a URL; None: off. ``instance`` distinguishes processes of one program."""
 
     endpoint: str | None
     sample_ratio: float

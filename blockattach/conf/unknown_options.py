@@ -1,4 +1,4 @@
-"""Options that a file sets and nobody reads: most of them are misspelt.
+"""Options that a file sets and no process reads: most of them are misspelt.
 
 oslo.config ignores them. Looked at are the groups of which we know every option: ours, those of
 the enabled backends, and [DEFAULT]. Groups of libraries may have options that only some of their
@@ -99,5 +99,5 @@ def _sections(path: str) -> dict[str, list[str]]:
 
 
 def _group(name: str) -> str:
-    """As oslo.config compares names of groups."""
+    """A name of a group in the form that oslo.config compares."""
     return name if name == _DEFAULT else name.lower()

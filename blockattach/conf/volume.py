@@ -13,11 +13,11 @@ OPTS = (
     cfg.IntOpt('backend_stats_polling_interval', default=60, min=1, mutable=True,
                help='Seconds between two reports of the pools. A report follows each change too.'),
     cfg.IntOpt('reconcile_interval', default=5, min=1, mutable=True,
-               help='Seconds between two comparisons of what the targets let in with what the '
+               help='Seconds between two comparisons of what the targets grant with what the '
                     'attachments say.'),
     cfg.IntOpt('create_seconds', default=600, min=1,
                help='How long the making or the removal of a volume is left alone where its '
-                    'process is silent, or where an attempt has not said how it ended. A process '
+                    'process is silent, or where the end of an attempt is unknown. A process '
                     'that is at work puts that off with each heartbeat.'),
     cfg.IntOpt('worker_threads', default=16, min=1,
                help='Volumes that one backend makes or removes at the same time.'),

@@ -109,7 +109,7 @@ def interrupted(database: engine.Database, host: str,
     if owner is not None:
         query = query.where(sa.or_(
             _rows.c.deadline < clock.now(),
-            leases.of_earlier_life(_rows.c.volume_id, _rows.c.initiator,
+            leases.of_earlier_instance(_rows.c.volume_id, _rows.c.initiator,
                                    _rows.c.previous_initiator, owner=owner)))
     elif not everything:
         query = query.where(_rows.c.deadline < clock.now())

@@ -35,9 +35,9 @@ class DesiredState:
     """Of one (volume, initiator).
 
     :ivar volume: None: it is gone
-    :ivar grant: with the widest mode of its rows; None: it shall be shut out
+    :ivar grant: with the widest mode of its rows; None: it shall be revoked
     :ivar rows: all that have the initiator, or had it before the connector that is worked on
-    :ivar leased_by: the owner of a lease of the pair or of the volume; None: nobody has one
+    :ivar leased_by: the owner of a lease of the pair or of the volume; None: there is none
     """
 
     volume: records.Volume | None
@@ -50,7 +50,7 @@ def get(database: engine.Database, volume_id: str, initiator: str,
         also: str | None = None) -> DesiredState:
     """What the live rows of the pair want now.
 
-    :param also: a row that shall be let in whatever its state says
+    :param also: a row that shall be granted whatever its state says
     """
     with database.reader() as connection:
         found = _DESIRED.rows(connection, volume_id=volume_id, initiator=initiator)
@@ -64,7 +64,7 @@ def get(database: engine.Database, volume_id: str, initiator: str,
     wanting = [row for row in live.values()
                if row.state in attachment_lifecycle.GRANTED or row.id == also]
     if first.deleted:
-        # Whoever is left behind is to be shut out.
+        # Orphaned grants of a deleted volume are to be revoked.
         return DesiredState(None, None, tuple(live.values()), first.leased_by)
     return DesiredState(rows.volume(first, {}, (), rows.limits(first)),
                   _grant(database, first, initiator, wanting), tuple(live.values()),
@@ -89,7 +89,7 @@ def _now() -> sa.Select:
 
 
 _DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
-    # A look into an index: to read these rows as well costs as much again, and mostly is in vain.
+    # A look into an index: to read these rows as well costs as much again, mostly for nothing.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))
 _ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(

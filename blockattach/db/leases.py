@@ -8,7 +8,7 @@ recorded the act:
 
 A process writes its own lease first and looks for the other kind then, each in a transaction of
 its own: of two that begin at the same moment at least one sees the other. A lease is lost when its
-deadline has passed and somebody else has taken it. What an earlier process instance of a service
+deadline has passed and another process has taken it. What an earlier process instance of a service
 holds is the next one's at once.
 """
 import dataclasses
@@ -37,9 +37,9 @@ _PASSED = -0.001
 _SWEPT = 1000
 
 
-def owner_of(service: str, incarnation: str) -> str:
-    """The name of one life of a service (``host@backend``)."""
-    return f'{service}{volume_rows.LIFE}{incarnation}'
+def owner_of(service: str, instance: str) -> str:
+    """The name of one process instance of a service (``host@backend``)."""
+    return f'{service}{volume_rows.INSTANCE}{instance}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Lease:
 
 @engine.retried
 def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
-    """Have it from now on, for so many seconds at most; False: somebody else has it.
+    """Have it from now on, for so many seconds at most; False: another process has it.
 
-    The usual case, that nobody has it, is one statement. What excludes it is looked for afterwards
+    The usual case, that it is free, is one statement. What excludes it is looked for afterwards
     (`is_excluded`).
     """
     try:
@@ -83,13 +83,13 @@ def _take_over(database: engine.Database, wanted: Lease, seconds: float) -> bool
 
 @engine.retried
 def give_back(database: engine.Database, held: Lease) -> None:
-    """Let others have it; one that is lost already is left to whoever has it."""
+    """Let others have it; one that is lost already stays with its new holder."""
     with database.writer() as connection:
         connection.execute(_own(held))
 
 
 def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
-    """The same within the transaction that records the act.
+    """Release it within the transaction that records the act.
 
     What is returned raises BackendUncertain if it was lost before.
     """
@@ -122,16 +122,16 @@ def forget(database: engine.Database) -> int:
     return len(found)
 
 
-def of_earlier_life(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],
+def of_earlier_instance(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],
                     owner: str) -> sa.ColumnElement[bool]:
-    """Whether a pair is held by an earlier life of the owner's service."""
+    """Whether a pair is held by an earlier instance of the owner's service."""
     return sa.exists().where(
         _leases.c.volume_id == volume_id, _leases.c.initiator.in_(initiators),
         volume_rows.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
 
 
 def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:
-    """In a query for volumes: who has the lease of the pair or of the volume; NULL: nobody."""
+    """In a query for volumes: the owner of a lease of the pair or of the volume; NULL: none."""
     return sa.select(_leases.c.owner).where(
         _leases.c.volume_id == _volumes.c.id, _on(initiator), _valid(),
     ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()

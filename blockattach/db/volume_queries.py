@@ -39,7 +39,7 @@ _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE
         _work.c.generation == prepared.value('generation'))))
 _ONE = prepared.Statement(lambda dialect: _with_metadata())
 _ONE_LIVE = prepared.Statement(lambda dialect: _with_metadata().where(volume_rows.LIVE))
-# As many values as every database takes as a list.
+# So many values every database takes as a list.
 _SLICE = 500
 # Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
 # rest is NULL. A short list has no rest: a planner takes each for one more way through an index.
@@ -105,7 +105,7 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
 
 
 def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
-    """The same without its metadata and its attachments.
+    """A live volume without its metadata and its attachments.
 
     :raises VolumeNotFound: there is none
     """
@@ -125,7 +125,7 @@ def claimed(database: engine.Database, claim: records.Claim) -> records.Volume |
 
 
 def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volume:
-    """A volume, live or gone: what is told of it may come after its end.
+    """A volume, live or gone: a notification may come after its end.
 
     :raises VolumeNotFound: there never was one
     """
@@ -245,9 +245,9 @@ def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[
 def _children(connection: sa.Connection, volumes: Sequence[sa.Row[Any]],
               ) -> tuple[dict[str, dict[str, str]],
                          dict[str, tuple[records.AttachedServer, ...]]]:
-    """What belongs to rows of volumes, by their ids: metadata, and who is attached; in one query.
+    """What belongs to rows of volumes, by their ids: metadata and attached servers; in one query.
 
-    Whose lowest rank says that nobody is attached is not asked for attachments.
+    One whose lowest rank says that nothing is attached is not asked for attachments.
     """
     metadata: dict[str, dict[str, str]] = {}
     attached: dict[str, list[Any]] = {}

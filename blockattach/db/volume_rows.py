@@ -1,6 +1,6 @@
 """The volume's row as a lock, and the one place that writes its status.
 
-Inside the transactions of `blockattach.db.attachments` and `blockattach.db.volumes`; nobody else.
+Inside the transactions of `blockattach.db.attachments` and `blockattach.db.volumes` only.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -27,8 +27,8 @@ LIVE = base.live(_volumes)
 _LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == prepared.value('volume_id'), LIVE).with_for_update())
 _AFTER_HASH = chr(ord('#') + 1)
-LIFE = '/'
-"""In the name of an owner: between a service and the life of it."""
+INSTANCE = '/'
+"""In the name of an owner: between a service and its process instance."""
 
 
 def with_limits(query: sa.Select) -> sa.Select:
@@ -54,7 +54,7 @@ def lock(connection: sa.Connection, volume_id: str) -> Any:
 
 
 def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
-    """The row, live or not, once whoever holds its lock has ended; None: there has never been one.
+    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
 
     For verbs that lost the connection that held it.
     """
@@ -136,9 +136,9 @@ def on_host(host: str) -> sa.ColumnElement[bool]:
 
 
 def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
-    """Whether an owner is a life of the same service as another one."""
-    service = owner.rpartition(LIFE)[0]
-    return column.startswith(f'{service}{LIFE}', autoescape=True)
+    """Whether an owner is an instance of the same service as another one."""
+    service = owner.rpartition(INSTANCE)[0]
+    return column.startswith(f'{service}{INSTANCE}', autoescape=True)
 
 
 def attached_count(connection: sa.Connection, volume_id: str) -> int:

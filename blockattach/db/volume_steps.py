@@ -1,4 +1,4 @@
-"""The steps of a volume's life that every volume takes: one statement each."""
+"""The steps of its lifecycle that every volume takes: one statement each."""
 import sqlalchemy as sa
 
 from blockattach.db import prepared
@@ -13,7 +13,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """A volume at one step of its life; by the key alone, as `blockattach.db.pairs.Unchanged`."""
+    """A volume at one step; by the key alone, as `blockattach.db.pairs.Unchanged`."""
     return (_volumes.c.id == prepared.value('volume_id'),
             _volumes.c.generation == prepared.value('generation'),
             _volumes.c.own_status == own_status.value)

@@ -40,7 +40,7 @@ class Draft:
     availability_zone: str
     metadata: Mapping[str, str]
     hints: Mapping[str, Any] | None = None
-    """What was said of where it goes."""
+    """What was asked for about its placement."""
     request_id: str | None = None
 
 
@@ -62,7 +62,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
     """Write a new volume down; nothing has been asked of any backend yet.
 
-    Its deadline is how long the scheduler may take before somebody asks it again.
+    Its deadline is how long the scheduler may take before it is asked again.
 
     :param within: called in the same transaction with the new id: all of it or nothing
     :raises VolumeTypeNotFound: its type is gone
@@ -126,7 +126,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
     :param owner: only if it has the work; None: whichever has it
     :param tried: False: the pool may be chosen again, unless a manager has taken it on
     :returns: the volume's new generation
-    :raises StaleGeneration: somebody else has gone on with it
+    :raises StaleGeneration: another process has gone on with it
     """
     with database.writer(_stepped(volume_id, generation, _Own.CREATING, pool=None)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
@@ -154,7 +154,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
     """The backend has made it.
 
     :param owner: as `unclaim`
-    :raises StaleGeneration: somebody else went on with it; what was made must be removed
+    :raises StaleGeneration: another process went on with it; what was made must be removed
     """
     with database.writer(_stepped(volume_id, generation, _Own.AVAILABLE)) as connection:
         if volume_steps.CREATED.change(
@@ -184,7 +184,7 @@ def failed(database: engine.Database, volume_id: str, generation: int) -> None:
 @engine.retried
 def start_delete(database: engine.Database, volume_id: str, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
-    """Tell a volume to go. One that no backend knows is gone at once.
+    """Begin a deletion. A volume that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
     :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
@@ -211,7 +211,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             work.begin(connection, database, deletion(volume_id, row.generation + 1),
                        lease_seconds, volume_rows.host_of(row.pool), request_id=request_id,
                        project_id=row.project_id, progress={'was': row.own_status})
-    LOG.info('Volume is told to go%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.info('Volume is being deleted%s', log.fields(volume_id=volume_id, pool=row.pool))
     return Deleting(volume_id, row.generation + 1, own_status, volume_rows.host_of(row.pool))
 
 
@@ -305,7 +305,7 @@ def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Clai
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
-    """Whoever makes a volume holds a share of its type's row until it is there."""
+    """A transaction that makes a volume holds a share of its type's row until it is there."""
     types = volume.volume_types
     connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
                        .with_for_update())

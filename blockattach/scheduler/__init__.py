@@ -1,1 +1,1 @@
-"""Choice: which pool a new volume lives in, its room claimed there, its manager told."""
+"""Choice: which pool a new volume goes to, its room claimed there, its manager notified."""

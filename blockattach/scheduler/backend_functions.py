@@ -2,7 +2,7 @@
 
 Expressions that its operator has configured, or that its driver reports
 (`blockattach.domain.expressions`). What is wrong with one is the operator's matter: it is logged,
-and the user is told only that the pool will not do.
+and the user reads only that the pool will not do.
 """
 from oslo_log import log as oslo_log
 

@@ -22,12 +22,12 @@ COUNTING = 'volume_number'
 
 
 class ServerHosts(Protocol):
-    """Who knows on which host a server runs."""
+    """Looks up on which host a server runs."""
 
     def host_of(self, server_id: str, project_id: str) -> str:
         """The host.
 
-        :raises ServerHostUnknown: nobody can tell
+        :raises ServerHostUnknown: it cannot be found out
         """
 
 

@@ -18,7 +18,7 @@ OWN: Mapping[str, placement.Filter] = {
     'driver': backend_functions.refuse,
 }
 """Those of `blockattach.domain.placement` are asked by default, and by the API too; the others
-need facts on the volume, which only whoever chooses reads (`blockattach.scheduler.facts`)."""
+need facts on the volume, which only the scheduler reads (`blockattach.scheduler.facts`)."""
 
 
 def load(names: Iterable[str]) -> dict[str, placement.Filter]:

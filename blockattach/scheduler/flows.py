@@ -24,7 +24,7 @@ class PlacingFlows:
         self._settings = settings
 
     def run(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        """Place the volume; raises as `blockattach.scheduler.steps.build` says."""
+        """Place the volume; `blockattach.scheduler.steps.build` says what is raised."""
         # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
         # scheduler, and a scheduler that has nothing to place needs none of it.
         from taskflow import engines

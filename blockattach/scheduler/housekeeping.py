@@ -1,4 +1,4 @@
-"""What nobody needs any more is removed: messages and request names whose time is over."""
+"""Messages and request names that have expired are removed."""
 from blockattach.db import engine
 from blockattach.db import idempotency
 from blockattach.db import messages

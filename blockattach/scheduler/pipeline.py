@@ -1,6 +1,6 @@
 """Choose a pool: every pool gets a reason against it or a score, and the answer keeps them all.
 
-Pure: what filters and weighers are in use, and what the pools last said, is handed in.
+Pure: what filters and weighers are in use, and what the pools last reported, is handed in.
 """
 import dataclasses
 import functools

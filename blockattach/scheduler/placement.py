@@ -59,7 +59,7 @@ class Placement:
             self.place(caller, request)
 
     def _give_up(self, caller: context.RequestContext, error: errors.NoValidPool) -> None:
-        """End a volume in error; the user can read why as soon as he can see that."""
+        """End a volume in error; the user can read why as soon as the status shows it."""
         found = error.kwargs
         volume_id, generation = found['volume_id'], found['generation']
         try:

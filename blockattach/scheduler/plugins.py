@@ -27,6 +27,6 @@ def find(group: str, own: Mapping[str, Function], name: str) -> Function | Any:
             reason=f'cannot find {name} among the entry points {group}; built in are: '
                    f'{known}') from error
     except Exception as error:
-        # Somebody else's module: what goes wrong in it may be anything.
+        # A module from elsewhere: what goes wrong in it may be anything.
         raise errors.ConfigurationError(
             reason=f'cannot load {name} of the entry points {group}: {error}') from error

@@ -1,8 +1,8 @@
 """The flow that places one volume: choose a pool, claim its room, hand over to its manager.
 
 What lasts is in the database: the claim, the pools tried, how many attempts were made, and a
-deadline by which somebody goes on if this process does not. The generation goes along: each claim
-and each return raises it, so that a manager that hears of a claim late finds it stale.
+deadline at which another process goes on if this one does not. The generation goes along: each
+claim and each return raises it, so that a manager that hears of a claim late finds it stale.
 """
 import dataclasses
 from typing import Any
@@ -66,7 +66,7 @@ def build(tools: Tools) -> linear_flow.Flow:
     """The flow of one volume, ``asked``, for TaskFlow's engine.
 
     Its steps raise ``NoValidPool`` (with the ``generation`` at which nothing was left),
-    ``StaleGeneration`` or ``VolumeNotFound`` (somebody else has gone on), or
+    ``StaleGeneration`` or ``VolumeNotFound`` (another process has gone on), or
     `blockattach.scheduler.pools.PoolsIncomplete`.
     """
     return linear_flow.Flow('place_volume', retry=_Waiting('waiting')).add(
@@ -78,7 +78,7 @@ def build(tools: Tools) -> linear_flow.Flow:
 class _Waiting(retry.Retry):
     """Tries again after a manager that did not take the volume on, and after nothing else.
 
-    The number of attempts is not counted here but in the volume's row, over its whole life.
+    The number of attempts is not counted here but in the volume's row, over its whole lifecycle.
     """
 
     default_provides = 'request'
@@ -116,7 +116,7 @@ class _Choose(task.Task):
                 raise scheduler_pools.PoolsIncomplete
             raise pipeline.no_valid_pool(request, choice.reasons)
         if request.facts.refusal_reported:
-            # The API has said too early that there is none.
+            # The API has answered too early that there is none.
             placing_facts.forget_refusal(self._database, request.volume_id)
         return choice
 
@@ -148,7 +148,7 @@ class _TakeRoom(task.Task):
 
     def revert(self, asked: Asked, request: pools.VolumeRequest,
                result: _Claim | task_failure.Failure, **other: Any) -> None:
-        """Give the room back, unless somebody else has gone on with the volume."""
+        """Give the room back, unless another process has gone on with the volume."""
         if not isinstance(result, _Claim):
             return
         try:

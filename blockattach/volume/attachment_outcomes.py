@@ -28,7 +28,7 @@ _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
 _TEXTS = {_State.CONNECTING: domain_messages.ATTACH_FAILED,
           _State.DISCONNECTING: domain_messages.DETACH_FAILED}
-_UNKNOWN = 'the request that made this attachment was cut off: nobody knows of it'
+_UNKNOWN = 'the request that made this attachment was cut off: no client knows of it'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class AttachmentOutcomes:
 
     def taken_on(self, caller: context.RequestContext, row: records.Attachment,
                  event: attachment_lifecycle.Event, host: str, seconds: float) -> int:
-        """What was interrupted is gone on with: by whom, and for how long at most.
+        """An interrupted row is taken over by ``host``, for so many seconds at most.
 
         :returns: the row's new generation
-        :raises StaleGeneration: somebody else does so
+        :raises StaleGeneration: another process has taken it over
         :raises AttachmentNotFound: it is gone
         """
-        # Whoever asked for it knows by the reason that it was never his.
+        # Its caller sees by the reason that it never had the connection.
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         return self._move(caller, row, event, attachments.Facts(
             connector=row.connector, lease=attachments.Lease(host, seconds),
@@ -77,7 +77,7 @@ class AttachmentOutcomes:
 
     def done(self, intent: Intent, row: records.Attachment, connection: Mapping[str, Any] | None,
              held: leases.Lease | None = None) -> attachments.Moved:
-        """The backend has granted or revoked; what it told of a grant is stored.
+        """The backend has granted or revoked; what it reported of a grant is stored.
 
         :param held: the lease under which it did, given back in the same transaction
         :raises StaleGeneration: the row has moved on
@@ -124,6 +124,6 @@ class AttachmentOutcomes:
 
 
 def _refusal(intent: Intent, row: records.Attachment) -> attachment_lifecycle.Event:
-    # Of what is only held nobody would see that it has failed: it stays held.
+    # Nothing would show that a reservation has failed: it stays as it is.
     return attachment_lifecycle.refusal(row.state, row.previous_state,
                                         intent.awaited or row.legacy_reservation)

@@ -47,11 +47,11 @@ class AttachmentManager:
                 attachment_id: str, generation: int, awaited: bool = True) -> records.Attachment:
         """Grant the initiator of a row and store the connection.
 
-        :param awaited: somebody waits for the answer; see `attachment_lifecycle.refusal`
+        :param awaited: a caller waits for the answer; see `attachment_lifecycle.refusal`
         :returns: the row as it is then
         :raises BackendRefused: final; the row is back where it came from, or failed
         :raises BackendUncertain: the row keeps connecting, with its deadline
-        :raises StaleGeneration: somebody else goes on with the row; nothing was changed
+        :raises StaleGeneration: another process goes on with the row; nothing was changed
         :raises AttachmentNotFound: it has gone
         """
         intent = converge.Intent(caller, attachment_id, generation, _State.CONNECTING, awaited)
@@ -105,7 +105,7 @@ class AttachmentManager:
         return row.initiator is not None and self._leases.is_held(row.volume_id, row.initiator)
 
     def has_session(self, row: records.Attachment) -> bool:
-        """Whether the row's initiator is logged in; raises BackendError: nobody knows."""
+        """Whether the row's initiator is logged in; raises BackendError: unknown."""
         return any(grant.initiator == row.initiator and grant.sessions
                    for export in self._converger.target.exports()
                    if export.volume_id == row.volume_id for grant in export.grants)

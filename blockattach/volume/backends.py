@@ -14,7 +14,7 @@ from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
 
-# What every consumer takes a disk to have unless it is told.
+# What every consumer takes a disk to have unless another size is given.
 _USUAL_BLOCK = 512
 
 
@@ -24,7 +24,7 @@ class KeptBackend:
     def __init__(self, backend: loading.Backend,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param telemetry: what is told of each verb of a driver
+        :param telemetry: records each verb of a driver
         """
         self.name = backend.name
         self.telemetry = telemetry or acts.Telemetry()
@@ -41,7 +41,7 @@ class KeptBackend:
                         else None)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """The pools, with what they offer now; raises as `base.VolumeStore.pools`."""
+        """The pools, with what they offer now; errors: `base.VolumeStore.pools`."""
         with self.telemetry.backend(self.name, 'store', 'pools'):
             failpoints.point('backend.store.pools.before')
             found = self._pools()
@@ -49,22 +49,22 @@ class KeptBackend:
             return found
 
     def create(self, volume: records.Volume) -> None:
-        """Make the volume's bytes; raises as `base.VolumeStore.create`."""
+        """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
 
     def delete(self, volume: records.Volume) -> None:
-        """Remove the volume's bytes; raises as `base.VolumeStore.delete`."""
+        """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
 
     def export_of(self, volume: records.Volume) -> connection.Export:
-        """The volume as the target offers it; raises as `base.VolumeStore.device`."""
+        """The volume as the target offers it; errors: `base.VolumeStore.device`."""
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
 
     def for_consumer(self, made: connection.Connection, export: connection.Export,
                      volume: records.Volume) -> connection.Connection:
-        """What the target has told of a grant, with what the consumer must know besides."""
+        """The connection that the target reported, with what the consumer must know besides."""
         sizes = None
         discard = (self._tells_discard and self._unmapping is not None
                    and self._unmapping.unmaps(export.device))
@@ -76,7 +76,7 @@ class KeptBackend:
 
     def host_reservation(self, volume_id: str,
                          initiator: str) -> reservation.HostReservation | None:
-        """What an initiator holds of a volume; None where the target cannot tell."""
+        """What an initiator holds of a volume; None where the target cannot report it."""
         if not isinstance(self.target, capabilities.HostReservations):
             return None
         found = self.target.reservations(volume_id)
@@ -91,7 +91,7 @@ def _stored(volume: records.Volume) -> base.StoredVolume:
 
 def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
              part: str) -> Any:
-    """The same driver, with the same capabilities, each of whose verbs is told of."""
+    """The driver, with its capabilities, and each call of a verb recorded."""
     verbs = {name for name in vars(contract) if not name.startswith('_')}
     for name in capabilities.declared(driver):
         verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])

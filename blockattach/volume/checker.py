@@ -37,7 +37,7 @@ class Checker:
         self.silent: dict[str, str] = {}
 
     def facts(self) -> invariants.Facts:
-        """What is now; the targets are asked first, so that what they let in was wanted before.
+        """What is now; the targets are asked first, so that what they grant was wanted before.
 
         :raises BackendError: a target does not answer
         """
@@ -45,9 +45,9 @@ class Checker:
                             for host, target in sorted(self._targets.items()))
 
     def violations(self, settled: bool = True) -> list[invariants.Violation]:
-        """One look; raises as `facts`.
+        """One look; errors: `facts`.
 
-        :param settled: nobody is at work; False: leave out what may be untrue for a moment
+        :param settled: nothing is at work; False: leave out what may be untrue for a moment
         """
         return invariants.check(self.facts(), settled)
 
@@ -76,7 +76,7 @@ class Checker:
         return invariants.check(self._beside(targets))
 
     def _beside(self, targets: Iterable[invariants.TargetFact]) -> invariants.Facts:
-        """What the targets tell, and then what the rows do."""
+        """What the targets report, and then the rows."""
         asked = tuple(targets)
         return dataclasses.replace(facts.read(self._database), targets=asked)
 
@@ -89,5 +89,5 @@ def _target(host: str, target: base.ExportTarget) -> invariants.TargetFact:
 
 
 def _key(one: invariants.Violation) -> tuple[str | None, ...]:
-    """Without what was said: it may count seconds."""
+    """Without the text: it may count seconds."""
     return one.invariant, one.volume_id, one.attachment_id

@@ -52,7 +52,7 @@ class Converger:
         :param ends: what is done fulfils the intent: it is recorded
         :returns: the row before and after, if it was recorded
         :raises BackendRefused: final; nothing was done, and the intent is given up
-        :raises BackendUncertain: also for whatever nobody foresaw
+        :raises BackendUncertain: also for any unexpected error
         :raises StaleGeneration: the row has moved on, or is of another pair by now
         :raises AttachmentNotFound: it has gone while the backend was asked
         """
@@ -80,7 +80,7 @@ class Converger:
 
     def enqueue(self, volume_id: str, initiator: str) -> None:
         """Converge a pair soon, by a thread of its own, under a lease of its own."""
-        # Where the process ends, whoever serves next compares.
+        # Where the process ends, the next one to serve compares.
         with contextlib.suppress(RuntimeError):
             self._pool.submit(self._converge_queued, volume_id, initiator)
 
@@ -94,9 +94,9 @@ class Converger:
                 exc_info=not errors.is_known(exc))
 
     def _desired(self, lease: lease.Lease, also: str | None = None) -> desired_state.DesiredState:
-        """What the rows want now, once nobody else has a lease where this process stores none.
+        """What the rows want now, once no other process has a lease where this one stores none.
 
-        The intent is in the row already, and whoever stores a lease looks for intents afterwards:
+        The intent is in the row already, and a process that stores a lease looks for intents then:
         at least one of the two sees the other.
 
         :param also: a row that wants its host granted, whatever its state says
@@ -181,13 +181,13 @@ class Converger:
 
 @contextlib.contextmanager
 def _uncertain(lease: lease.Lease) -> Iterator[None]:
-    """Whatever a backend does not say itself tells nothing of how far it came."""
+    """Any error but the backend's own leaves open how far it came."""
     try:
         yield
     except errors.BackendError:
         raise
     except Exception as exc:
         if not isinstance(exc, errors.DatabaseUnavailable):
-            LOG.error('Cannot tell how far the backend came%s', log.fields(
+            LOG.error('Cannot find out how far the backend came%s', log.fields(
                 volume_id=lease.volume_id, initiator=lease.initiator), exc_info=exc)
         raise errors.BackendUncertain(reason=str(exc)) from exc

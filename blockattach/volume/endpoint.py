@@ -27,7 +27,7 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
 
     def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> None:
-        """Remove a volume, unless somebody does already."""
+        """Remove a volume, unless that is at work already."""
         self._runner.accept(ctxt, 'volume', 'delete', volume_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
@@ -48,5 +48,5 @@ class VolumeEndpoint(volume_rpc.VolumeInterface):
         return self._manager.backend.host_reservation(volume_id, initiator)
 
     def ping(self, ctxt: context.RequestContext) -> bool:
-        """Whether somebody is there."""
+        """Whether the manager is there."""
         return True

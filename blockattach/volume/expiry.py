@@ -1,6 +1,6 @@
-"""End what waits in vain: attachments whose consumers never came back.
+"""End expired attachments, whose consumers never came back.
 
-One takes part who keeps the volume. Each attachment is judged by one process at a time, and ended
+Run by the manager of the volume. Each attachment is judged by one process at a time, and ended
 by the verb that ends it always, at the generation that was judged: one that has moved since, for
 instance because its connector came after all, is left alone.
 """
@@ -50,7 +50,7 @@ class Expirer:
         :param limits: none: attachments may wait without end
         :param lease_seconds: how long a backend may take to disconnect a host
         :param ask: asks Nova
-        :param nova: what there is where nobody can be asked
+        :param nova: what there is where no Nova can be asked
         :param detach_seconds: how long an announced detach may take to begin; 0: without end
         """
         self._telemetry = telemetry or acts.Telemetry()
@@ -82,7 +82,7 @@ class Expirer:
                     abandoned.append(waiting.row)
                 failures = 0
             except (errors.NovaUnavailable, errors.BackendError) as exc:
-                LOG.warning('Cannot find out whether an attachment waits in vain, so it stays: '
+                LOG.warning('Cannot find out whether an attachment has expired, so it stays: '
                             '%s%s', exc, _fields(waiting.row))
                 waits.put_off(self._database, waiting, _AGAIN_SECONDS)
                 failures += 1
@@ -95,10 +95,10 @@ class Expirer:
         return ended
 
     def _is_abandoned(self, row: records.Attachment) -> bool:
-        """As the rule says.
+        """What the rule says of the row.
 
-        :raises NovaUnavailable: Nova would have to be asked, and does not tell
-        :raises BackendError: the target does not tell who is logged in
+        :raises NovaUnavailable: Nova would have to be asked, and does not answer
+        :raises BackendError: the target does not report its sessions
         """
         facts = expiry_rule.Facts(
             row.id, row.instance_uuid, self._nova,
@@ -119,7 +119,7 @@ class Expirer:
             LOG.info('Attachment has moved on by itself%s', _fields(row))
             return False
         except Exception as exc:
-            LOG.error('Cannot end an attachment that has waited in vain%s',
+            LOG.error('Cannot end an expired attachment%s',
                       _fields(row, reason=exc), exc_info=not errors.is_known(exc))
             return False
         return True
@@ -128,7 +128,7 @@ class Expirer:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         generation = self._attachments.outcome.abandoned(caller, row, ending.event, self._host,
                                                          self._lease_seconds)
-        LOG.warning('Attachment has waited in vain and is ended%s', _fields(row))
+        LOG.warning('Attachment has expired and is ended%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, f'Attachment {row.id}.')
         if ending.event is _Event.DISCONNECT:

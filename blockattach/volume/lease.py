@@ -1,4 +1,4 @@
-"""Leases: who may act now on a pair, an initiator of a volume, or on a volume as a whole.
+"""Leases: which thread may act now on a pair, an initiator of a volume, or on a volume as a whole.
 
 Threads of one process exclude each other by names. Where several processes serve a backend, each
 also stores what it acts on (`blockattach.db.leases`). A process that serves its backend alone
@@ -32,7 +32,7 @@ class Lease:
     def __init__(self, clock: clocks.Clock, until: float, volume_id: str, initiator: str,
                  stored: leases.Lease | None) -> None:
         """
-        :param until: how long somebody else's lease is waited for, on the monotonic clock
+        :param until: how long another process's lease is waited for, on the monotonic clock
         :param stored: None: no other process serves the backend
         """
         self.volume_id = volume_id
@@ -64,7 +64,7 @@ class Lease:
         return self.lost or self._clock.monotonic() >= self.ends
 
     def wait(self) -> None:
-        """Rest before another look at somebody else's lease, each time twice as long.
+        """Rest before another look at another process's lease, each time twice as long.
 
         :raises BackendUncertain: it was waited for long enough
         """
@@ -102,7 +102,7 @@ class Leases:
              caller: context.RequestContext | None = None) -> Iterator[Lease]:
         """Wait for the lease of a pair, as long as the caller does.
 
-        :raises BackendUncertain: somebody else acts there all the time
+        :raises BackendUncertain: another thread or process acts there all the time
         """
         with (self._names.held_by(volume_id, initiator),
               self._lease(volume_id, initiator, self._until(caller)) as lease):
@@ -111,7 +111,7 @@ class Leases:
 
     @contextlib.contextmanager
     def try_pair(self, volume_id: str, initiator: str) -> Iterator[Lease | None]:
-        """The lease of a pair if it is free; None: somebody acts there, and leaves it right."""
+        """The lease of a pair if it is free; None: another one acts there."""
         if self.is_held(volume_id, initiator):
             yield None
             return
@@ -121,10 +121,10 @@ class Leases:
 
     @contextlib.contextmanager
     def volume(self, volume_id: str, wait: bool = True) -> Iterator[Lease | None]:
-        """The lease of a volume as a whole: nobody acts on a pair of it meanwhile.
+        """The lease of a volume as a whole: no pair of it is acted on meanwhile.
 
         :param wait: until others have ended what they are at
-        :returns: None: somebody else acts there
+        :returns: None: another thread or process acts there
         """
         with self.alone(volume_id):
             until = self._until() if wait else self._clock.monotonic()
@@ -151,7 +151,7 @@ class Leases:
     def leave(self) -> None:
         """Let others of the cluster go on at once with what this instance has not ended.
 
-        Nothing of it may touch the backend any more. What cannot be left ends at its deadline.
+        Nothing of it may touch the backend any more. What cannot be released ends at its deadline.
         """
         if not self._cluster:
             return
@@ -161,7 +161,7 @@ class Leases:
             LOG.error('Cannot leave work to others; it ends at its deadline%s',
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
-            LOG.info('Work is left to others%s', log.fields(owner=self.owner, rows=rows))
+            LOG.info('Work is released for others%s', log.fields(owner=self.owner, rows=rows))
 
     def sweep(self) -> None:
         """Forget what dead processes left long ago."""
@@ -182,7 +182,7 @@ class Leases:
     def _acquire(self, lease: Lease) -> None:
         """First the row, then a look for others: of two at once at least one sees the other.
 
-        :raises BackendUncertain: somebody else has it all the time
+        :raises BackendUncertain: another process has it all the time
         """
         while lease.stored is not None:
             # Before the database is asked: its deadline comes later than this.
@@ -199,7 +199,7 @@ class Leases:
 
     def _is_free(self, lease: Lease) -> bool:
         """Acquire it now or never. A process that serves its backend alone stores no lease, so
-        whoever does looks also for rows that are at work: they were written before any look.
+        one that does looks also for rows that are at work: they were written before any look.
         """
         pair = lease.volume_id, lease.initiator
         if lease.stored is None:

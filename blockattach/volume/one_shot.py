@@ -1,6 +1,6 @@
-"""Put a backend right from outside: what ``blockattach-manage reconcile`` does.
+"""Repair a backend from outside: what ``blockattach-manage reconcile`` does.
 
-It is the reconciler and the comparison of those who serve the backend, with leases of its own, by
+It is the reconciler and the comparison of the managers of the backend, with leases of its own, by
 which it is excluded from them and they from it.
 """
 import dataclasses
@@ -16,7 +16,7 @@ WOULD = 'would be done'
 class Finding:
     """Something that differs, and what came of it.
 
-    :ivar outcome: `repairs.REPAIRED`, `repairs.OVERTAKEN`, `WOULD`, or why it cannot be done
+    :ivar outcome: `repairs.REPAIRED`, `repairs.CONFLICT`, `WOULD`, or why it cannot be done
     """
 
     host: str
@@ -30,8 +30,8 @@ class Finding:
 
     @property
     def left(self) -> bool:
-        """Whether somebody still has to see to it."""
-        return self.outcome not in (repairs.REPAIRED, repairs.OVERTAKEN)
+        """Whether it still has to be repaired."""
+        return self.outcome not in (repairs.REPAIRED, repairs.CONFLICT)
 
 
 class OneShot:
@@ -50,20 +50,20 @@ class OneShot:
         :raises BackendError: the target does not answer
         """
         rows = self._reconciler.cases()
-        # Who is interrupted there is let in or shut out with his row.
+        # An interrupted pair is granted or revoked with its row.
         theirs = {(case.volume_id, case.initiator) for case in rows}
         return self._findings([*rows, *(case for case in self._differences()
                                     if (case.volume_id, case.initiator) not in theirs)])
 
     def repair(self) -> list[Finding]:
-        """Put right what differs: rows first, then the target as they say; raises as `look`."""
+        """Repair what differs: rows first, then the target as they say; raises BackendError."""
         rows = self._reconciler.cases()
         findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()
         return findings + self._findings(differences, self._repairer.each(differences))
 
     def _differences(self) -> list[repairs.Case]:
-        """What is offered to nobody counts from the second look on."""
+        """What is exported without a grant counts from the second look on."""
         self._truth.cases()
         return self._truth.cases()
 

@@ -23,7 +23,7 @@ LOG = oslo_log.getLogger(__name__)
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
-_REMEDIES = {_Event.CONNECT: 'its host is let in', _Event.DISCONNECT: 'it is ended',
+_REMEDIES = {_Event.CONNECT: 'its host is connected', _Event.DISCONNECT: 'it is ended',
              _Event.RELEASE: 'it is ended'}
 
 
@@ -40,7 +40,7 @@ class Reconciler:
         """
         :param recovery: of the work of volumes
         :param settle_seconds: how long after the start a call may still come on whose account an
-            attachment is being connected; callers send it again to whoever serves next
+            attachment is being connected; callers send it again to the next process that serves
         """
         self._database = database
         self._manager = manager
@@ -56,10 +56,10 @@ class Reconciler:
         self._settled_at = 0.0
 
     def remember_orphans(self, others_live: bool = False) -> None:
-        """Note what an earlier life of this service had begun, for the first pass.
+        """Note what an earlier process instance had begun, for the first pass.
 
-        To be called before anything new is taken on. Who is alone takes every interrupted row,
-        whatever its deadline; beside others, only what an earlier life of its own was at work on.
+        To be called before anything new is taken on. A process alone takes every interrupted row,
+        whatever its deadline; beside others, only what its own earlier instances had begun.
 
         :param others_live: other processes that serve this backend send heartbeats
         """
@@ -86,9 +86,9 @@ class Reconciler:
         return self._repairer.repair(self._cases(list(due.values()), left))
 
     def cases(self) -> list[repairs.Case]:
-        """Every row whose turn has passed, and what is left of volumes that are gone.
+        """Every row whose deadline has passed, and orphaned rows of deleted volumes.
 
-        For whoever comes by beside those who serve the backend; nothing is changed.
+        For a process beside the managers of the backend; nothing is changed.
         """
         host = self._manager.host
         return self._cases(attachment_queries.interrupted(self._database, host),
@@ -97,11 +97,11 @@ class Reconciler:
     def _cases(self, rows: list[records.Attachment],
                left: list[records.Attachment]) -> list[repairs.Case]:
         gone = {row.id for row in left}
-        return [*map(self._work, self._recovery.due()), *map(self._left_behind, left),
+        return [*map(self._work, self._recovery.due()), *map(self._orphaned, left),
                 *(self._attachment(row) for row in rows if row.id not in gone)]
 
     def _untouched(self, rows: list[records.Attachment]) -> list[records.Attachment]:
-        """Those that nobody has moved since they were read."""
+        """Those that have not moved since they were read."""
         if not rows:
             return rows
         now = {row.id: row.generation for row in attachment_queries.interrupted(
@@ -114,13 +114,13 @@ class Reconciler:
                             found.resource_id.partition('@')[0])
 
     def _attachment(self, row: records.Attachment) -> repairs.Case:
-        """Forward or back: an attachment that nobody can know goes, any other goes on."""
+        """Forward or back: an attachment that no client can know is ended, any other goes on."""
         event = _Event.CONNECT
         if row.state is _State.DISCONNECTING or row.previous_state is None:
             event = _Event.DISCONNECT
         return self._case(row, event, f'the attachment is {row.state}, and its time is over')
 
-    def _left_behind(self, row: records.Attachment) -> repairs.Case:
+    def _orphaned(self, row: records.Attachment) -> repairs.Case:
         event = _Event.RELEASE if row.state is _State.RESERVED else _Event.DISCONNECT
         return self._case(row, event, f'the attachment is {row.state}, and its volume is gone')
 
@@ -134,7 +134,7 @@ class Reconciler:
                            event: attachment_lifecycle.Event) -> bool:
         if self._attachments.is_at_work(row):
             return False
-        LOG.warning('Attachment was left half done and is gone on with%s', log.fields(
+        LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
         caller = context.admin_context()
         generation = self._outcome.taken_on(caller, row, event, self._manager.host,

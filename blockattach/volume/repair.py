@@ -28,14 +28,14 @@ from blockattach.volume import converge
 
 LOG = oslo_log.getLogger(__name__)
 
-REPAIRED, OVERTAKEN = 'done', 'somebody else went on with it first'
+REPAIRED, CONFLICT = 'done', 'another process went on with it first'
 
 
 class Case(NamedTuple):
     """Something that is not as it should be.
 
     ``said`` is what differs, ``remedy`` what ``act`` does about it; each in a few words. An act
-    that returns False has left it to whoever is at work there.
+    that returns False leaves it to the thread at work there.
     """
 
     drift: metrics.Drift
@@ -84,7 +84,7 @@ class Repairer:
         return [self._counted(case, outcomes[id(case)]) for case in cases]
 
     def repair(self, cases: Sequence[Case]) -> int:
-        """The same; returns how many were repaired."""
+        """Repair these; returns how many were repaired."""
         return self.each(cases).count(REPAIRED)
 
     def summary(self) -> records.Reconciled:
@@ -103,18 +103,18 @@ class Repairer:
 
     def _ended(self, case: Case) -> str:
         try:
-            return OVERTAKEN if case.act() is False else REPAIRED
+            return CONFLICT if case.act() is False else REPAIRED
         except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
-            LOG.info('Somebody else went on with it first')
-            return OVERTAKEN
+            LOG.info('Another process went on with it first')
+            return CONFLICT
         except Exception as exc:
-            LOG.error('Cannot put one thing right; it is tried again%s', log.fields(reason=exc),
+            LOG.error('Cannot repair one difference; it is tried again%s', log.fields(reason=exc),
                       exc_info=not errors.is_known(exc))
             return f'cannot: {exc}'
 
     def _counted(self, case: Case, outcome: str) -> str:
-        """What was left to whoever is at work there differs from nothing: it is no drift."""
-        if outcome == OVERTAKEN:
+        """What is at work elsewhere is no drift."""
+        if outcome == CONFLICT:
             return outcome
         self._telemetry.drift(case.drift, found=1, repaired=int(outcome == REPAIRED))
         if outcome == REPAIRED:
@@ -154,7 +154,7 @@ class TargetTruth:
         pairs = {(grant.volume_id, grant.initiator): _MISSING for grant in found.grant}
         pairs |= {(extra.volume_id, extra.initiator): _SURPLUS for extra in found.revoke}
         if pairs:
-            # What somebody is at work on, or was a moment ago, differs meanwhile.
+            # What is at work, or was a moment ago, differs meanwhile.
             at_work |= attachment_queries.at_work(self._database, self._host)
         bare = {export.volume_id for export in actual if not export.grants}
         return [*(self._grant(pair, pairs[pair]) for pair in sorted(pairs) if pair not in at_work),
@@ -164,7 +164,7 @@ class TargetTruth:
                     bare - {grant.volume_id for grant in wanted}))]
 
     def repair_pair(self, volume_id: str, initiator: str) -> bool:
-        """Converge a pair; False: somebody acts there, and leaves it right.
+        """Converge a pair; False: another lease holder acts there.
 
         :raises BackendError: it could not be done
         """
@@ -186,9 +186,9 @@ class TargetTruth:
             return True
 
     def _bare_again(self, bare: set[str]) -> Collection[str]:
-        """Volumes exported to nobody on two passes in a row, and wanted by nobody.
+        """Volumes exported without a grant on two passes in a row, and wanted by no row.
 
-        A grant that is being made looks the same for a moment; what a crash left stays.
+        A grant that is being made looks so for a moment; what a crash orphaned stays.
         """
         twice = bare & self._bare
         self._bare = bare
@@ -232,7 +232,7 @@ class _Differs(NamedTuple):
     remedy: str
 
 
-_MISSING = _Differs('the target does not let the initiator in as its attachments say',
-                    'it is let in')
-_SURPLUS = _Differs('the target lets an initiator in that no attachment wants in',
-                    'it is shut out')
+_MISSING = _Differs('the target does not grant the initiator what its attachments say',
+                    'it is granted')
+_SURPLUS = _Differs('the target grants an initiator that no attachment names',
+                    'it is revoked')

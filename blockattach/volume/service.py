@@ -40,7 +40,7 @@ class VolumeService:
         """
         :param recover: goes on with what was interrupted, which may take long
         :param reconcile: compares the target with the rows, and waits for nothing else
-        :param leave: lets others go on with what this life has not ended
+        :param leave: releases what this process instance has not ended
         :param more: what else comes round
         :param ends_target: a target in a process of its own ends with the service; else it goes
             on with its sessions

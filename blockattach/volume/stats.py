@@ -56,7 +56,7 @@ class PoolReporter:
         self._report(again=False)
 
     def report_again(self) -> None:
-        """The same after a change of ours: the pools are most probably those of last time."""
+        """Report after a change of ours: the pools are most probably those of last time."""
         self._report(again=True)
 
     def _report(self, again: bool) -> None:
@@ -99,13 +99,13 @@ class PoolReporter:
         return found
 
     def announce(self) -> None:
-        """Tell every scheduler that this backend has come; what waited for it is placed now."""
+        """Notify every scheduler that this backend is up; what waited for it is placed now."""
         try:
             self._scheduler.report_pools(
                 context.admin_context(),
                 placement.PoolsReport.from_capabilities(self._host, self._measured()))
         except Exception as exc:
-            LOG.error('Cannot tell the schedulers of the pools%s',
+            LOG.error('Cannot notify the schedulers of the pools%s',
                       log.fields(host=self._host, reason=exc),
                       exc_info=not errors.is_known(exc))
 

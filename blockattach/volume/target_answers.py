@@ -1,4 +1,4 @@
-"""Whether a target answers that runs in no process which somebody watches, like one in the kernel.
+"""Whether a target answers that has no process to watch, like one in the kernel.
 
 It is asked for all that it offers every few seconds anyway, to be compared with the rows.
 """

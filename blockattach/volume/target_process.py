@@ -1,4 +1,4 @@
-"""A target that lives in a process of its own: begun, watched, and left running or ended."""
+"""A target that runs in a process of its own: begun, watched, and left running or ended."""
 from collections.abc import Callable
 
 from oslo_log import log as oslo_log
@@ -38,14 +38,13 @@ class TargetProcess:
         return self._daemon is not None
 
     def start(self) -> None:
-        """What an earlier life left running still has sessions: it outlives a start that fails."""
+        """One that runs already has sessions: it stays up if this start fails."""
         if self._daemon is not None:
             self._ends = not self._daemon.running()
             self._daemon.start()
 
     def adopt(self) -> None:
-        """The service serves: what becomes of the process is the same whichever life started it.
-        """
+        """The service serves: the process ends with it if configured so, whatever began it."""
         self._ends = self._ends_with_service
 
     def stop(self) -> None:
@@ -56,7 +55,7 @@ class TargetProcess:
     def watch(self) -> None:
         """One that died is started again, and what it forgot is restored.
 
-        One that hangs is waited for: it still has its sessions. So is one that somebody else runs.
+        One that hangs is waited for: it still has its sessions. So is one of another program.
         """
         if self._daemon is None:
             return

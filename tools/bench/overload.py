@@ -13,7 +13,7 @@ from bench import client
 from blockattach import clock as clocks
 
 _AGAIN_SECONDS = 0.5
-_PATIENCE_SECONDS = 60.0
+_WAIT_SECONDS = 60.0
 _GONE = (404,)
 _REFUSALS = (429, 503)
 
@@ -96,7 +96,7 @@ class Overload:
 
     def _free(self, timed: acts.Timed, volume_id: str) -> None:
         """Delete what is attached, until nothing is."""
-        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        deadline = self._clock.monotonic() + _WAIT_SECONDS
         while self._clock.monotonic() < deadline:
             try:
                 left = timed.json('look', 'GET', f'/attachments?volume_id={volume_id}')

@@ -76,14 +76,14 @@ class OlderServicesTest(base.DatabaseTestCase):
 
     def test_services_of_older_releases_stand_against_a_contraction(self):
         for number, release in enumerate(('0.8', '0.9', '1.0', '9.9')):
-            services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'life',
+            services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'instance',
                               release)
         [found] = contracting.hindrances(self.database, 60, OLDER)
         self.assertIn(f'{binaries.VOLUME} on h0@b (release 0.8), '
                       f'{binaries.VOLUME} on h1@b (release 0.9)', found)
         self.assertNotIn('h2@b', found)
         # One that is upgraded, and one that has been silent for long.
-        services.register(self.database, binaries.VOLUME, 'h0@b', 'nova', 'life', '1.0')
+        services.register(self.database, binaries.VOLUME, 'h0@b', 'nova', 'instance', '1.0')
         with self.database.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01' "
                                        "WHERE host = 'h1@b'"))

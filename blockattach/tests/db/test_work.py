@@ -41,7 +41,7 @@ class Case(base.DatabaseTestCase):
     def due(self, owner=None, shared=False, host=HOST):
         return [one.resource_id for one in work_queries.due(self.database, host, owner, shared)]
 
-    def told(self, resource_id):
+    def messages(self, resource_id):
         return [message.user_message for message in messages.list_page(
             self.database, make.PROJECT, {'resource_uuid': resource_id}, paging.Page())]
 
@@ -242,7 +242,7 @@ class NewNounTest(Case):
         asked = self.things.ask()
         self.assertEqual('error_melting', self.melt(asked))
         self.assertIsNone(self.found(asked))
-        self.assertEqual([f'{texts.DELETE_FAILED.user_message} too hot'], self.told(asked))
+        self.assertEqual([f'{texts.DELETE_FAILED.user_message} too hot'], self.messages(asked))
 
     def test_it_is_renewed_while_it_runs_and_a_repeat_changes_nothing(self):
         calls = []
@@ -297,7 +297,7 @@ class NewNounTest(Case):
         known = verbs.declared(Things)
         cancel.cancel(self.database, known, listed[asked].id)
         self.assertIsNone(self.found(asked))
-        self.assertEqual([texts.CREATE_CANCELLED.user_message], self.told(asked))
+        self.assertEqual([texts.CREATE_CANCELLED.user_message], self.messages(asked))
         with self.assertRaisesRegex(errors.Conflict, f'{ONE} is at work'):
             cancel.cancel(self.database, known, listed[begun].id)
         with self.assertRaises(errors.Conflict):
@@ -319,7 +319,7 @@ class CancelTest(Case):
         volume = make.volume(self.database, own_status=OWN.CREATING)
         self.cancel(volume.id)
         self.assertEqual(([texts.CREATE_CANCELLED.user_message], 'error'),
-                         (self.told(volume.id), self.status(volume)))
+                         (self.messages(volume.id), self.status(volume)))
 
     def test_one_that_a_backend_may_have_begun_goes_on(self):
         make.pool(self.database)
@@ -335,16 +335,17 @@ class CancelTest(Case):
     def test_a_removal_that_nobody_has_begun_goes_back(self):
         for own_status in (OWN.AVAILABLE, OWN.ERROR_DELETING):
             volume = make.volume(self.database, own_status=own_status)
-            told = volumes.start_delete(self.database, volume.id, SECONDS)
+            begun = volumes.start_delete(self.database, volume.id, SECONDS)
             self.cancel(volume.id)
             self.assertEqual(own_status, self.status(volume))
-            mine = volumes.deletion(volume.id, told.generation, ONE)
+            mine = volumes.deletion(volume.id, begun.generation, ONE)
             self.assertFalse(work.claim(self.database, mine, HOST, SECONDS))
 
     def test_a_removal_that_has_begun_goes_on(self):
         volume = make.volume(self.database)
-        told = volumes.start_delete(self.database, volume.id, SECONDS)
-        work.claim(self.database, volumes.deletion(volume.id, told.generation, ONE), HOST, SECONDS)
+        begun = volumes.start_delete(self.database, volume.id, SECONDS)
+        mine = volumes.deletion(volume.id, begun.generation, ONE)
+        work.claim(self.database, mine, HOST, SECONDS)
         work.hand_over(self.database, ONE)
         with self.assertRaisesRegex(errors.Conflict, 'it has begun'):
             self.cancel(volume.id)

@@ -316,20 +316,20 @@ class DatabaseTest(RowsTestCase):
         rows = self.rows()
         waiting = make.volume(rows, own_status=volume_lifecycle.OwnStatus.CREATING)
         going = make.volume(rows)
-        told = volumes.start_delete(rows, going.id, 60)
+        deleting = volumes.start_delete(rows, going.id, 60)
         self.check(0, 'work', 'list', '--format', 'json')
         found = {one['resource_id']: one for one in json.loads(self.said)}
-        self.assertEqual({waiting.id: ('create', None), going.id: ('delete', told.host)},
+        self.assertEqual({waiting.id: ('create', None), going.id: ('delete', deleting.host)},
                          {name: (one['verb'], one['host']) for name, one in found.items()})
-        self.check(0, 'work', 'list', '--host', told.host)
+        self.check(0, 'work', 'list', '--host', deleting.host)
         head, line = self.said.splitlines()
         self.assertRegex(head, '^ID +WORK +RESOURCE +HOST +STATE +SECONDS LEFT')
-        self.assertRegex(line, f'volume.delete +{going.id} +{told.host} +waiting')
+        self.assertRegex(line, f'volume.delete +{going.id} +{deleting.host} +waiting')
         self.check(0, 'work', 'cancel', found[waiting.id]['id'])
         self.assertIn(f'volume.create of {waiting.id}', self.said)
         self.assertEqual('error', volume_queries.get(rows, waiting.id).status)
         self.assertTrue(work.claim(rows, volumes.deletion(
-            going.id, told.generation, 'one/1'), told.host, 60))
+            going.id, deleting.generation, 'one/1'), deleting.host, 60))
         self.refused('one/1 is at work on it', 'work', 'cancel', found[going.id]['id'])
         self.refused('could not be found', 'work', 'cancel', found[waiting.id]['id'])
 

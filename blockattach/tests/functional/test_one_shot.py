@@ -140,7 +140,7 @@ class ExclusionTest(OneShotTestCase):
     def test_the_service_waits_for_a_one_shot_reconcile_of_a_pair(self):
         self.strange(self.volume, instances.initiator_of('a'))
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls.get('grant', 0)
         coming = self.begin(self.world.create, self.volume, 'a')
@@ -148,34 +148,34 @@ class ExclusionTest(OneShotTestCase):
         self.assertFalse(coming.done())
         self.assertEqual(calls, self.target.faults.calls.get('grant', 0))
         held.set()
-        visiting_now.result(instances.WAIT_SECONDS)
+        repairing.result(instances.WAIT_SECONDS)
         self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 
     def test_the_comparison_of_the_service_waits_for_nobody(self):
         self.strange(self.volume)
         held = self.target.faults.hold('revoke', once=True)
-        visiting_now = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
         with self.assertNoLogs('blockattach.volume.repair', 'ERROR'):
             self.assertEqual(0, self.world.instance.truth.repair())
         self.assertEqual(calls, self.target.faults.calls['revoke'])
         held.set()
-        visiting_now.result(instances.WAIT_SECONDS)
+        repairing.result(instances.WAIT_SECONDS)
         self.assert_undisturbed()
 
     def test_the_service_waits_for_a_one_shot_reconcile_of_a_volume(self):
         unused = self.world.volume()
         self.target.export(self.world.backend.export_of(unused))
         held = self.target.faults.hold('unexport', once=True)
-        visiting_now = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile_once.repair)
         self.until_held(self.target, 'unexport')
         coming = self.begin(self.world.create, unused, 'a')
         futures.wait([coming], A_MOMENT)
         self.assertFalse(coming.done())
         held.set()
-        visiting_now.result(instances.WAIT_SECONDS)
+        repairing.result(instances.WAIT_SECONDS)
         self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 

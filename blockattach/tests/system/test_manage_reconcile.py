@@ -54,8 +54,8 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.tamper()
         rows, granted, exported = self.rows(), self.site.granted(), self.site.exported()
         self.check(REMAINING, 'reconcile', '--dry-run')
-        self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target lets an '
-                      'initiator in that no attachment wants in\n    it is shut out: would be '
+        self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target grants '
+                      'an initiator that no attachment names\n    it is revoked: would be '
                       'done\n', self.said)
         self.assertIn('4 differences\n', self.said)
         self.assertEqual((rows, granted, exported),

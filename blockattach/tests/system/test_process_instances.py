@@ -206,7 +206,7 @@ class SignalsTest(ProcessTestCase):
         self.configure(volume='reconcile_interval = 7')
         self.append('[health]\ninterval = 2')
         begun.send_signal(signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: self.told('volume').interval == 2, SECONDS))
+        self.assertTrue(base.wait_for(lambda: self.reported('volume').interval == 2, SECONDS))
         self.assertTrue(base.wait_for(lambda: 'Configuration is reloaded' in begun.text(),
                                       SECONDS))
         self.assertIn('Option volume.reconcile_interval changed', begun.text())

@@ -106,11 +106,11 @@ class TransitionTest(unittest.TestCase):
         self.assertEqual(set(), ways()[S.GONE])
 
     def test_what_the_service_is_at_work_on_is_ended_by_the_volume_service_alone(self):
-        told_again = {E.CONNECT, E.DISCONNECT}
+        repeatable = {E.CONNECT, E.DISCONNECT}
         for row in lifecycle.TRANSITIONS:
             with self.subTest(row=row):
                 of_volume = (row.source in lifecycle.TRANSITIONAL
-                             and row.event not in told_again)
+                             and row.event not in repeatable)
                 self.assertIs(lifecycle.Writer.VOLUME if of_volume else lifecycle.Writer.CONTROL,
                               row.writer)
 
