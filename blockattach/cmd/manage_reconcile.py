@@ -33,7 +33,7 @@ def run(conf: cfg.ConfigOpts) -> int:
                           'findings': [dataclasses.asdict(one) for one in found]}, indent=2))
     else:
         _print(opened, found)
-    return SOME_REMAIN if any(one.left for one in found) else 0
+    return SOME_REMAIN if any(one.remains for one in found) else 0
 
 
 def _print(opened: wiring.OneShots, found: list[one_shot.Finding]) -> None:

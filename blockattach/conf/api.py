@@ -10,11 +10,11 @@ from blockattach.conf import settings as groups
 
 GROUP = 'api'
 KEYSTONE_GROUP = 'keystone_authtoken'
-"""What keystonemiddleware reads, where it says who asks."""
+"""What keystonemiddleware reads, where it describes the caller."""
 
 
 class AuthStrategy(enum.StrEnum):
-    """How the API learns who asks."""
+    """How the API authenticates callers."""
 
     KEYSTONE = 'keystone'
     HTTP_BASIC = 'http_basic'
@@ -59,7 +59,7 @@ OPTS = (
                     'header. The built-in server answers 408 then.'),
     cfg.IntOpt('backend_places', default=16, min=1,
                help='How many requests of one process are at one backend at the same time. The '
-                    'others wait in a queue of that backend.'),
+                    'others wait in the queue of that backend.'),
     cfg.IntOpt('backend_queue_size', default=256, min=0, max=65535,
                help='How many may wait in the queue of a backend however slow it is. More may, up '
                     'to queue_size, as long as it is fast enough for them to get a slot in time; '
@@ -83,7 +83,7 @@ OPTS = (
                (AuthStrategy.NOAUTH.value,
                 'Believe what the client says of itself: X-Auth-Token is user:project or '
                 'user:project:role,role. Serves only clients on the same machine.')],
-               help='How the API learns who asks.'),
+               help='How the API authenticates callers.'),
     cfg.StrOpt('http_basic_auth_user_file', default='/etc/blockattach/htpasswd',
                help='Names and passwords for auth_strategy = http_basic, as "htpasswd -B" writes '
                     'them (bcrypt). A change counts at once.'),

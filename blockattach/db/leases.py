@@ -44,7 +44,7 @@ def owner_of(service: str, instance: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """Of a pair or of a volume (`WHOLE`), and whose; see `owner_of`."""
+    """Of a pair or of a volume (`WHOLE`), and its owner; see `owner_of`."""
 
     volume_id: str
     initiator: str
@@ -110,7 +110,7 @@ def is_excluded(database: engine.Database, held: Lease) -> bool:
 
 @engine.retried
 def forget(database: engine.Database) -> int:
-    """Remove what dead processes left long ago; returns how many leases."""
+    """Remove leases whose deadlines passed long ago; returns how many."""
     old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
     with database.reader() as connection:
         found = connection.execute(
@@ -154,16 +154,16 @@ def leave(database: engine.Database, host: str, owner: str) -> int:
     with database.writer() as connection:
         pairs = connection.execute(
             sa.select(_leases.c.volume_id, _leases.c.initiator).where(mine)).all()
-        left = 0
+        released = 0
         for pair in pairs:
-            left += connection.execute(_attachments.update().where(
+            released += connection.execute(_attachments.update().where(
                 _attachments.c.volume_id == pair.volume_id, base.live(_attachments),
                 sa.or_(_attachments.c.initiator == pair.initiator,
                        _attachments.c.previous_initiator == pair.initiator),
                 _attachments.c.deadline >= clock.now()).values(
                 deadline=clock.now(_PASSED))).rowcount
         connection.execute(_leases.delete().where(mine))
-    return left
+    return released
 
 
 def _own(held: Lease) -> sa.Delete:

@@ -1,4 +1,4 @@
-"""Looking at volumes: one, a page, or those on which work was left undone."""
+"""Looking at volumes: one, a page, or those whose work has not ended."""
 import dataclasses
 import functools
 import math

@@ -300,7 +300,7 @@ def deletion(volume_id: str, generation: int, owner: str | None = None) -> recor
 
 
 def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """The removal of what may be left of a volume on a pool that it is not on."""
+    """The removal of what may remain of a volume on a pool that it is not on."""
     return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 

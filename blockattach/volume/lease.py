@@ -68,11 +68,11 @@ class Lease:
 
         :raises BackendUncertain: it was waited for long enough
         """
-        left = self._until - self._clock.monotonic()
-        if left <= 0:
+        remaining = self._until - self._clock.monotonic()
+        if remaining <= 0:
             raise errors.BackendUncertain(
                 reason=f'another process is at work on volume {self.volume_id}')
-        self._clock.wait(threading.Event(), min(self._rest, left))
+        self._clock.wait(threading.Event(), min(self._rest, remaining))
         self._rest = min(self._rest * 2, _LAST_REST)
 
 
@@ -164,7 +164,7 @@ class Leases:
             LOG.info('Work is released for others%s', log.fields(owner=self.owner, rows=rows))
 
     def sweep(self) -> None:
-        """Forget what dead processes left long ago."""
+        """Remove leases of ended processes, long after their deadlines."""
         if self._cluster:
             leases.forget(self._database)
 
@@ -211,7 +211,7 @@ class Leases:
         return pair not in attachment_queries.at_work(self._database, self._address)
 
     def _until(self, caller: context.RequestContext | None = None) -> float:
-        # What a dead process has left is free after one deadline.
+        # A lease of a dead process is free after its deadline.
         ends = self._clock.monotonic() + self._seconds + _LAST_REST
         if caller is None or caller.deadline is None:
             return ends

@@ -29,7 +29,7 @@ class Finding:
     outcome: str
 
     @property
-    def left(self) -> bool:
+    def remains(self) -> bool:
         """Whether it still has to be repaired."""
         return self.outcome not in (repairs.REPAIRED, repairs.CONFLICT)
 

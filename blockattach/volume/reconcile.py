@@ -52,7 +52,7 @@ class Reconciler:
         self._settle_seconds = settle_seconds
         self._monotonic = monotonic
         self._orphans: list[records.Attachment] = []
-        self._left: list[records.Attachment] = []
+        self._of_deleted: list[records.Attachment] = []
         self._settled_at = 0.0
 
     def remember_orphans(self, others_live: bool = False) -> None:
@@ -69,21 +69,22 @@ class Reconciler:
         self._orphans = attachment_queries.interrupted(
             self._database, self._manager.host, everything=not others_live,
             owner=owner if others_live else None)
-        self._left = attachment_queries.of_deleted_volumes(self._database, self._manager.host)
+        self._of_deleted = attachment_queries.of_deleted_volumes(
+            self._database, self._manager.host)
         self._settled_at = self._monotonic() + self._settle_seconds
 
     def repair(self) -> int:
-        """One pass; returns how many rows were gone on with."""
+        """One pass; returns how many were repaired."""
         rows = self._orphans
         settled = self._monotonic() >= self._settled_at
         if settled:
             rows = self._untouched(rows)
         # One whose pair a thread is at work on is left to the next pass.
         self._orphans = rows
-        left, self._left = self._left, []
+        of_deleted, self._of_deleted = self._of_deleted, []
         overdue = attachment_queries.interrupted(self._database, self._manager.host)
         due = {row.id: row for row in [*overdue, *(rows if settled else [])]}
-        return self._repairer.repair(self._cases(list(due.values()), left))
+        return self._repairer.repair(self._cases(list(due.values()), of_deleted))
 
     def cases(self) -> list[repairs.Case]:
         """Every row whose deadline has passed, and orphaned rows of deleted volumes.
@@ -95,9 +96,9 @@ class Reconciler:
                            attachment_queries.of_deleted_volumes(self._database, host))
 
     def _cases(self, rows: list[records.Attachment],
-               left: list[records.Attachment]) -> list[repairs.Case]:
-        gone = {row.id for row in left}
-        return [*map(self._work, self._recovery.due()), *map(self._orphaned, left),
+               of_deleted: list[records.Attachment]) -> list[repairs.Case]:
+        gone = {row.id for row in of_deleted}
+        return [*map(self._work, self._recovery.due()), *map(self._orphaned, of_deleted),
                 *(self._attachment(row) for row in rows if row.id not in gone)]
 
     def _untouched(self, rows: list[records.Attachment]) -> list[records.Attachment]:

@@ -44,7 +44,7 @@ class Remains:
             self.forget(db_volumes.remains(volume.id, volume.pool or ''))
 
     def removed(self, volume: records.Volume) -> bool:
-        """Remove a volume's bytes; whether nothing is left of them."""
+        """Remove a volume's bytes; whether they are gone."""
         try:
             self._manager.backend.delete(volume)
         except Exception as exc:
@@ -55,7 +55,7 @@ class Remains:
         return True
 
     def clean(self, claim: records.Claim) -> None:
-        """Remove what may be left of a volume on a pool, as work."""
+        """Remove what may remain of a volume on a pool, as work."""
         volume_id, _, pool = claim.resource_id.partition('@')
         with self._manager.leases.alone(volume_id):
             try:
@@ -71,7 +71,7 @@ class Remains:
                 self._manager.backend.delete(volume)
 
     def forget(self, claim: records.Claim) -> None:
-        """Nothing is left."""
+        """Nothing remains."""
         work.forget(self._database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:

@@ -75,7 +75,7 @@ class VolumeWork:
                 done=lambda self, claim: self._remains.forget(claim),
                 cancel=db_volumes.cleanup_cancelled)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Remove what may be left of a volume on a pool that has lost it."""
+        """Remove what may remain of a volume on a pool that has lost it."""
         self._remains.clean(claim)
 
     def _claimed(self, claim: records.Claim) -> records.Volume:

@@ -76,7 +76,7 @@ class FindingsTest(OneShotTestCase):
              ('grant', one_shot.WOULD), ('stray_export', one_shot.WOULD),
              ('unused_export', one_shot.WOULD)], self.kinds(found))
         self.assertEqual(self.overdue.id, found[0].attachment_id)
-        self.assertTrue(all(one.left for one in found))
+        self.assertTrue(all(one.remains for one in found))
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
 
     def test_each_is_repaired(self):
@@ -94,7 +94,7 @@ class FindingsTest(OneShotTestCase):
     def test_what_cannot_be_repaired_is_left(self):
         self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
         found = self.reconcile_once.repair()
-        remaining = [one for one in found if one.left]
+        remaining = [one for one in found if one.remains]
         self.assertEqual([STRANGER], [one.initiator for one in remaining])
         self.assertTrue(remaining[0].outcome.startswith('cannot: '), remaining)
         self.reconcile_once.repair()
