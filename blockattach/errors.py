@@ -18,7 +18,7 @@
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
-    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound
+    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
