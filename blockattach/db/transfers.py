@@ -10,11 +10,17 @@ from blockattach.db import paging
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.db.models import transfer
+from blockattach.db.models import volume
 from blockattach.domain import transfers
 from blockattach.domain import volume_lifecycle
 
 _rows = transfer.transfers
+_volumes = volume.volumes
 _Event = volume_lifecycle.Event
+_Own = volume_lifecycle.OwnStatus
+# What an administrator has reset or deleted by force is not offered any more.
+_OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
+                             _volumes.c.own_status == _Own.AWAITING_TRANSFER.value)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'name': _rows.c.name,
@@ -33,9 +39,9 @@ def create(database: engine.Database, volume_id: str, name: str | None, no_snaps
     new_id = database.new_id()
     with database.writer(lambda again: _row(again, new_id) is not None) as connection:
         row = volume_rows.lock(connection, volume_id)
-        if row.lowest_rank is not None or row.own_status != volume_lifecycle.OwnStatus.AVAILABLE:
+        if row.lowest_rank is not None or row.own_status != _Own.AVAILABLE:
             raise errors.InvalidVolume(reason='status must be available')
-        # What an administrator's os-reset_status has left of an earlier offer.
+        # An earlier offer that is void.
         connection.execute(_rows.delete().where(_rows.c.volume_id == volume_id))
         volume_rows.store_own_status(
             connection, database, row,
@@ -63,11 +69,12 @@ def list_page(database: engine.Database, project_id: str | None, equal: Mapping[
     :param equal: a key of `SORT_COLUMNS` to the value it must have
     :raises TransferNotFound: the marker is none
     """
-    query = _rows.select().where(*(SORT_COLUMNS[key] == value for key, value in equal.items()))
+    query = _rows.select().where(
+        _OFFERED, *(SORT_COLUMNS[key] == value for key, value in equal.items()))
     if project_id is not None:
         query = query.where(_rows.c.project_id == project_id)
     with database.reader() as connection:
-        found = paging.fetch(connection, query, SORT_COLUMNS, page, sa.true(),
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, _OFFERED,
                              lambda marker: errors.TransferNotFound(transfer_id=marker))
     return [rows.record(transfers.Transfer, row) for row in found]
 
@@ -79,13 +86,10 @@ def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
     :raises TransferNotFound: it was accepted or deleted meanwhile
     """
     with database.writer(lambda again: _ended(again, of)) as connection:
-        row = volume_rows.lock(connection, of.volume_id)
-        _end(connection, of)
-        # An administrator may have reset the volume's status meanwhile: it stays so.
-        if row.own_status == volume_lifecycle.OwnStatus.AWAITING_TRANSFER:
-            volume_rows.store_own_status(
-                connection, database, row,
-                volume_lifecycle.next_status(row.own_status, _Event.WITHDRAW))
+        row = _end(connection, of)
+        volume_rows.store_own_status(
+            connection, database, row,
+            volume_lifecycle.next_status(row.own_status, _Event.WITHDRAW))
 
 
 @engine.retried
@@ -94,24 +98,23 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
     """Give the volume to another project.
 
     :raises TransferNotFound: it was accepted or deleted meanwhile
-    :raises InvalidVolume: the volume does not wait for it any more
     """
     with database.writer(lambda again: _ended(
             again, of, project_id=project_id, user_id=user_id)) as connection:
-        row = volume_rows.lock(connection, of.volume_id)
-        _end(connection, of)
-        if row.own_status != volume_lifecycle.OwnStatus.AWAITING_TRANSFER:
-            raise errors.InvalidVolume(
-                reason=f'Volume {of.volume_id} status must be awaiting-transfer')
+        row = _end(connection, of)
         volume_rows.store_own_status(
             connection, database, row,
             volume_lifecycle.next_status(row.own_status, _Event.ACCEPT),
             project_id=project_id, user_id=user_id)
 
 
-def _end(connection: sa.Connection, of: transfers.Transfer) -> None:
-    if connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount != 1:
+def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
+    """Lock the volume and remove its offer; the volume's row."""
+    row = volume_rows.await_others(connection, of.volume_id)
+    ended = connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount == 1
+    if row is None or row.own_status != _Own.AWAITING_TRANSFER or not ended:
         raise errors.TransferNotFound(transfer_id=of.id)
+    return row
 
 
 def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
@@ -125,7 +128,8 @@ def _row(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
 
 
 def _found(connection: sa.Connection, transfer_id: str) -> transfers.Transfer:
-    row = _row(connection, transfer_id)
+    row = connection.execute(
+        _rows.select().where(_rows.c.id == transfer_id, _OFFERED)).one_or_none()
     if row is None:
         raise errors.TransferNotFound(transfer_id=transfer_id)
     return rows.record(transfers.Transfer, row)

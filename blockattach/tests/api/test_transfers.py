@@ -142,18 +142,19 @@ class TransfersTest(base.ApiTestCase):
         made = self.offer(volume_id)
         self.assert_status(202, self.http.as_admin.post(
             f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))
-        self.assert_fault(400, 'status must be awaiting-transfer', self.accept(made))
-        again = self.offer(volume_id)
-        self.assert_status(404, self.http.as_member.get(f'/volume-transfers/{made["id"]}'))
-        self.assert_status(202, self.accept(again))
+        path = f'/volume-transfers/{made["id"]}'
+        for reply in (self.accept(made), self.http.as_member.get(path),
+                      self.http.as_member.delete(path)):
+            self.assert_status(404, reply)
+        self.assertEqual('available', self.status(volume_id))
+        self.assert_status(202, self.accept(self.offer(volume_id)))
 
-    def test_an_offer_ends_also_where_the_status_was_reset(self):
+    def test_after_a_deletion_by_force_an_offer_is_void(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
-        self.http.as_admin.post(f'/volumes/{volume_id}/action',
-                                {'os-reset_status': {'status': 'maintenance'}})
-        self.assert_status(202, self.http.as_member.delete(f'/volume-transfers/{made["id"]}'))
-        self.assertEqual('maintenance', self.status(volume_id))
+        self.assert_status(202, self.http.as_admin.delete(f'/volumes/{volume_id}?force=true'))
+        self.assertEqual([], self.http.as_member.get('/volume-transfers').body['transfers'])
+        self.assert_status(404, self.accept(made))
 
     def test_of_two_that_accept_at_once_one_has_it(self):
         volume_id = self.volume()
