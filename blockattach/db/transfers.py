@@ -43,9 +43,7 @@ def create(database: engine.Database, volume_id: str, name: str | None, no_snaps
             raise errors.InvalidVolume(reason='status must be available')
         # An earlier offer that is void.
         connection.execute(_rows.delete().where(_rows.c.volume_id == volume_id))
-        volume_rows.store_own_status(
-            connection, database, row,
-            volume_lifecycle.next_status(row.own_status, _Event.OFFER))
+        volume_rows.move(connection, database, row, _Event.OFFER)
         values = {'id': new_id, 'volume_id': volume_id, 'project_id': row.project_id,
                   'name': name, 'no_snapshots': no_snapshots, 'sealed': sealed,
                   'created_at': database.clock.utcnow()}
@@ -87,9 +85,7 @@ def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
     """
     with database.writer(lambda again: _ended(again, of)) as connection:
         row = _end(connection, of)
-        volume_rows.store_own_status(
-            connection, database, row,
-            volume_lifecycle.next_status(row.own_status, _Event.WITHDRAW))
+        volume_rows.move(connection, database, row, _Event.WITHDRAW)
 
 
 @engine.retried
@@ -102,10 +98,8 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
     with database.writer(lambda again: _ended(
             again, of, project_id=project_id, user_id=user_id)) as connection:
         row = _end(connection, of)
-        volume_rows.store_own_status(
-            connection, database, row,
-            volume_lifecycle.next_status(row.own_status, _Event.ACCEPT),
-            project_id=project_id, user_id=user_id)
+        volume_rows.move(connection, database, row, _Event.ACCEPT, project_id=project_id,
+                         user_id=user_id)
 
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:

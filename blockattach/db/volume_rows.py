@@ -107,9 +107,22 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
     return derived
 
 
+def move(connection: sa.Connection, database: engine.Database, row: Any,
+         event: volume_lifecycle.Event, **values: Any) -> None:
+    """Let an event happen to a volume itself: its own status moves as the lifecycle says.
+
+    :raises InvalidVolume: the volume is not where that can happen
+    """
+    store_own_status(connection, database, row,
+                     volume_lifecycle.next_status(row.own_status, event), **values)
+
+
 def store_own_status(connection: sa.Connection, database: engine.Database, row: Any,
                      own_status: volume_lifecycle.OwnStatus, **values: Any) -> None:
-    """Write the volume's own status, raise its generation, and derive its words."""
+    """Write the volume's own status, raise its generation, and derive its words.
+
+    For `move`, and for what an administrator may do whatever the status is.
+    """
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
     _store(connection, row.id, own_status=own_status.value, status=derived.status,

@@ -25,6 +25,7 @@ LOG = oslo_log.getLogger(__name__)
 
 _volumes = volume.volumes
 _Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,8 +134,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         mine = creation(volume_id, generation, owner)
         now = work.read(connection, mine)
         _give_back(connection, row)
-        volume_rows.store_own_status(connection, database, row, _Own.CREATING, pool=None,
-                                     service_uuid=None)
+        volume_rows.move(connection, database, row, _Event.UNCLAIM, pool=None, service_uuid=None)
         progress = rows.from_json(now.progress)
         if row.pool is not None and (tried or now.host is not None):
             progress['tried'] = [*progress.get('tried', ()), row.pool]
@@ -163,8 +163,8 @@ def created(database: engine.Database, volume_id: str, generation: int,
             row = _lock(connection, volume_id, generation, _Own.CREATING)
             if row.pool is None:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            volume_rows.store_own_status(connection, database, row, _Own.AVAILABLE,
-                                         shared_targets=shared_targets)
+            volume_rows.move(connection, database, row, _Event.CREATED,
+                             shared_targets=shared_targets)
         work.end(connection, creation(volume_id, generation, owner))
     LOG.info('Volume is created%s', log.fields(volume_id=volume_id))
 
@@ -175,8 +175,8 @@ def failed(database: engine.Database, volume_id: str, generation: int) -> None:
     with database.writer(_stepped(volume_id, generation, _Own.ERROR)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
-        volume_rows.store_own_status(connection, database, row, _Own.ERROR, pool=None,
-                                     service_uuid=None)
+        volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
+                         service_uuid=None)
         work.end(connection, creation(volume_id, generation))
     LOG.warning('Volume is in error%s', log.fields(volume_id=volume_id))
 
@@ -236,7 +236,7 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
     with database.writer(_stepped(volume_id, generation, _Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
-        volume_rows.store_own_status(connection, database, row, _Own.ERROR_DELETING)
+        volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 

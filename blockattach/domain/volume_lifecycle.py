@@ -55,11 +55,12 @@ class Event(enum.StrEnum):
     """What can happen to a volume itself."""
 
     CREATED = 'created'
+    UNCLAIM = 'unclaim'
+    """A pool could not make it: it waits for another one."""
     CREATE_FAILED = 'create failed'
     """No pool could make it."""
     DELETE = 'delete'
     DELETED = 'deleted'
-    """Also: no backend knows it."""
     DELETE_FAILED = 'delete failed'
     DOWNLOAD = 'download'
     DOWNLOADED = 'downloaded'
@@ -102,6 +103,7 @@ class Move(NamedTuple):
 
 TRANSITIONS = (
     Move(OwnStatus.CREATING, Event.CREATED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.CREATING, Event.UNCLAIM, OwnStatus.CREATING),
     Move(OwnStatus.CREATING, Event.CREATE_FAILED, OwnStatus.ERROR),
     Move(OwnStatus.AVAILABLE, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR, Event.DELETE, OwnStatus.DELETING),

@@ -58,7 +58,8 @@ class TransitionsTest(unittest.TestCase):
                             lifecycle.next_status(own_status, event)
 
     def test_every_status_but_the_administrators_is_entered_and_left_by_an_event(self):
-        entered = {move.target for move in lifecycle.TRANSITIONS}
+        entered = {move.target for move in lifecycle.TRANSITIONS
+                   if move.source is not move.target}
         left = {move.source for move in lifecycle.TRANSITIONS}
         self.assertEqual({Own.CREATING, Own.MANAGING, Own.MAINTENANCE}, set(Own) - entered)
         self.assertEqual({Own.GONE, Own.MAINTENANCE}, set(Own) - left)
