@@ -258,9 +258,9 @@ BUGS = (
 
     # Volumes and their room.
     Bug('room_is_not_given_back', 'db/volumes.py',
-        '        _give_back(connection, row)\n        volume_rows.store_own_status(connection, '
-        'database, row, _Own.CREATING',
-        '        volume_rows.store_own_status(connection, database, row, _Own.CREATING',
+        '        _give_back(connection, row)\n        volume_rows.move(connection, database, row, '
+        '_Event.UNCLAIM',
+        '        volume_rows.move(connection, database, row, _Event.UNCLAIM',
         'what a pool could not make takes no room there', 'P6'),
     Bug('room_for_everybody', 'db/volume_steps.py',
         '_pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb',
