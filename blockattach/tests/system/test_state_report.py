@@ -55,7 +55,7 @@ class StateReportTest(base.StackTestCase):
         self.assertEqual([
             'State of blockattach-all', 'Package', 'Threads', 'Processes', 'Configuration',
             'Names of threads', 'Calls in progress', 'Measures', 'Queues', 'Health', 'Bus',
-            'Backend fake', 'Locks of backend fake'], sections)
+            'Backend fake', 'Locks of backend fake', 'Work of backend fake'], sections)
         for text in ('reconcile-', 'store = fake', 'broker = inside the process',
                      'database = nothing is wrong', 'pool_free_bytes', 'reconcile_interval = '):
             with self.subTest(text):
