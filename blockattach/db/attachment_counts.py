@@ -4,10 +4,9 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from blockattach.db import engine
-from blockattach.db.models import attachment
-from blockattach.db.models import base
+from blockattach.db import models
 
-_rows = attachment.attachments
+_rows = models.attachments
 
 
 def by_volume(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:
@@ -19,7 +18,7 @@ def by_volume(database: engine.Database, volume_ids: Iterable[str]) -> dict[str,
     if not ids:
         return {}
     query = (sa.select(_rows.c.volume_id, sa.func.count().label('number'))
-             .where(_rows.c.volume_id.in_(ids), base.live(_rows),
+             .where(_rows.c.volume_id.in_(ids), models.live(_rows),
                     _rows.c.legacy_reservation == sa.false())
              .group_by(_rows.c.volume_id))
     with database.reader() as connection:

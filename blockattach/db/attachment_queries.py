@@ -8,17 +8,16 @@ from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import leases
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_volumes = volume.volumes
+_rows = models.attachments
+_volumes = models.volumes
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'updated_at': _rows.c.updated_at,

@@ -23,11 +23,11 @@ from blockattach import log
 from blockattach.db import attachment_values
 from blockattach.db import engine
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import preconditions
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -39,7 +39,7 @@ Lease = attachment_values.Lease
 Wish = attachment_values.Wish
 connected = attachment_values.connected
 
-_rows = attachment.attachments
+_rows = models.attachments
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
 _Expected = TypeVar('_Expected')

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext import compiler
 from sqlalchemy.sql import expression
 
-from blockattach.db.models import base
+from blockattach.db import models
 
 
 class DatabaseTime(expression.FunctionElement[Any]):
@@ -14,7 +14,7 @@ class DatabaseTime(expression.FunctionElement[Any]):
 
     inherit_cache = True
     name = 'database_time'
-    type = base.Timestamp
+    type = models.Timestamp
 
 
 class Later(NamedTuple):

@@ -5,10 +5,10 @@ import sqlalchemy as sa
 
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import online_migrations
-from blockattach.db.models import service
 
-_services = service.services
+_services = models.services
 
 
 def hindrances(database: engine.Database, down_after: float,

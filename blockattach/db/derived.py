@@ -11,21 +11,19 @@ from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import volume_rows
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db.models import attachment
-from blockattach.db.models import pool
-from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
 
-_rows = attachment.attachments
-_grants = attachment.grants
-_volumes = volume.volumes
-_pools = pool.pools
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
+_pools = models.pools
 _Own = volume_lifecycle.OwnStatus
 
 

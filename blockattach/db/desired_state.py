@@ -9,21 +9,19 @@ import sqlalchemy as sa
 
 from blockattach.db import engine
 from blockattach.db import leases
+from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_grants = attachment.grants
-_volumes = volume.volumes
-_types = volume.volume_types
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
+_types = models.volume_types
 _OF_ROW = 'of_row_'
 _INITIATOR = prepared.value('initiator')
 _VOLUME_ID = prepared.value('volume_id')
@@ -85,7 +83,7 @@ def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
 
 def _now() -> sa.Select:
     # The volume itself is there even if no row is.
-    return _query(sa.and_(base.live(_rows), _rows.c.initiator == _INITIATOR), True)
+    return _query(sa.and_(models.live(_rows), _rows.c.initiator == _INITIATOR), True)
 
 
 _DESIRED = prepared.Statement(lambda dialect: _now().add_columns(

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import volume
 
-_volumes = volume.volumes
+_volumes = models.volumes
 
 
 def announced(database: engine.Database, volume_id: str) -> int:

@@ -32,11 +32,11 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
+from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import session_statements
 from blockattach.db import sqlite
 from blockattach.db import write_refusals
-from blockattach.db.models import lease
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
@@ -178,9 +178,9 @@ class Database:
         """A transaction that writes, and leaves nothing, to see whether that is possible again."""
         mine = self.new_id()
         with self.writer() as connection:
-            connection.execute(lease.leases.insert().values(
+            connection.execute(models.leases.insert().values(
                 volume_id=mine, initiator='', owner='', deadline=self.clock.utcnow()))
-            connection.execute(lease.leases.delete().where(lease.leases.c.volume_id == mine))
+            connection.execute(models.leases.delete().where(models.leases.c.volume_id == mine))
 
     def connections(self) -> tuple[int, int]:
         """How many connections are in use, and how many are open and idle."""

@@ -8,21 +8,16 @@ import sqlalchemy as sa
 
 from blockattach.db import clock
 from blockattach.db import engine
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import lease
-from blockattach.db.models import pool
-from blockattach.db.models import volume
-from blockattach.db.models import work
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
 
-_volumes = volume.volumes
-_work = work.work
-_rows = attachment.attachments
-_grants = attachment.grants
-_leases = lease.leases
-_pools = pool.pools
+_volumes = models.volumes
+_work = models.work
+_rows = models.attachments
+_grants = models.grants
+_leases = models.leases
+_pools = models.pools
 
 
 class _Queries(NamedTuple):
@@ -43,14 +38,14 @@ def _queries() -> _Queries:
             _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
             _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
             _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
-            _volumes.c.shared_targets).where(base.live(_volumes)),
+            _volumes.c.shared_targets).where(models.live(_volumes)),
         attachments=sa.select(
             _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid,
             _rows.c.state, _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
             _rows.c.initiator, _rows.c.previous_initiator, _rows.c.connection.is_not(None),
             _rows.c.deleted, _rows.c.deadline).where(sa.or_(
                 # What is gone is history, as long as it holds nothing.
-                base.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
+                models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
                 _rows.c.deadline.is_not(None),
                 _rows.c.state != attachment_lifecycle.State.GONE.value)),
         grants=sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias,

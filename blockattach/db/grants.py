@@ -11,25 +11,23 @@ import sqlalchemy as sa
 
 from blockattach import secrets
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import preconditions
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import sealed_grants
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import volume
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_grants = attachment.grants
-_volumes = volume.volumes
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
 # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
 _DROP = prepared.Statement(lambda dialect: _grants.delete().where(
     _grants.c.volume_id == prepared.value('volume_id'),
     _grants.c.initiator == prepared.value('initiator'),
-    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), base.live(_rows),
+    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), models.live(_rows),
                          name == _grants.c.initiator)
       for name in (_rows.c.initiator, _rows.c.previous_initiator))))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
@@ -146,7 +144,7 @@ def _wanted(connection: sa.Connection, database: engine.Database,
         query = (sa.select(_grants, _rows.c.mode)
                  .join(_rows, sa.and_(_rows.c.volume_id == _grants.c.volume_id,
                                       name == _grants.c.initiator))
-                 .where(where, base.live(_rows), _rows.c.state.in_(_GRANTED)))
+                 .where(where, models.live(_rows), _rows.c.state.in_(_GRANTED)))
         if initiator is not None:
             query = query.where(_grants.c.initiator == initiator)
         for row in connection.execute(query):

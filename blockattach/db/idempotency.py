@@ -12,11 +12,11 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
-from blockattach.db.models import idempotency
+from blockattach.db import models
 
 LONGEST_KEY = 255
 
-_keys = idempotency.idempotency_keys
+_keys = models.idempotency_keys
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

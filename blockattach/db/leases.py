@@ -20,15 +20,12 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import lease
-from blockattach.db.models import volume
 
-_attachments = attachment.attachments
-_leases = lease.leases
-_volumes = volume.volumes
+_attachments = models.attachments
+_leases = models.leases
+_volumes = models.volumes
 
 WHOLE = ''
 """In place of an initiator: the volume as a whole."""
@@ -157,7 +154,7 @@ def leave(database: engine.Database, host: str, owner: str) -> int:
         released = 0
         for pair in pairs:
             released += connection.execute(_attachments.update().where(
-                _attachments.c.volume_id == pair.volume_id, base.live(_attachments),
+                _attachments.c.volume_id == pair.volume_id, models.live(_attachments),
                 sa.or_(_attachments.c.initiator == pair.initiator,
                        _attachments.c.previous_initiator == pair.initiator),
                 _attachments.c.deadline >= clock.now()).values(

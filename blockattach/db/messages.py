@@ -8,13 +8,13 @@ from oslo_db import exception as db_exception
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import rows
-from blockattach.db.models import message
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import records
 
-_rows = message.messages
+_rows = models.messages
 SECONDS_TO_LIVE = 30 * 24 * 3600
 
 SORT_COLUMNS = {

@@ -6,13 +6,11 @@ import sqlalchemy as sa
 
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import work_queries
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import work
 
-_attachments = attachment.attachments
-_work = work.work
+_attachments = models.attachments
+_work = models.work
 
 
 class Overview(NamedTuple):
@@ -37,7 +35,7 @@ class Overview(NamedTuple):
 def read(database: engine.Database) -> Overview:
     """The present state. Counts come from an index; the rest reads only rows with a deadline."""
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
-        base.live(_attachments)).group_by(_attachments.c.state)
+        models.live(_attachments)).group_by(_attachments.c.state)
     since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))
     worked_on = sa.select(_attachments.c.state, since.label('since')).where(
         _attachments.c.deadline.is_not(None)).group_by(_attachments.c.state)
@@ -62,7 +60,7 @@ def _moves() -> sa.Select[Any]:
                      for state, verb in work_queries.VERBS.items()))
     query = sa.select(sa.literal('attachment').label('noun'), verb.label('verb'),
                       _phase(_attachments), sa.func.count().label('number'))
-    return query.where(base.live(_attachments), _attachments.c.state.in_(
+    return query.where(models.live(_attachments), _attachments.c.state.in_(
         [state.value for state in work_queries.VERBS])).group_by(
         sa.text('verb'), sa.text('phase'))
 

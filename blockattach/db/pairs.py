@@ -12,20 +12,18 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.sql import operators
 
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import volume
 from blockattach.domain import multiattach
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_grants = attachment.grants
-_volumes = volume.volumes
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
 _others = sa.alias(_rows, 'others')
 
-LIVE = base.live(_rows)
+LIVE = models.live(_rows)
 """Attachments that are not deleted."""
 PREFIX = 'of_volume_'
 _NAMES = ('id', 'project_id', 'pool', 'own_status', 'status', 'attach_status', 'lowest_rank',

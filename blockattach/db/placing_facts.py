@@ -7,19 +7,18 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import messages
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
-from blockattach.db.models import volume
-from blockattach.db.models import work
 from blockattach.domain import hint_filters
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import pools
 
-_volumes = volume.volumes
-_types = volume.volume_types
-_work = work.work
+_volumes = models.volumes
+_types = models.volume_types
+_work = models.work
 
 _NAMES = {
     'status': _volumes.c.status, 'attach_status': _volumes.c.attach_status,
@@ -65,7 +64,7 @@ def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
 
     :raises VolumeNotFound: there is no such live volume
     """
-    specs = volume.volume_type_extra_specs
+    specs = models.volume_type_extra_specs
     found = volume_queries.get_bare(database, volume_id)
     with database.reader() as connection:
         rows_of_type = connection.execute(

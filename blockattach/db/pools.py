@@ -10,19 +10,16 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import services
-from blockattach.db.models import base
-from blockattach.db.models import pool
-from blockattach.db.models import service
-from blockattach.db.models import volume
 from blockattach.domain import binaries
 from blockattach.domain import pools
 
-_pools = pool.pools
-_services = service.services
-_volumes = volume.volumes
+_pools = models.pools
+_services = models.services
+_volumes = models.volumes
 
 # Reports come less often than heartbeats: a pool stays in use until so many are missing.
 _MISSED_REPORTS = 3
@@ -148,7 +145,7 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
          capabilities: Mapping[str, Any]) -> int:
     """Write a new pool down with what the volumes there take already; returns that."""
     sizes = connection.execute(
-        sa.select(_volumes.c.size_gb).where(base.live(_volumes),
+        sa.select(_volumes.c.size_gb).where(models.live(_volumes),
                                             _volumes.c.pool == name).with_for_update())
     allocated = sum(sizes.scalars())
     try:
@@ -166,7 +163,7 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
     if not gone:
         return
     holding = connection.execute(
-        sa.select(_volumes.c.pool).distinct().where(base.live(_volumes),
+        sa.select(_volumes.c.pool).distinct().where(models.live(_volumes),
                                                     _volumes.c.pool.in_(gone)))
     # A claim that was made since that read has raised the pool's own row.
     connection.execute(_pools.delete().where(

@@ -6,21 +6,20 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import prepared
 from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import volume
 from blockattach.domain import connection as connections
 from blockattach.domain import multiattach
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_grants = attachment.grants
-_volumes = volume.volumes
-_types = volume.volume_types
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
+_types = models.volume_types
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

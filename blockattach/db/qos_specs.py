@@ -14,18 +14,16 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import rows
 from blockattach.db import volume_type_rows
-from blockattach.db.models import base
-from blockattach.db.models import qos
-from blockattach.db.models import volume
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)
 
-_specs = qos.qos_specs
-_types = volume.volume_types
+_specs = models.qos_specs
+_types = models.volume_types
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _specs.c.id, 'name': _specs.c.name, 'consumer': _specs.c.consumer,
@@ -70,10 +68,10 @@ def list_page(database: engine.Database, filters: Mapping[str, str],
     :param filters: values by keys of `SORT_COLUMNS`
     :raises QosSpecsNotFound: the marker is none
     """
-    query = _specs.select().where(base.live(_specs), *(
+    query = _specs.select().where(models.live(_specs), *(
         SORT_COLUMNS[key] == value for key, value in filters.items()))
     with database.reader() as connection:
-        found = paging.fetch(connection, query, SORT_COLUMNS, page, base.live(_specs),
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, models.live(_specs),
                              lambda marker: errors.QosSpecsNotFound(qos_specs_id=marker))
     return [rows.qos_specs(row) for row in found]
 
@@ -190,12 +188,12 @@ def _take(connection: sa.Connection, database: engine.Database, specs_id: str,
 def _types_of(connection: sa.Connection, specs_id: str) -> list[records.Limited]:
     return [records.Limited(row.id, row.name) for row in connection.execute(
         sa.select(_types.c.id, _types.c.name)
-        .where(_types.c.qos_specs_id == specs_id, base.live(_types))
+        .where(_types.c.qos_specs_id == specs_id, models.live(_types))
         .order_by(_types.c.created_at, _types.c.id))]
 
 
 def _find(connection: sa.Connection, specs_id: str, lock: bool = False) -> sa.Row[Any] | None:
-    query = _specs.select().where(_specs.c.id == specs_id, base.live(_specs))
+    query = _specs.select().where(_specs.c.id == specs_id, models.live(_specs))
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
 
 

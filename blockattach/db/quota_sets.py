@@ -2,11 +2,11 @@
 import sqlalchemy as sa
 
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import quotas
-from blockattach.db.models import quota
 from blockattach.domain import records
 
-_quotas = quota.quotas
+_quotas = models.quotas
 
 
 def get(database: engine.Database, project_id: str) -> records.QuotaSet:

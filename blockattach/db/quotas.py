@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db.models import attachment
-from blockattach.db.models import quota
+from blockattach.db import models
 
 UNLIMITED = -1
 ATTACHMENTS = 'attachments'
@@ -23,8 +22,8 @@ UNCOUNTED = 16
 """How many rows one process makes between two counts: ``MARGIN`` is enough for 64 processes."""
 _MOST_PROJECTS = 4096
 
-_quotas = quota.quotas
-_attachments = attachment.attachments
+_quotas = models.quotas
+_attachments = models.attachments
 
 
 class AttachmentQuota:

@@ -15,7 +15,7 @@ import orjson
 import sqlalchemy as sa
 
 from blockattach.db import clock
-from blockattach.db.models import base
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import qos
@@ -35,7 +35,7 @@ _MODES |= {mode.value: mode for mode in connections.AccessMode}
 _OF_VOLUME = {field.name for field in dataclasses.fields(records.Volume)}
 # Fields of a volume that its row has as they are.
 _PLAIN = tuple(sorted(_OF_VOLUME - {'metadata', 'attached', 'limits'}))
-TEXT_LENGTH = base.NAME_LENGTH
+TEXT_LENGTH = models.NAME_LENGTH
 """Characters that a name, a host or a mountpoint may have."""
 
 

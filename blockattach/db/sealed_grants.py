@@ -14,12 +14,11 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import online_migrations
-from blockattach.db.models import attachment
-from blockattach.db.models import base
 
-_grants = attachment.grants
-_attachments = attachment.attachments
+_grants = models.grants
+_attachments = models.attachments
 _PAGE = 500
 
 
@@ -91,7 +90,7 @@ def lost(database: engine.Database, page: int = _PAGE) -> Iterator[Lost]:
         if database.sealer.key_of(row.sealed_password) is None:
             with database.reader() as connection:
                 using = connection.execute(sa.select(_attachments.c.id).where(
-                    _attachments.c.volume_id == row.volume_id, base.live(_attachments),
+                    _attachments.c.volume_id == row.volume_id, models.live(_attachments),
                     _attachments.c.initiator == row.initiator).order_by(_attachments.c.id))
                 yield Lost(row.volume_id, row.initiator, tuple(using.scalars()))
 

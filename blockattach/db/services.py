@@ -11,15 +11,15 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)
 
-_services = service.services
+_services = models.services
 
 
 @engine.retried

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from blockattach.db import engine
-from blockattach.db.models import attachment
+from blockattach.db import models
 from blockattach.domain import connection as connections
 
-_rows = attachment.attachments
+_rows = models.attachments
 
 _SLICE = 1000
 

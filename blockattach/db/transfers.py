@@ -6,16 +6,15 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import transfer
-from blockattach.db.models import volume
 from blockattach.domain import transfers
 from blockattach.domain import volume_lifecycle
 
-_rows = transfer.transfers
-_volumes = volume.volumes
+_rows = models.transfers
+_volumes = models.volumes
 _Event = volume_lifecycle.Event
 _Own = volume_lifecycle.OwnStatus
 # What an administrator has reset or deleted by force is not offered any more.

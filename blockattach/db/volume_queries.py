@@ -10,26 +10,24 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import volume
-from blockattach.db.models import work
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-_volumes = volume.volumes
-_work = work.work
-_types = volume.volume_types
-_attachments = attachment.attachments
+_volumes = models.volumes
+_work = models.work
+_types = models.volume_types
+_attachments = models.attachments
 # Each volume has a type. An outer join all the same: else MariaDB begins a list at the types, and
 # sorts all volumes of a project for one page of them.
 _WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).outerjoin(
     _types, _types.c.id == _volumes.c.volume_type_id)
-_metadata = volume.volume_metadata
+_metadata = models.volume_metadata
 _BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(

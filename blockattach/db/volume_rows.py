@@ -9,20 +9,17 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import services
 from blockattach.db import volume_type_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import qos
-from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
 
-_volumes = volume.volumes
-_attachments = attachment.attachments
-LIVE = base.live(_volumes)
+_volumes = models.volumes
+_attachments = models.attachments
+LIVE = models.live(_volumes)
 """Volumes that are not gone."""
 _LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == prepared.value('volume_id'), LIVE).with_for_update())
@@ -36,10 +33,10 @@ def with_limits(query: sa.Select) -> sa.Select:
 
     For `blockattach.db.rows.limits`; a join more, and no statement more.
     """
-    specs = qos.qos_specs
+    specs = models.qos_specs
     return query.add_columns(
         specs.c.consumer.label('qos_consumer'), specs.c.specs.label('qos_specs'),
-    ).outerjoin(specs, specs.c.id == volume.volume_types.c.qos_specs_id)
+    ).outerjoin(specs, specs.c.id == models.volume_types.c.qos_specs_id)
 
 
 def lock(connection: sa.Connection, volume_id: str) -> Any:

@@ -5,14 +5,14 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import volume_rows
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db.models import volume
 from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
-_volumes = volume.volumes
+_volumes = models.volumes
 _FACTS = (_volumes.c.own_status, _volumes.c.pool, _volumes.c.lowest_rank, _volumes.c.status,
           _volumes.c.shared_targets)
 

@@ -1,14 +1,12 @@
 """The steps of its lifecycle that every volume takes: one statement each."""
 import sqlalchemy as sa
 
+from blockattach.db import models
 from blockattach.db import prepared
-from blockattach.db.models import attachment
-from blockattach.db.models import pool
-from blockattach.db.models import volume
 from blockattach.domain import volume_lifecycle
 
-_volumes = volume.volumes
-_pools = pool.pools
+_volumes = models.volumes
+_pools = models.pools
 _Own = volume_lifecycle.OwnStatus
 
 
@@ -42,6 +40,6 @@ TAKE = prepared.Statement(lambda dialect: _pools.update().where(
 GIVE = prepared.Statement(lambda dialect: _pools.update().where(
     _pools.c.name == prepared.value('pool')).values(
         allocated_gb=_pools.c.allocated_gb - prepared.value('size_gb', sa.Integer())))
-NO_GRANTS = prepared.Statement(lambda dialect: attachment.grants.delete().where(
-    attachment.grants.c.volume_id == prepared.value('volume_id')))
+NO_GRANTS = prepared.Statement(lambda dialect: models.grants.delete().where(
+    models.grants.c.volume_id == prepared.value('volume_id')))
 CREATED = prepared.Statement(lambda dialect: _created())

@@ -11,14 +11,14 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import volume_type_rows
-from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
 LOG = oslo_log.getLogger(__name__)
 
-_encryptions = volume.volume_type_encryptions
+_encryptions = models.volume_type_encryptions
 
 _REFUSAL = 'Cannot %s encryption specs. Volume type in use.'
 

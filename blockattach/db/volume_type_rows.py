@@ -10,15 +10,14 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db.models import base
-from blockattach.db.models import volume
 from blockattach.domain import records
 
-_types = volume.volume_types
-_specs = volume.volume_type_extra_specs
-_encryptions = volume.volume_type_encryptions
+_types = models.volume_types
+_specs = models.volume_type_extra_specs
+_encryptions = models.volume_type_encryptions
 _ENCRYPTED = 'encryption_'
 _ID = prepared.value('type_id', _types.c.id.type)
 _NAME = prepared.value('name', _types.c.live_name.type)
@@ -66,9 +65,9 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
 
 def is_used(connection: sa.Connection, type_id: str) -> bool:
     """Whether a live volume has the type."""
-    volumes = volume.volumes
+    volumes = models.volumes
     return connection.execute(
-        sa.select(volumes.c.id).where(base.live(volumes), volumes.c.volume_type_id == type_id)
+        sa.select(volumes.c.id).where(models.live(volumes), volumes.c.volume_type_id == type_id)
         .limit(1)).first() is not None
 
 
@@ -93,11 +92,11 @@ def _whole() -> sa.Select[Any]:
         *(column.label(f'{_ENCRYPTED}{column.name}') for column in _encryptions.c),
     ).outerjoin(_specs, _specs.c.volume_type_id == _types.c.id,
                 ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id,
-                            ).where(base.live(_types))
+                            ).where(models.live(_types))
 
 
 def _live() -> sa.Select[Any]:
-    return sa.select(_types.c.id).where(_types.c.id == _ID, base.live(_types))
+    return sa.select(_types.c.id).where(_types.c.id == _ID, models.live(_types))
 
 
 def _read(found: Sequence[Any]) -> list[records.VolumeType]:

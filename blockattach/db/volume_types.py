@@ -14,17 +14,16 @@ from oslo_utils import uuidutils
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import volume_type_rows
-from blockattach.db.models import base
-from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
 LOG = oslo_log.getLogger(__name__)
 
-_types = volume.volume_types
-_specs = volume.volume_type_extra_specs
+_types = models.volume_types
+_specs = models.volume_type_extra_specs
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _types.c.id, 'name': _types.c.name, 'description': _types.c.description,
@@ -103,7 +102,7 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
     :param extra_specs: keys with values that a type must all have
     :raises VolumeTypeNotFound: the marker is none
     """
-    query = _types.select().where(base.live(_types))
+    query = _types.select().where(models.live(_types))
     if is_public is not None:
         query = query.where(_types.c.is_public.is_(is_public))
     if name is not None:
@@ -112,7 +111,7 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
         query = query.where(sa.exists().where(
             _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, _specs.c.value == value))
     with database.reader() as connection:
-        found = paging.fetch(connection, query, SORT_COLUMNS, page, base.live(_types),
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, models.live(_types),
                              lambda marker: errors.VolumeTypeNotFound(volume_type_id=marker))
         return volume_type_rows.to_records(connection, found)
 
@@ -151,7 +150,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
     with database.writer() as connection:
         # All of them, so that of two callers that remove the last two types one is refused.
         live = {row.id: row.name for row in connection.execute(
-            sa.select(_types.c.id, _types.c.name).where(base.live(_types))
+            sa.select(_types.c.id, _types.c.name).where(models.live(_types))
             .order_by(_types.c.id).with_for_update())}
         if type_id not in live:
             raise errors.VolumeTypeNotFound(volume_type_id=type_id)

@@ -12,18 +12,18 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
 from blockattach.db import volume_steps
 from blockattach.db import work
-from blockattach.db.models import volume
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
 
-_volumes = volume.volumes
+_volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 
@@ -80,7 +80,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
                    request_id=draft.request_id, project_id=draft.project_id)
         if draft.metadata:
-            connection.execute(volume.volume_metadata.insert(), [
+            connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
                 for key, value in draft.metadata.items()])
         if within is not None:
@@ -306,7 +306,7 @@ def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Clai
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
     """A transaction that makes a volume holds a share of its type's row until it is there."""
-    types = volume.volume_types
+    types = models.volume_types
     connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
                        .with_for_update())
     return connection.execute(sa.select(_volumes.c.id).where(

@@ -12,18 +12,16 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import volume
-from blockattach.db.models import wait
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
-_rows = attachment.attachments
-_volumes = volume.volumes
-_waits = wait.waits
+_rows = models.attachments
+_volumes = models.volumes
+_waits = models.waits
 _SAME = sa.and_(_rows.c.id == _waits.c.attachment_id, _rows.c.generation == _waits.c.generation)
 
 Limits = Mapping[attachment_lifecycle.State, float]

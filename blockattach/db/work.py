@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db.models import work
 from blockattach.domain import records
 
-_work = work.work
+_work = models.work
 _PASSED = -0.001
 _OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
                 _work.c.resource_id == prepared.value('resource_id'))

@@ -7,18 +7,15 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import volume_rows
-from blockattach.db.models import attachment
-from blockattach.db.models import base
-from blockattach.db.models import volume
-from blockattach.db.models import work
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
-_work = work.work
-_attachments = attachment.attachments
-_volumes = volume.volumes
+_work = models.work
+_attachments = models.attachments
+_volumes = models.volumes
 _State = attachment_lifecycle.State
 VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
 """What an attachment in a transitional state is in the middle of."""
@@ -67,7 +64,7 @@ def list_all(database: engine.Database, host: str | None = None) -> list[records
     acts = _work.select()
     moves = sa.select(_attachments, _volumes.c.pool).outerjoin(
         _volumes, _volumes.c.id == _attachments.c.volume_id).where(
-        base.live(_attachments), _attachments.c.deadline.is_not(None))
+        models.live(_attachments), _attachments.c.deadline.is_not(None))
     if host is not None:
         acts, moves = acts.where(_work.c.host == host), moves.where(volume_rows.on_host(host))
     with database.reader() as connection:

@@ -27,8 +27,7 @@ from blockattach import clock as clocks
 from blockattach.conf import database as database_conf
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import volume as volume_models
+from blockattach.db import models
 from blockattach.rpc import transport as transports
 
 TOPIC, SERVER = 'floor', 'floor'
@@ -37,8 +36,8 @@ _THREADS = 64
 _CONNECTION = json.dumps({'driver_volume_type': 'iscsi', 'data': {
     'target_portal': '192.0.2.1:3260', 'target_lun': 1, 'target_discovered': False,
     'target_iqn': 'iqn.2010-10.org.openstack:volume-00000000-0000-4000-a000-000000000000'}})
-_volumes = volume_models.volumes
-_rows = attachment_models.attachments
+_volumes = models.volumes
+_rows = models.attachments
 
 
 def _update_row(**values: Any) -> sa.Update:

@@ -15,8 +15,7 @@ from bench import measure
 from bench import processes
 from bench import scenarios
 from blockattach import clock as clocks
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import volume as volume_models
+from blockattach.db import models
 
 NAME = 'floor'
 SCENARIOS = tuple(floor.STEPS)
@@ -56,15 +55,15 @@ class Floor:
         now = self._clock.utcnow()
         with self._cloud.engine.begin() as connection:
             kind = connection.execute(
-                sa.select(volume_models.volume_types.c.id).limit(1)).scalar_one()
+                sa.select(models.volume_types.c.id).limit(1)).scalar_one()
             made = [{
                 'id': str(uuid.uuid4()), 'project_id': _PROJECT, 'user_id': _PROJECT,
                 'size_gb': 1, 'own_status': 'available', 'status': 'available',
                 'attach_status': 'detached', 'availability_zone': 'nova', 'volume_type_id': kind,
                 'pool': 'elsewhere@floor#floor', 'created_at': now} for _ in range(count)]
-            connection.execute(volume_models.volumes.insert(), made)
+            connection.execute(models.volumes.insert(), made)
             if scenario == 'show-volume':
-                connection.execute(attachment_models.attachments.insert(), [{
+                connection.execute(models.attachments.insert(), [{
                     'id': str(uuid.uuid4()), 'volume_id': one['id'], 'project_id': _PROJECT,
                     'state': 'attached', 'rank': 1, 'generation': 4, 'mode': 'rw',
                     'created_at': now} for one in made for _ in range(_SHOWN)])
@@ -86,9 +85,9 @@ def running(cloud: clouds.Cloud, clock: clocks.Clock) -> Iterator[Floor]:
             manager.stdin.close()
             manager.wait()
             with cloud.engine.begin() as connection:
-                mine = sa.select(volume_models.volumes.c.id).where(
-                    volume_models.volumes.c.project_id == _PROJECT)
-                connection.execute(attachment_models.attachments.delete().where(
-                    attachment_models.attachments.c.volume_id.in_(mine)))
-                connection.execute(volume_models.volumes.delete().where(
-                    volume_models.volumes.c.project_id == _PROJECT))
+                mine = sa.select(models.volumes.c.id).where(
+                    models.volumes.c.project_id == _PROJECT)
+                connection.execute(models.attachments.delete().where(
+                    models.attachments.c.volume_id.in_(mine)))
+                connection.execute(models.volumes.delete().where(
+                    models.volumes.c.project_id == _PROJECT))

@@ -7,7 +7,7 @@ from bench import acts
 from bench import cloud as clouds
 from bench import scenarios
 from bench import session as sessions
-from blockattach.db.models import attachment as attachment_models
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 
 OVERLOAD = 'overload'
@@ -46,7 +46,7 @@ def measure_overload(session: sessions.Session) -> None:
 
 def _unsettled(session: sessions.Session, cloud: clouds.Cloud) -> int:
     """How many attachments the service is still at work on, after it was given time to end."""
-    rows = attachment_models.attachments
+    rows = models.attachments
     query = sa.select(sa.func.count()).where(rows.c.deleted == sa.false(), rows.c.state.in_(
         [state.value for state in attachment_lifecycle.TRANSITIONAL]))
     deadline = session.clock.monotonic() + _SETTLE_SECONDS

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from bench import acts
 from bench import scenarios
 from bench import target as targets
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import volume as volume_models
+from blockattach.db import models
 
 _ELSEWHERE = 'elsewhere@disks#disks'
 """A pool of nobody: no volume service compares its target with these rows."""
@@ -84,7 +83,7 @@ def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None
 def _templates(engine: sa.Engine, target: targets.Target) -> _Templates:
     plain, shared = target.plain(1)[0], target.shared()[0]
     made = target.attached(shared, 'host-0')
-    tables = volume_models.volumes, attachment_models.attachments, attachment_models.grants
+    tables = models.volumes, models.attachments, models.grants
     with engine.connect() as connection:
         def row(table: sa.Table, **where: str) -> Mapping[str, Any]:
             return dict(connection.execute(table.select().where(*(

@@ -4,8 +4,7 @@ from concurrent import futures
 
 from blockattach.conf import nova as nova_conf
 from blockattach.db import clock
-from blockattach.db.models import volume as volume_models
-from blockattach.db.models import wait as wait_models
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import expiry_rule
@@ -56,7 +55,7 @@ class Case(actions.ActionsTestCase):
     def pass_by(self, seconds):
         self.look()
         with self.http.database.writer() as writer:
-            writer.execute(wait_models.waits.update().values(since=clock.now(-seconds)))
+            writer.execute(models.waits.update().values(since=clock.now(-seconds)))
 
     def there(self, attachment_id):
         status = self.http.as_member.get(f'/attachments/{attachment_id}').status
@@ -145,7 +144,7 @@ class WithoutNovaTest(Case):
         self.assertEqual(0, self.look({}, detach_seconds=LONG))
         self.assertEqual('detaching', self.status(volume_id))
         with self.http.database.writer() as writer:
-            writer.execute(volume_models.volumes.update().values(
+            writer.execute(models.volumes.update().values(
                 detach_announced_at=clock.now(-LONG - 1)))
         with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
             self.assertEqual(0, self.look({}, detach_seconds=LONG))

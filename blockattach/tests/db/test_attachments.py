@@ -8,10 +8,10 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import preconditions
 from blockattach.db import volume_queries
 from blockattach.db import volumes
-from blockattach.db.models import attachment as models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle

@@ -6,9 +6,7 @@ import sqlalchemy as sa
 from blockattach import clock
 from blockattach.db import derived
 from blockattach.db import grants
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import pool as pool_models
-from blockattach.db.models import volume as volume_models
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults
@@ -19,8 +17,8 @@ from blockattach.tests.fixtures import make
 from blockattach.volume import checker
 
 STATES = attachment_lifecycle.State
-_rows = attachment_models.attachments
-_volumes = volume_models.volumes
+_rows = models.attachments
+_volumes = models.volumes
 HOST = make.POOL.partition('#')[0]
 EARLIER = datetime.datetime(2020, 1, 1)
 
@@ -34,8 +32,8 @@ BREAKAGES = (
      {'work_has_an_end'}),
     (_rows.update().where(_rows.c.state == 'attached').values(deadline=EARLIER),
      {'work_has_an_end', 'nothing_is_overdue'}),
-    (attachment_models.grants.delete(), {'credentials_match'}),
-    (pool_models.pools.update().values(allocated_gb=77), {'room_is_counted'}),
+    (models.grants.delete(), {'credentials_match'}),
+    (models.pools.update().values(allocated_gb=77), {'room_is_counted'}),
 )
 
 
@@ -124,7 +122,7 @@ class TargetTest(base.DatabaseTestCase):
         other = fake.FakeTarget(backend.settings('/nonexistent'))
         other.export(connection.Export('gone', 'name', '/dev/null', 1))
         with self.database.writer() as writer:
-            writer.execute(pool_models.pools.update().values(allocated_gb=77))
+            writer.execute(models.pools.update().values(allocated_gb=77))
         self.assertEqual(['every_user_is_granted', 'room_is_counted'], self.found())
         looking = checker.Checker(
             self.database, {HOST: self.target, 'other@disks': other},

@@ -8,7 +8,7 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import attachments
 from blockattach.db import grants
-from blockattach.db.models import attachment as models
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base

@@ -20,7 +20,7 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
-_grants = models.attachment.grants
+_grants = models.grants
 POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',
           'db.sealed_grants.after_batch')
 SECONDS = polling.LIMIT

@@ -8,7 +8,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import desired_state
 from blockattach.db import leases
-from blockattach.db.models import lease
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -39,7 +39,7 @@ class Case(base.DatabaseTestCase):
     def rows(self):
         with self.database.reader() as connection:
             return [(row.initiator, row.owner) for row in
-                    connection.execute(lease.leases.select().order_by(lease.leases.c.initiator))]
+                    connection.execute(models.leases.select().order_by(models.leases.c.initiator))]
 
 
 @base.on_every_database
@@ -216,4 +216,4 @@ class RaceTest(Case):
             whole, *pairs = self.at_once(act)
             self.assertFalse(whole and any(pairs), f'round {number}')
             with self.database.writer() as connection:
-                connection.execute(lease.leases.delete())
+                connection.execute(models.leases.delete())

@@ -5,10 +5,10 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
 from blockattach.db import detaches
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volume_settings
-from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base
@@ -16,7 +16,7 @@ from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 E = lifecycle.Event
-_volumes = volume_models.volumes
+_volumes = models.volumes
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 
 

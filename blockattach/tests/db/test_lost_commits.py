@@ -98,7 +98,7 @@ class AttachmentTest(Case):
             self.broken, wish, 60, lambda connection, made_id: found.append(made_id)))
         self.assertRaises(errors.AttachmentNotFound, attachment_queries.get, self.database,
                           made.id)
-        self.assertEqual(1, self.count(models.attachment.attachments))
+        self.assertEqual(1, self.count(models.attachments))
 
     def test_a_quota_counts_once(self):
         volume = make.volume(self.database, multiattach=True)
@@ -173,10 +173,10 @@ class VolumeTest(Case):
 
     def check_lifecycle(self, where):
         make.pool(self.database)
-        before = self.count(models.volume.volumes)
+        before = self.count(models.volumes)
         made = self.cut(where, lambda: volumes.create(self.broken, self.draft(), 60))
         self.assertEqual(made, volume_queries.get(self.database, made.id))
-        self.assertEqual(before + 1, self.count(models.volume.volumes))
+        self.assertEqual(before + 1, self.count(models.volumes))
 
         def step(verb, *arguments):
             return self.cut(where, lambda: verb(self.broken, made.id, *arguments))
@@ -280,12 +280,12 @@ class LateTest(Case):
         self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
 
     def test_a_volume(self):
-        before = self.count(models.volume.volumes)
+        before = self.count(models.volumes)
         kind = volume_types.get_by_name(self.database, make.DEFAULT_TYPE)
         draft = volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})
         made = self.late(lambda: volumes.create(self.broken, draft, 60))
         self.assertEqual(made, volume_queries.get(self.database, made.id))
-        self.assertEqual(before + 1, self.count(models.volume.volumes))
+        self.assertEqual(before + 1, self.count(models.volumes))
 
     def test_what_never_arrives_is_not_guessed(self):
         """The server keeps a session whose client has gone: the outcome is unknown."""

@@ -9,7 +9,7 @@ from blockattach.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
-_volumes = models.volume.volumes
+_volumes = models.volumes
 _UNNAMED = _volumes.c.name.is_(None)
 MANY = 5
 OLDER = ['0.8', '0.9']

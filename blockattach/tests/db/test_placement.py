@@ -7,6 +7,7 @@ from blockattach import failpoints
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import clock
 from blockattach.db import messages
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import placing_facts
 from blockattach.db import pools
@@ -14,8 +15,6 @@ from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import work_queries
-from blockattach.db.models import service
-from blockattach.db.models import work as work_tables
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.scheduler import filters
@@ -58,8 +57,8 @@ class PlacementCase(base.DatabaseTestCase):
         """A volume service that was there and sends no heartbeat."""
         services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
         with self.database.writer() as connection:
-            connection.execute(service.services.update()
-                               .where(service.services.c.host == host)
+            connection.execute(models.services.update()
+                               .where(models.services.c.host == host)
                                .values(reported_at=clock.now(-DOWN_AFTER - 1)))
 
     def volume(self, size_gb=1):
@@ -74,7 +73,7 @@ class PlacementCase(base.DatabaseTestCase):
 
     def let_pass(self, volume_id, seconds):
         """The deadline of a volume was so many seconds ago."""
-        table = work_tables.work
+        table = models.work
         with self.database.writer() as connection:
             connection.execute(table.update().where(table.c.resource_id == volume_id)
                                .values(deadline=clock.now(-seconds)))

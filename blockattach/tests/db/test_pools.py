@@ -5,11 +5,10 @@ import threading
 
 from blockattach import errors
 from blockattach.db import clock
+from blockattach.db import models
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volumes
-from blockattach.db.models import pool
-from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -95,7 +94,7 @@ class ReportTest(PoolCase):
         gone, generation = self.place('h@b#p', 11)
         volumes.failed(self.db, gone, generation)
         with self.db.writer() as connection:
-            connection.execute(pool.pools.delete())
+            connection.execute(models.pools.delete())
         self.report(('h@b#p', THICK))
         self.assertEqual(9, self.get().allocated_gb)
 
@@ -150,9 +149,9 @@ class UpTest(PoolCase):
 
     def test_by_its_report_alone_while_no_service_is_known(self):
         self.assertTrue(self.get().up)
-        self.age(pool.pools, 3 * DOWN_AFTER - 10)
+        self.age(models.pools, 3 * DOWN_AFTER - 10)
         self.assertTrue(self.get().up)
-        self.age(pool.pools, 3 * DOWN_AFTER + 1)
+        self.age(models.pools, 3 * DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
 
     def test_by_its_service_too(self):
@@ -160,7 +159,7 @@ class UpTest(PoolCase):
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
         self.assertEqual([('h@b#p', True)],
                          [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
-        self.age(service.services, DOWN_AFTER + 1)
+        self.age(models.services, DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
 
     def test_of_a_cluster_one_enabled_member_that_is_up_will_do(self):
@@ -169,7 +168,7 @@ class UpTest(PoolCase):
             services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='h@b')
         # Before it was a cluster, a service of that name kept it alone.
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
-        self.age(service.services, DOWN_AFTER + 1)
+        self.age(models.services, DOWN_AFTER + 1)
         self.assertEqual([('h@b#p', False)],
                          [(one.name, one.up) for one in pools.list_all(self.db, DOWN_AFTER)])
         services.register(self.db, binaries.VOLUME, 'two@b', 'nova', 'x', cluster='h@b')
@@ -219,12 +218,12 @@ class LivingTest(PoolCase):
         self.assert_up(True)
 
     def test_without_a_report(self):
-        self.age(pool.pools, 3 * DOWN_AFTER + 1)
+        self.age(models.pools, 3 * DOWN_AFTER + 1)
         self.assert_up(False)
 
     def test_one_member_that_is_up_will_do(self):
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
-        self.age(service.services, DOWN_AFTER + 1)
+        self.age(models.services, DOWN_AFTER + 1)
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
         self.assert_up(False)
         services.register(self.db, binaries.VOLUME, 'two@b', 'nova', 'x', cluster='h@b')

@@ -7,11 +7,11 @@ from oslo_db import exception as oslo_db_exception
 from blockattach.conf import database as database_conf
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import prepared
-from blockattach.db.models import pool
 from blockattach.tests.db import base
 
-_pools = pool.pools
+_pools = models.pools
 NAME = 'host@disks#pool'
 NOW = datetime.datetime(2026, 3, 1, 12, 30, 15, 250000)
 ROW = {'name': NAME, 'host': 'host@disks', 'availability_zone': 'nova', 'allocated_gb': 1,

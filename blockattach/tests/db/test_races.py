@@ -7,10 +7,10 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volumes
-from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
@@ -120,7 +120,7 @@ class BootableRaceTest(Case):
         super().setUp()
         self.volume = make.volume(self.database, multiattach=True)
         with self.database.writer() as connection:
-            connection.execute(volume_models.volumes.update().values(bootable=True))
+            connection.execute(models.volumes.update().values(bootable=True))
 
     def reserve_as(self, number, forbidden_by):
         """Each way to make a record: with a connector or without, os-reserve, os-attach."""

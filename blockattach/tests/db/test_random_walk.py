@@ -4,10 +4,8 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import attachments
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import volumes
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import pool as pool_models
-from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
@@ -18,10 +16,10 @@ ATTACHMENT_STEPS = 300
 VOLUME_STEPS = 200
 OWN = volume_lifecycle.OwnStatus
 
-_rows = attachment_models.attachments
-_grants = attachment_models.grants
-_volumes = volume_models.volumes
-_pools = pool_models.pools
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
+_pools = models.pools
 
 
 class Invariants(base.DatabaseTestCase):

@@ -13,7 +13,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
-_grants = models.attachment.grants
+_grants = models.grants
 MANY = 7
 
 

@@ -6,8 +6,8 @@ from concurrent import futures
 from blockattach import clock as process_clock
 from blockattach import errors
 from blockattach.db import clock
+from blockattach.db import models
 from blockattach.db import services
-from blockattach.db.models import service
 from blockattach.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import polling
@@ -35,8 +35,8 @@ class ServiceCase(base.DatabaseTestCase):
     def silence(self, registered, seconds):
         """Let the last heartbeat be so many seconds old."""
         with self.db.writer() as connection:
-            connection.execute(service.services.update()
-                               .where(service.services.c.id == registered.id)
+            connection.execute(models.services.update()
+                               .where(models.services.c.id == registered.id)
                                .values(reported_at=clock.now(-seconds)))
 
 

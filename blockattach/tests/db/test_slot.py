@@ -9,7 +9,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
-_rows = models.attachment.attachments
+_rows = models.attachments
 WRITERS = 8
 
 

@@ -290,10 +290,10 @@ class FlatTest(Case):
         grants = [{'volume_id': volume_id, 'initiator': f'iqn.{number}', 'alias': f'-{number}',
                    'username': 'u', 'sealed_password': sealed.text, 'key_id': sealed.key_id,
                    'created_at': now} for number in range(self.OTHERS)]
-        volumes = models.volume.volumes
+        volumes = models.volumes
         with self.database.writer() as connection:
-            connection.execute(models.attachment.attachments.insert(), rows)
-            connection.execute(models.attachment.grants.insert(), grants)
+            connection.execute(models.attachments.insert(), rows)
+            connection.execute(models.grants.insert(), grants)
             connection.execute(volumes.update().where(volumes.c.id == volume_id).values(
                 lowest_rank=1, status='in-use', attach_status='attached'))
 

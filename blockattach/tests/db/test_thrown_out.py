@@ -8,13 +8,10 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
 from blockattach.db import engine
+from blockattach.db import models
 from blockattach.db import pools
 from blockattach.db import quotas
 from blockattach.db import volume_queries
-from blockattach.db.models import message
-from blockattach.db.models import pool
-from blockattach.db.models import quota
-from blockattach.db.models import volume
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
@@ -81,7 +78,7 @@ class DeadlockTest(Case):
 
     def prepare(self, other):
         now = self.database.clock.utcnow()
-        other.execute(message.messages.insert(), [
+        other.execute(models.messages.insert(), [
             {'id': str(uuid.uuid4()), 'project_id': 'p', 'event_id': 'e', 'user_message': 'm',
              'message_level': 'ERROR', 'resource_type': 'VOLUME', 'expires_at': now,
              'created_at': now} for _ in range(WEIGHT)])
@@ -89,28 +86,28 @@ class DeadlockTest(Case):
     def wants(self, held):
         """The other one wants the volume, which the verb has locked."""
         return lambda other: other.execute(
-            volume.volumes.select().where(volume.volumes.c.id == held.id).with_for_update())
+            models.volumes.select().where(models.volumes.c.id == held.id).with_for_update())
 
     def test_the_first_attachment_of_a_project(self):
         held = make.volume(self.database)
         self.database.attachment_quota = quotas.AttachmentQuota(5)
         made = self.meet(
             self.reserve(held),
-            quota.quotas.insert().values(project_id=held.project_id,
+            models.quotas.insert().values(project_id=held.project_id,
                                          resource=quotas.ATTACHMENTS, hard_limit=4),
             self.wants(held))
         self.assertEqual([self.DEADLOCK], self.thrown_out)
         self.assert_reserved_once(held, made)
         with self.database.reader() as connection:
             self.assertEqual([None], connection.execute(
-                sa.select(quota.quotas.c.hard_limit)).scalars().all())
+                sa.select(models.quotas.c.hard_limit)).scalars().all())
 
     def test_the_first_report_of_a_pool(self):
         placed = make.volume(self.database, size_gb=7)
         host, _, _ = make.POOL.partition('#')
         with self.database.writer() as connection:
-            connection.execute(pool.pools.delete())
-        row = {column.name: None for column in pool.pools.c}
+            connection.execute(models.pools.delete())
+        row = {column.name: None for column in models.pools.c}
         row |= {'name': make.POOL, 'host': host, 'availability_zone': make.ZONE,
                 'capabilities': '{}', 'provisioned_gb': 0, 'thin': False, 'multiattach': False,
                 'allocated_gb': 1, 'reported_at': clock.now()}
@@ -118,7 +115,7 @@ class DeadlockTest(Case):
         names = (f'{host}#a', make.POOL)
         self.meet(
             lambda: pools.report(self.database, host, [(name, {}) for name in names], make.ZONE),
-            pool.pools.insert().values(**row), self.wants(placed))
+            models.pools.insert().values(**row), self.wants(placed))
         self.assertEqual([self.DEADLOCK], self.thrown_out)
         self.assertEqual({f'{host}#a': 0, make.POOL: 7}, {
             one.name: one.allocated_gb for one in pools.list_all(self.database, SECONDS)})
@@ -152,7 +149,7 @@ class IsolationTest(Case):
         held = make.volume(self.database)
 
         def change(other):
-            other.execute(volume.volumes.update().values(name='changed'))
+            other.execute(models.volumes.update().values(name='changed'))
             other.commit()
         def note(connection):
             # One that only reads ends so too.
@@ -161,7 +158,7 @@ class IsolationTest(Case):
 
         sa.event.listen(self.database.engine, 'rollback', note)
         made = self.meet(self.reserve(held),
-                         volume.volumes.select().where(volume.volumes.c.id == held.id)
+                         models.volumes.select().where(models.volumes.c.id == held.id)
                          .with_for_update(), change)
         self.assertEqual([], self.thrown_out)
         self.assert_reserved_once(held, made)

@@ -7,8 +7,8 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
+from blockattach.db import models
 from blockattach.db import waits
-from blockattach.db.models import wait as wait_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.tests.db import base
@@ -44,12 +44,12 @@ class Case(base.DatabaseTestCase):
     def pass_by(self, seconds):
         """Let all that waits have waited for so long."""
         with self.database.writer() as writer:
-            writer.execute(wait_models.waits.update().values(since=clock.now(-seconds)))
+            writer.execute(models.waits.update().values(since=clock.now(-seconds)))
 
     def noted(self):
         with self.database.reader() as reader:
             return {row.attachment_id: row.generation
-                    for row in reader.execute(wait_models.waits.select())}
+                    for row in reader.execute(models.waits.select())}
 
 
 @base.on_every_database

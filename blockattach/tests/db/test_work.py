@@ -8,12 +8,12 @@ from blockattach import context
 from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import messages
+from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import work
 from blockattach.db import work_queries
-from blockattach.db.models import work as work_tables
 from blockattach.domain import messages as texts
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -36,7 +36,7 @@ class Case(base.DatabaseTestCase):
     def let_pass(self):
         """All deadlines have passed."""
         with self.database.writer() as connection:
-            connection.execute(work_tables.work.update().values(deadline=clock.now(-1)))
+            connection.execute(models.work.update().values(deadline=clock.now(-1)))
 
     def due(self, owner=None, shared=False, host=HOST):
         return [one.resource_id for one in work_queries.due(self.database, host, owner, shared)]

@@ -162,7 +162,7 @@ class Cloud(fault_clouds.Cloud):
         rows = self._rows()
         services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago')
         with rows.writer() as connection:
-            table = models.service.services
+            table = models.services
             connection.execute(table.update().where(table.c.host == host).values(
                 reported_at=db_clock.now(-3600)))
 

@@ -17,10 +17,8 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import clock as db_clock
 from blockattach.db import grants
+from blockattach.db import models
 from blockattach.db import volume_queries
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import lease as lease_models
-from blockattach.db.models import work as work_models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import invariants
@@ -181,8 +179,8 @@ class World:
     def expire(self):
         """Let every deadline pass."""
         with self.database.writer() as writer:
-            for table in (attachment_models.attachments, work_models.work,
-                          lease_models.leases):
+            for table in (models.attachments, models.work,
+                          models.leases):
                 writer.execute(table.update().where(table.c.deadline.is_not(None))
                                .values(deadline=db_clock.now(-1)))
 

@@ -19,11 +19,10 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.control import consumers
 from blockattach.control import endpoint as control_endpoint
 from blockattach.db import attachments as attachment_verbs
+from blockattach.db import models
 from blockattach.db import pools as stored_pools
 from blockattach.db import services
 from blockattach.db import volumes as volume_verbs
-from blockattach.db.models import attachment as attachment_models
-from blockattach.db.models import volume as volume_models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import pools
@@ -106,7 +105,7 @@ class DuplicatesTest(instances.WorldTestCase):
         world = self.world
         with world.database.reader() as reader:
             rows, volumes, grants = (reader.execute(table.select()).all() for table in (
-                attachment_models.attachments, volume_models.volumes, attachment_models.grants))
+                models.attachments, models.volumes, models.grants))
         return (
             sorted((row.id, row.state, row.connection) for row in rows),
             sorted((row.id, row.own_status, row.status, row.pool) for row in volumes),
@@ -120,7 +119,7 @@ class DuplicatesTest(instances.WorldTestCase):
         """How often each row has moved."""
         with self.world.database.reader() as reader:
             return sorted((row.id, row.generation)
-                          for table in (attachment_models.attachments, volume_models.volumes)
+                          for table in (models.attachments, models.volumes)
                           for row in reader.execute(table.select()))
 
     # Preparations: what stands in the rows before the call.

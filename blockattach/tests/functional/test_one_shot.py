@@ -2,8 +2,7 @@
 from concurrent import futures
 
 from blockattach import failpoints
-from blockattach.db.models import base as tables
-from blockattach.db.models import volume as volume_models
+from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults
@@ -43,7 +42,7 @@ class OneShotTestCase(instances.WorldTestCase):
         """Everything in the database."""
         with self.world.database.reader() as reader:
             return {table.name: reader.execute(table.select()).all()
-                    for table in tables.metadata.sorted_tables}
+                    for table in models.metadata.sorted_tables}
 
     def assert_undisturbed(self):
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.steady.initiator])
@@ -104,8 +103,8 @@ class FindingsTest(OneShotTestCase):
         self.reconcile_once.repair()
         rows = self.world.rows(self.volume)
         with self.world.database.writer() as writer:
-            writer.execute(volume_models.volumes.update().where(
-                volume_models.volumes.c.id == self.volume.id).values(
+            writer.execute(models.volumes.update().where(
+                models.volumes.c.id == self.volume.id).values(
                 deleted=True, own_status='gone'))
         found = self.reconcile_once.repair()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})

@@ -3,9 +3,9 @@ from concurrent import futures
 
 from blockattach import errors
 from blockattach import failpoints
+from blockattach.db import models
 from blockattach.db import pools
 from blockattach.db import volumes
-from blockattach.db.models import volume as volume_models
 from blockattach.drivers import faults
 from blockattach.tests.functional import instances
 
@@ -17,8 +17,8 @@ class VolumeCase(instances.WorldTestCase):
     def statuses(self):
         with self.world.database.reader() as reader:
             return [row.status for row in reader.execute(
-                volume_models.volumes.select().where(
-                    volume_models.volumes.c.deleted.is_(False)))]
+                models.volumes.select().where(
+                    models.volumes.c.deleted.is_(False)))]
 
     def assert_only(self, *statuses):
         """These volumes are there, and all that belongs to them, and nothing else."""

@@ -177,7 +177,7 @@ BUGS = (
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/grants.py',
         "    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), "
-        'base.live(_rows),\n'
+        'models.live(_rows),\n'
         '                         name == _grants.c.initiator)\n'
         '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
         '))\n',

@@ -25,7 +25,7 @@ DECLARATIONS = (
      'say what an object carries'),
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
     (r'blockattach\.db\.prepared\.(Statement|value)', 'the same, compiled when it is first sent'),
-    (r'blockattach\.db\.models\.base\.\w+', 'columns that several tables have'),
+    (r'blockattach\.db\.models\.live', 'a condition as an expression'),
     (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),
     (r'blockattach\.http\.(schema|operation)\.\w+|blockattach\.api\.answers\.\w+',
      'schemas and rows of the API'),
@@ -43,6 +43,9 @@ EXCEPTED = {
         'keeps eventlet out, which must be done before any module of oslo is imported',
     ('blockattach/__init__.py', 'oslo_service.backend.register_backend_default_hook'):
         'native threads must be chosen before any module of oslo.service is imported',
+    ('blockattach/db/models.py', 'uuid_column'): 'columns that several tables have',
+    ('blockattach/db/models.py', 'timestamps'): 'the same',
+    ('blockattach/db/models.py', 'soft_deletion'): 'the same',
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',

@@ -15,7 +15,7 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
 from blockattach.tests.system import processes
 
-_grants = models.attachment.grants
+_grants = models.grants
 CLIENTS = 2
 # So many that sealing them anew takes a while.
 MANY = 600
