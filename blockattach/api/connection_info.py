@@ -7,10 +7,10 @@ from typing import Any
 
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.control import connections
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema
+from blockattach.policy import attaching
 
 _LONGEST_NAME = 255
 _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_NAME}
@@ -61,7 +61,8 @@ NESTED: schema.Schema = answers.whole({
 def flat(services: api_services.ApiServices, call: operation.Call,
          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
     """By the attachments' ids, with the credentials that the caller may see."""
-    return connections.shown(services.database, services.policy, call.context, attachments)
+    return attaching.connection_infos(services.policy, call.context, services.database,
+                                      attachments)
 
 
 def nested(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.control import parts
+from blockattach.control import backend_calls
+from blockattach.control import detach_rule
 from blockattach.control import repeats
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
-from blockattach.domain import detach_rule
 from blockattach.domain import records
 
 _Event = attachment_lifecycle.Event
@@ -27,14 +27,13 @@ _State = attachment_lifecycle.State
 class AttachmentControl:
     """The verbs of an attachment; the caller is authorized already."""
 
-    def __init__(self, parts: parts.Parts) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._repeats = parts.repeats
-        self._telemetry = parts.telemetry
-        self.client_error = parts.backend.client_error
-        self.moves = parts.moves
-        self.rule = parts.rule
+    def __init__(self, backend: backend_calls.BackendCalls, repeats: repeats.Repeats,
+                 rule: detach_rule.DetachRule) -> None:
+        self.backend = backend
+        self.rule = rule
+        self._repeats = repeats
+        self._database = backend.database
+        self._telemetry = backend.telemetry
 
     def create(self, caller: context.RequestContext, volume: records.Volume,
                wish: attachments.Wish,
@@ -47,29 +46,29 @@ class AttachmentControl:
         :raises BackendError: nothing was kept, or (uncertain) it is being removed
         """
         with self._telemetry.verb('attachments.create'):
+            if request is None:
+                return self._create(caller, volume, wish)
             return self._repeats.once(
                 request, lambda within: self._create(caller, volume, wish, within),
                 self._repeats.attachment)
 
     def _create(self, caller: context.RequestContext, volume: records.Volume,
-                wish: attachments.Wish, within: repeats.Within | None) -> records.Attachment:
-        with self._backend.slot(None if wish.connector is None else volume.host):
-            return self._make(caller, wish, within)
-
-    def _make(self, caller: context.RequestContext, wish: attachments.Wish,
-              within: repeats.Within | None) -> records.Attachment:
-        with self._telemetry.attaching('reserve'):
-            made = self.moves.reserve(caller, wish, self._backend.seconds, within)
-        failpoints.point('control.attachments.after_reserve')
-        if wish.connector is None:
-            return made
-        try:
-            return self._backend.connect(caller, made, 'Unable to create attachment for volume')
-        except Exception as exc:
-            now = self._backend.roll_back(caller, made, exc)
-            if now is None:
-                raise
-            return now
+                wish: attachments.Wish,
+                within: repeats.Within | None = None) -> records.Attachment:
+        with self.backend.slot(None if wish.connector is None else volume.host):
+            with self._telemetry.attaching('reserve'):
+                made = self.backend.reserve(caller, wish, within)
+            failpoints.point('control.attachments.after_reserve')
+            if wish.connector is None:
+                return made
+            try:
+                return self.backend.connect(caller, made,
+                                            'Unable to create attachment for volume')
+            except Exception as exc:
+                now = self.backend.roll_back(caller, made, exc)
+                if now is None:
+                    raise
+                return now
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
@@ -82,22 +81,18 @@ class AttachmentControl:
         :raises BackendError: it is in its former state, or (uncertain) still connecting
         """
         with self._telemetry.verb('attachments.update'):
-            return self._update(caller, attachment, connector)
-
-    def _update(self, caller: context.RequestContext, attachment: records.Attachment,
-                connector: Mapping[str, Any]) -> records.Attachment:
-        volume = attachment.volume
-        if volume is None:
-            attachment = attachment_queries.get(self._database, attachment.id)
             volume = attachment.volume
-        assert volume is not None
-        if 'error' in volume.own_status:
-            raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
-        if not isinstance(connector.get('host'), str) or not connector['host']:
-            raise errors.ConnectorUnusable(missing='host')
-        if volume.others_connected:
-            raise errors.DuplicateConnectors(volume_id=volume.id)
-        return self.connect(caller, attachment, connector, _Verb.UPDATE)
+            if volume is None:
+                attachment = attachment_queries.get(self._database, attachment.id)
+                volume = attachment.volume
+            assert volume is not None
+            if 'error' in volume.own_status:
+                raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
+            if not isinstance(connector.get('host'), str) or not connector['host']:
+                raise errors.ConnectorUnusable(missing='host')
+            if volume.others_connected:
+                raise errors.DuplicateConnectors(volume_id=volume.id)
+            return self.connect(caller, attachment, connector, _Verb.UPDATE)
 
     def connect(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any],
@@ -124,12 +119,12 @@ class AttachmentControl:
     def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
                  connector: Mapping[str, Any],
                  generation: int | None = None) -> records.Attachment:
-        with self._backend.slot(self._host(attachment)):
+        with self.backend.slot(self._host(attachment)):
             with self._telemetry.attaching('intent'):
-                row = self.moves.move(caller, attachment, _Event.CONNECT, attachments.Facts(
-                    connector=connector, lease=self._backend.lease), generation)
+                row = self.backend.move(caller, attachment, _Event.CONNECT, attachments.Facts(
+                    connector=connector, lease=self.backend.lease), generation)
             failpoints.point('control.attachments.after_connect_intent')
-            return self._backend.connect(caller, row, 'Unable to update attachment')
+            return self.backend.connect(caller, row, 'Unable to update attachment')
 
     def complete(self, caller: context.RequestContext,
                  attachment: records.Attachment) -> records.Attachment:
@@ -138,7 +133,7 @@ class AttachmentControl:
         :raises InvalidTransition: the service itself is still at work on it
         """
         with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
-            return self.moves.move(caller, attachment, _Event.COMPLETE)
+            return self.backend.move(caller, attachment, _Event.COMPLETE)
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
@@ -178,24 +173,24 @@ class AttachmentControl:
                     self.rule.check(caller, now, ruled)
                 row = now
         if force:
-            self.moves.forced(caller, attachment)
+            self.backend.notify.forced(caller, attachment)
 
     def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
                             force: bool) -> None:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):
-                self.moves.move(caller, attachment, _Event.RELEASE,
+                self.backend.move(caller, attachment, _Event.RELEASE,
                                 generation=attachment.generation)
             return
         # A forced one does not wait in the backend's queue.
-        with self._backend.slot(None if force else self._host(attachment)):
+        with self.backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
-                row = self.moves.move(caller, attachment, _Event.DISCONNECT,
-                                      attachments.Facts(lease=self._backend.lease),
+                row = self.backend.move(caller, attachment, _Event.DISCONNECT,
+                                      attachments.Facts(lease=self.backend.lease),
                                       attachment.generation)
             failpoints.point('control.attachments.after_disconnect_intent')
-            act = self._backend.disconnect_or_forget if force else self._backend.disconnect
+            act = self.backend.disconnect_or_forget if force else self.backend.disconnect
             act(caller, row)
 
     def _host(self, attachment: records.Attachment) -> str | None:

@@ -1,4 +1,4 @@
-"""Calling a volume service to connect or disconnect a host, and what a failure means for a row.
+"""The moves of a row, the calls of a volume service on its account, and what a failure means.
 
 Final: nothing happened, and the intent is undone, by the volume service or, where it was never
 reached, here. Uncertain: the row keeps its intent and its deadline. The volume service writes what
@@ -6,6 +6,8 @@ it did before it answers, so a lost answer is no failure: the row is read.
 """
 import contextlib
 import datetime
+from collections.abc import Callable
+from typing import Any
 
 from oslo_log import log as oslo_log
 
@@ -13,10 +15,12 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.admission import controller
-from blockattach.control import moves
+from blockattach.db import attachment_queries
 from blockattach.db import attachments
+from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
+from blockattach.rpc import notifications
 from blockattach.rpc import volume as volume_rpc
 from blockattach.telemetry import acts
 
@@ -27,25 +31,41 @@ _State = attachment_lifecycle.State
 
 
 class BackendCalls:
-    """Connect and disconnect, on account of one row."""
+    """Moves rows, each move first committed and then notified; connects and disconnects."""
 
-    def __init__(self, moves: moves.AttachmentMoves, volume_services: volume_rpc.VolumeClients,
-                 seconds: float, telemetry: acts.Telemetry | None = None,
-                 admission: controller.AdmissionController | None = None) -> None:
+    def __init__(self, database: engine.Database, notify: notifications.AttachmentNotifications,
+                 volume_services: volume_rpc.VolumeClients, seconds: float,
+                 telemetry: acts.Telemetry, admission: controller.AdmissionController) -> None:
         """
         :param seconds: how long a backend may take, by the database's clock
-        :param admission: None: a backend may be asked any number of things at once
         """
-        self._admission = admission
-        self._telemetry = telemetry or acts.Telemetry()
-        self._moves = moves
+        self.database = database
+        self.notify = notify
         self._volume_services = volume_services
-        self.seconds = seconds
+        self._seconds = seconds
+        self.telemetry = telemetry
+        self._admission = admission
+
+    def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
+                within: Callable[[Any, str], None] | None = None) -> records.Attachment:
+        """Reserve the volume for a new attachment; see `blockattach.db.attachments.reserve`."""
+        made = attachments.reserve(self.database, wish, self._seconds, within)
+        self.notify.moved(caller, None, made)
+        return made
+
+    def move(self, caller: context.RequestContext, row: records.Attachment,
+             event: attachment_lifecycle.Event, facts: attachments.Facts | None = None,
+             generation: int | None = None) -> records.Attachment:
+        """Apply an event; returns the new row. See `blockattach.db.attachments.move`."""
+        moved = attachments.move(self.database, row.volume_id, row.id, event,
+                                 facts or attachments.Facts(), generation, expected=row)
+        self.notify.moved(caller, moved.old, moved.new)
+        return moved.new
 
     @property
     def lease(self) -> attachments.Lease:
         """The lease of an intent: the volume's manager works on it."""
-        return attachments.Lease(None, self.seconds)
+        return attachments.Lease(None, self._seconds)
 
     def slot(self, host: str | None) -> contextlib.AbstractContextManager[None]:
         """A slot of the backend, held from before the intent is written.
@@ -53,8 +73,6 @@ class BackendCalls:
         :param host: ``host@backend``; None where no backend will be called
         :raises Overloaded: no slot was free in time; nothing was begun
         """
-        if self._admission is None:
-            return contextlib.nullcontext()
         return self._admission.backend_slot(host)
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
@@ -64,7 +82,7 @@ class BackendCalls:
         :param sentence: the client's error message
         """
         try:
-            with self._telemetry.attaching('call'):
+            with self.telemetry.attaching('call'):
                 return self._call_connect(caller, row)
         except errors.StaleGeneration as exc:
             now = self._now(row)
@@ -139,7 +157,7 @@ class BackendCalls:
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return None
         try:
-            self._moves.move(caller, made, _Event.DISCONNECT, attachments.Facts(
+            self.move(caller, made, _Event.DISCONNECT, attachments.Facts(
                 lease=attachments.Lease(made.owner, 0), error=str(failure)), made.generation)
         except errors.AttachmentNotFound:
             return None
@@ -152,7 +170,7 @@ class BackendCalls:
         return None
 
     def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        with self._telemetry.detaching('call'):
+        with self.telemetry.detaching('call'):
             manager = self._volume_services.on(_served_by(row))
             manager.disconnect(caller, row.volume_id, sorted(
                 {*filter(None, (row.initiator, row.previous_initiator))}), row.id, row.generation)
@@ -178,7 +196,7 @@ class BackendCalls:
 
     def _now(self, row: records.Attachment) -> records.Attachment | None:
         try:
-            return self._moves.current(row)
+            return attachment_queries.get(self.database, row.id)
         except errors.AttachmentNotFound:
             return None
 
@@ -186,8 +204,8 @@ class BackendCalls:
         facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
         try:
             # A refusal has undone the intent: it is written again.
-            self._moves.move(caller, row, _Event.DISCONNECT, facts)
-            self._moves.move(caller, row, _Event.DISCONNECTED)
+            self.move(caller, row, _Event.DISCONNECT, facts)
+            self.move(caller, row, _Event.DISCONNECTED)
         except errors.AttachmentNotFound:
             return
 
@@ -197,7 +215,7 @@ class BackendCalls:
         if not failure.final:
             return
         try:
-            self._moves.move(caller, row, _Event.REFUSED,
+            self.move(caller, row, _Event.REFUSED,
                              attachments.Facts(error=str(failure)), row.generation)
         except (errors.StaleGeneration, errors.AttachmentNotFound):
             return

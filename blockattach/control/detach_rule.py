@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _Outcome = detach_rule.Outcome
+Verb = detach_rule.Verb
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,29 +1,41 @@
-"""What a consumer may ask over the bus: the verbs of an attachment, three lines a method."""
+"""What a consumer may ask over the bus: the verbs of an attachment, by the rules of the API, asked
+in the same order.
+
+The caller's context in the message is trusted, but for one thing: whether it is an administrator
+is decided by our policy.
+"""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
+from blockattach import errors
 from blockattach.control import attachments
 from blockattach.control import consumer_requests
-from blockattach.control import consumers
 from blockattach.db import attachment_queries
-from blockattach.db import engine
+from blockattach.domain import records
 from blockattach.objects import attachment as carriers
+from blockattach.policy import access
+from blockattach.policy import attaching
 from blockattach.policy import attachments as policies
+from blockattach.policy import enforcer
 from blockattach.rpc import attachments as attachments_rpc
 
 
 class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
-    """Answers for one control process; all of them are equal."""
+    """Answers for one control process; all of them are equal.
 
-    def __init__(self, database: engine.Database, consumers: consumers.Consumers,
-                 control: attachments.AttachmentControl, most: int) -> None:
+    What the caller may not see raises AttachmentNotFound or VolumeNotFound, what policy denies
+    NotAuthorized.
+    """
+
+    def __init__(self, policy: enforcer.Enforcer, control: attachments.AttachmentControl,
+                 most: int) -> None:
         """
         :param most: the most items that one page of a list has
         """
-        self._database = database
-        self._consumers = consumers
+        self._database = control.backend.database
+        self._policy = policy
         self._control = control
         self._most = most
 
@@ -31,44 +43,83 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> carriers.Attachment:
         """Reserve a volume, and with a connector connect its host too."""
-        expected = self._consumers.volume(ctxt, volume_id, instance_uuid, connector)
+        self._admit(ctxt, policies.CREATE)
+        if not consumer_requests.is_id(volume_id):
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        expected = access.volume_to_attach(
+            ctxt, self._database, volume_id,
+            instance_uuid if consumer_requests.is_id(instance_uuid) else None,
+            connector if isinstance(connector, Mapping) else None)
         volume = expected.volume
+        self._policy.authorize(ctxt, policies.CREATE, volume.project_id)
         wish = consumer_requests.wish(expected, instance_uuid, connector, mode,
-                                      self._consumers.forbidden_by(ctxt, volume))
+                                      attaching.forbidden_by(self._policy, ctxt, volume))
         request = consumer_requests.named(ctxt, idempotency_key, {
             'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,
             'mode': mode})
-        return self._consumers.shown(
-            ctxt, [self._control.create(ctxt, volume, wish, request)])[0]
+        return self._shown(ctxt, [self._control.create(ctxt, volume, wish, request)])[0]
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> carriers.Attachment:
         """Connect the host of a connector."""
-        row = self._consumers.attachment(ctxt, policies.UPDATE, attachment_id)
+        row = self._attachment(ctxt, policies.UPDATE, attachment_id)
         checked = consumer_requests.connector_of(connector)
-        return self._consumers.shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
+        return self._shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
         """The consumer uses the volume."""
-        row = self._consumers.attachment(ctxt, policies.COMPLETE, attachment_id)
+        row = self._attachment(ctxt, policies.COMPLETE, attachment_id)
         self._control.complete(ctxt, row)
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
         """Show one."""
-        row = self._consumers.attachment(ctxt, policies.GET, attachment_id)
-        return self._consumers.shown(ctxt, [row])[0]
+        row = self._attachment(ctxt, policies.GET, attachment_id)
+        return self._shown(ctxt, [row])[0]
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[carriers.Attachment]:
         """Show a page."""
-        self._consumers.admit(ctxt, policies.GET_ALL)
+        self._admit(ctxt, policies.GET_ALL)
         wanted = consumer_requests.filters(ctxt, filters, all_projects)
         page = consumer_requests.page(marker, limit, self._most)
-        return self._consumers.shown(
+        return self._shown(
             ctxt, attachment_queries.list_page(self._database, wanted, page, sealed=True))
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[carriers.Attachment]:
         """Disconnect one; returns the remaining ones of its volume."""
-        row = self._consumers.attachment(ctxt, policies.DELETE, attachment_id)
+        row = self._attachment(ctxt, policies.DELETE, attachment_id)
         return [carriers.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
+
+    def _admit(self, caller: context.RequestContext, rule: str) -> None:
+        """Return if the caller may do that in its own project, by a service.
+
+        :raises NotAuthorized: policy denies it
+        :raises InvalidInput: no project is named
+        """
+        self._identify(caller)
+        self._policy.authorize(caller, rule)
+
+    def _attachment(self, caller: context.RequestContext, rule: str,
+                    attachment_id: str) -> records.Attachment:
+        """An attachment to which the caller may do what the rule says."""
+        self._identify(caller)
+        if not consumer_requests.is_id(attachment_id):
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        found = access.attachment(caller, self._database, attachment_id)
+        self._policy.authorize(caller, rule, found.project_id)
+        return found
+
+    def _shown(self, caller: context.RequestContext,
+               rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
+        """Attachments as the caller may see them, with how their hosts reach the volume."""
+        infos = attaching.connection_infos(self._policy, caller, self._database, rows)
+        return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
+
+    def _identify(self, caller: context.RequestContext) -> None:
+        if not caller.project_id:
+            raise errors.InvalidInput(
+                reason='Invalid input received: the caller must name a project.')
+        caller.is_admin = False
+        caller.is_admin = self._policy.is_admin(caller)
+        self._policy.authorize(caller, policies.CONSUME)

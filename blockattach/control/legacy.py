@@ -96,7 +96,7 @@ class LegacyControl:
         except errors.BackendError as exc:
             if found is None:
                 self._control.remove(caller, row, force=True)
-            raise self._control.client_error(
+            raise self._control.backend.client_error(
                 'Unable to fetch connection information from backend', exc,
                 detailed=False) from exc
         if row.state is _State.ATTACHED:
@@ -137,7 +137,7 @@ class LegacyControl:
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
             except errors.BackendError as exc:
-                raise self._control.client_error(
+                raise self._control.backend.client_error(
                     'Unable to terminate volume connection from backend', exc,
                     detailed=False) from exc
 
@@ -169,12 +169,12 @@ class LegacyControl:
             self._adopt(caller, volume, reserved, attached)
         else:
             self._refuse_second(volume)
-            self._control.moves.reserve(caller, attachments.Wish(
+            self._control.backend.reserve(caller, attachments.Wish(
                 volume.id, volume.project_id, attached=attached, forbidden_by=forbidden_by))
 
     def _adopt(self, caller: context.RequestContext, volume: records.Volume,
                reserved: records.Attachment, attached: attachments.Attached) -> None:
-        new = self._control.moves.move(caller, reserved, _Event.ATTACH,
+        new = self._control.backend.move(caller, reserved, _Event.ATTACH,
                                        attachments.Facts(attached=attached), reserved.generation)
         if new.connector is not None and reserved.mode is not new.mode:
             # It was connected before its mode was known: the target follows.
@@ -211,7 +211,7 @@ class LegacyControl:
 
     def _reserve(self, caller: context.RequestContext, volume: records.Volume,
                  forbidden_by: str | None) -> records.Attachment:
-        return self._control.moves.reserve(caller, attachments.Wish(
+        return self._control.backend.reserve(caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def _attached_to(self, volume: records.Volume,

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 from typing import TypeVar
 
-from blockattach import clock
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import engine
@@ -37,8 +36,8 @@ class Undone(Exception):
 class Repeats:
     """Makes something for a request, or finds what the request made before."""
 
-    def __init__(self, database: engine.Database, kept_seconds: float, wait_seconds: float,
-                 clock: clock.Clock) -> None:
+    def __init__(self, database: engine.Database, kept_seconds: float,
+                 wait_seconds: float) -> None:
         """
         :param kept_seconds: how long a key is remembered
         :param wait_seconds: how long a repeat waits for the first to end
@@ -46,11 +45,10 @@ class Repeats:
         self._database = database
         self._kept_seconds = kept_seconds
         self._wait_seconds = wait_seconds
-        self._clock = clock
 
-    def once(self, request: idempotency.Request | None, make: Callable[[Within | None], Made],
+    def once(self, request: idempotency.Request, make: Callable[[Within], Made],
              show: Callable[[str], Made]) -> Made:
-        """Make it, unless it was made; without a key it is made each time.
+        """Make it, unless it was made.
 
         :param make: makes it, and writes the key in the same transaction
         :param show: what was made before, by its id; raises NotFound if it is deleted, `Undone` if
@@ -59,8 +57,6 @@ class Repeats:
         :raises IdempotencyKeyTaken: the first is still under way, and was waited for; or it has
             failed, and is being undone
         """
-        if request is None:
-            return make(None)
         undone: Undone | None = None
         found = idempotency.find(self._database, request)
         while True:
@@ -99,13 +95,13 @@ class Repeats:
         :raises Undone: its host was never connected
         :raises IdempotencyKeyTaken: its making takes too long
         """
-        deadline = self._clock.monotonic() + self._wait_seconds
+        deadline = self._database.clock.monotonic() + self._wait_seconds
         never = threading.Event()
         row = attachment_queries.get_even_deleted(self._database, attachment_id)
         while _is_being_made(row):
-            if self._clock.monotonic() > deadline:
+            if self._database.clock.monotonic() > deadline:
                 raise errors.IdempotencyKeyTaken
-            self._clock.wait(never, _LOOK_SECONDS)
+            self._database.clock.wait(never, _LOOK_SECONDS)
             row = attachment_queries.get_even_deleted(self._database, attachment_id)
         if _has_failed(row):
             raise Undone(attachment_id, in_the_way=row.state is _State.DISCONNECTING)

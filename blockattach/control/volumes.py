@@ -3,11 +3,13 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from oslo_log import log as oslo_log
+
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import log
 from blockattach.control import repeats
-from blockattach.control import sending
 from blockattach.control import volume_parts
 from blockattach.db import idempotency
 from blockattach.db import volume_queries
@@ -16,18 +18,14 @@ from blockattach.domain import pools
 from blockattach.domain import records
 from blockattach.objects import placement
 
+LOG = oslo_log.getLogger(__name__)
+
 
 class VolumeControl:
     """What may be asked of a volume; the caller has been checked already."""
 
     def __init__(self, parts: volume_parts.VolumeParts) -> None:
-        self._database = parts.database
-        self._scheduler = parts.scheduler
-        self._volume_services = parts.volume_services
-        self._settings = parts.settings
-        self._check = parts.check
-        self._repeats = parts.repeats
-        self._telemetry = parts.telemetry
+        self._parts = parts
 
     def create(self, caller: context.RequestContext, name: str | None, description: str | None,
                size_gb: int, kind: records.VolumeType, availability_zone: str | None,
@@ -48,25 +46,31 @@ class VolumeControl:
         draft = volumes.Draft(
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
-            availability_zone=availability_zone or self._settings.availability_zone,
+            availability_zone=availability_zone or self._parts.settings.availability_zone,
             metadata=metadata, hints=hints, request_id=caller.request_id)
-        with self._telemetry.verb('volumes.create'):
-            return self._repeats.once(
+        with self._parts.telemetry.verb('volumes.create'):
+            if request is None:
+                return self._create(caller, draft)
+            return self._parts.repeats.once(
                 request, lambda within: self._create(caller, draft, within),
-                functools.partial(volume_queries.get, self._database))
+                functools.partial(volume_queries.get, self._parts.database))
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
-                within: repeats.Within | None) -> records.Volume:
-        refusal = self._check.refusal(pools.request_for(
+                within: repeats.Within | None = None) -> records.Volume:
+        refusal = self._parts.check.refusal(pools.request_for(
             draft.kind, draft.size_gb, draft.availability_zone))
         failpoints.point('control.volumes.before_create')
-        made = volumes.create(self._database, draft, self._settings.schedule_seconds, within)
+        made = volumes.create(self._parts.database, draft, self._parts.settings.schedule_seconds,
+                              within)
         if refusal is not None:
             # Before the scheduler is called: its notifications come later.
-            self._check.record(made.project_id, caller.request_id, made.id, refusal)
+            self._parts.check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
-        sending.send(self._scheduler.create_volume, caller, placement.VolumeRequest.from_domain(
-            pools.request_of(made, draft.kind.extra_specs)), volume_id=made.id)
+        try:
+            self._parts.scheduler.create_volume(caller, placement.VolumeRequest.from_domain(
+                pools.request_of(made, draft.kind.extra_specs)))
+        except errors.ServiceUnreachable as exc:
+            _warn(exc, made.id)
         return made
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
@@ -76,19 +80,23 @@ class VolumeControl:
         :param force: whatever its own status is; live attachments prevent it all the same
         :raises InvalidVolume: its status or its attachments do not allow it
         """
-        with self._telemetry.verb('volumes.delete'):
-            self._delete(caller, volume, force)
+        with self._parts.telemetry.verb('volumes.delete'):
+            deleting = volumes.start_delete(
+                self._parts.database, volume.id, self._parts.settings.delete_seconds, force,
+                caller.request_id)
+            failpoints.point('control.volumes.after_delete')
+            if deleting.host is None:
+                return
+            try:
+                self._parts.volume_services.on(deleting.host).delete_volume(
+                    caller, deleting.id, deleting.generation)
+            except errors.ServiceUnreachable as exc:
+                _warn(exc, deleting.id)
+                # Not at its deadline, which is far, but at the manager's next look.
+                volumes.hasten_delete(self._parts.database, deleting)
 
-    def _delete(self, caller: context.RequestContext, volume: records.Volume,
-                force: bool) -> None:
-        deleting = volumes.start_delete(self._database, volume.id, self._settings.delete_seconds,
-                                        force, caller.request_id)
-        failpoints.point('control.volumes.after_delete')
-        if deleting.host is not None and not sending.send(
-                self._call_delete, caller, deleting, deleting.host, volume_id=deleting.id):
-            # Not at its deadline, which is far, but at the manager's next look.
-            volumes.hasten_delete(self._database, deleting)
 
-    def _call_delete(self, caller: context.RequestContext, deleting: volumes.Deleting,
-                     host: str) -> None:
-        self._volume_services.on(host).delete_volume(caller, deleting.id, deleting.generation)
+def _warn(failure: errors.ServiceUnreachable, volume_id: str) -> None:
+    """A cast that nothing takes is no failure of the request: its deadline brings it back."""
+    LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s', failure,
+                log.fields(volume_id=volume_id))

@@ -10,8 +10,6 @@ from blockattach.conf import nova as nova_conf
 from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
-from blockattach.control import moves
-from blockattach.control import parts
 from blockattach.control import repeats
 from blockattach.db import attachment_queries
 from blockattach.rpc import volume as volume_rpc
@@ -26,7 +24,7 @@ LOG = oslo_log.getLogger(__name__)
 def build_repeats(base: dependencies.Dependencies) -> repeats.Repeats:
     """What knows requests by their names."""
     return repeats.Repeats(base.database, base.control.idempotency_key_seconds,
-                           base.control.backend_seconds, base.clock)
+                           base.control.backend_seconds)
 
 
 def build_attachments(base: dependencies.Dependencies, volume_services: volume_rpc.VolumeClients,
@@ -35,13 +33,10 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
 
     :raises ConfigurationError: [nova] cannot be used
     """
-    moving = moves.AttachmentMoves(base.database, base.attachment_notifications)
-    return attachments.AttachmentControl(parts.Parts(
-        database=base.database, moves=moving,
-        backend=backend_calls.BackendCalls(moving, volume_services,
-                                           base.control.backend_seconds, base.telemetry,
-                                           base.admission),
-        repeats=named, rule=build_detach_rule(base), telemetry=base.telemetry))
+    return attachments.AttachmentControl(
+        backend_calls.BackendCalls(base.database, base.attachment_notifications, volume_services,
+                                   base.control.backend_seconds, base.telemetry, base.admission),
+        named, build_detach_rule(base))
 
 
 def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:

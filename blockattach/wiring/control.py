@@ -1,7 +1,6 @@
 """What serves consumers on the bus."""
 from blockattach.conf import api as api_conf
 from blockattach.conf import locations
-from blockattach.control import consumers
 from blockattach.control import endpoint
 from blockattach.control import service
 from blockattach.policy import enforcer
@@ -26,7 +25,6 @@ def build_control(base: dependencies.Dependencies) -> service.ControlService:
     verbs = attachments.build_attachments(base, volume_rpc.VolumeClients(base.bus),
                                           attachments.build_repeats(base))
     server = base.bus.server(
-        endpoint.AttachmentsEndpoint(base.database, consumers.Consumers(base.database, policy),
-                                     verbs, api_conf.settings(base.conf).osapi_max_limit),
+        endpoint.AttachmentsEndpoint(policy, verbs, api_conf.settings(base.conf).osapi_max_limit),
         base.service.host, api_conf.queue_settings(base.conf).threads, base.admission.serve)
     return service.ControlService(server, base.service.host)

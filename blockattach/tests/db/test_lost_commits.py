@@ -245,7 +245,7 @@ class NamedRequestTest(Case):
     def check_named(self, where):
         volume = make.volume(self.database, multiattach=True)
         request = idempotency.named('p', 'u', 'POST', '/attachments', str(uuid.uuid4()), 'digest')
-        once = repeats.Repeats(self.broken, 60, 60, self.broken.clock)
+        once = repeats.Repeats(self.broken, 60, 60)
 
         def create():
             return once.once(request, lambda within: attachments.reserve(

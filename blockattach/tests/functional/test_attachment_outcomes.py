@@ -180,7 +180,7 @@ class RefusedTest(OutcomeCase):
     def test_what_is_only_reserved_stays_reserved(self):
         """The legacy actions' row, which no client sees: nobody could repair it."""
         volume = self.world.volume()
-        reserved = self.world.control.moves.reserve(self.world.caller, attachments.Wish(
+        reserved = self.world.control.backend.reserve(self.world.caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True))
         self.plan('grant', UNCERTAIN[1], REFUSED)
         instances.outcome(self.world.control.connect, self.world.caller, reserved,

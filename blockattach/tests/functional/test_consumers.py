@@ -6,7 +6,6 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.control import consumers
 from blockattach.control import endpoint
 from blockattach.control import service
 from blockattach.rpc import attachments
@@ -40,8 +39,7 @@ class ConsumersTestCase(base.StackTestCase):
         self.addCleanup(bus.close)
         services = self.http.services
         served = service.ControlService(bus.server(endpoint.AttachmentsEndpoint(
-            services.database, consumers.Consumers(services.database, services.policy),
-            services.attachments, MOST), 'any'), 'any')
+            services.policy, services.attachments, MOST), 'any'), 'any')
         served.start()
         self.addCleanup(served.stop)
         self.bus = bus

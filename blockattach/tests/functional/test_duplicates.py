@@ -16,7 +16,6 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.control import consumers
 from blockattach.control import endpoint as control_endpoint
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import models
@@ -80,9 +79,7 @@ class DuplicatesTest(instances.WorldTestCase):
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
             (self.world.instance.endpoint, instances.HOST),
             (self.world.placing.endpoint, 'any'),
-            (control_endpoint.AttachmentsEndpoint(
-                self.world.database, consumers.Consumers(self.world.database, policy),
-                self.world.control, 1000), 'any'))]
+            (control_endpoint.AttachmentsEndpoint(policy, self.world.control, 1000), 'any'))]
         self.servers.append(processes.server(self.bus, 'x', instances.HOST))
         self.process = processes.ProcessClients(self.bus).on('x', instances.HOST)
         for server in self.servers:

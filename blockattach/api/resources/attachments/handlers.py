@@ -12,8 +12,8 @@ from blockattach.api.resources.attachments import views
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import access
+from blockattach.policy import attaching
 from blockattach.policy import attachments as policies
-from blockattach.policy import joining
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     volume = expected.volume
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     asked = requests.read(wish, expected,
-                          joining.forbidden_by(services.policy, call.context, volume))
+                          attaching.forbidden_by(services.policy, call.context, volume))
     made = services.attachments.create(call.context, volume, asked, naming.request_of(call))
     return _detail(services, call, made)
 

@@ -15,7 +15,7 @@ from blockattach.db import volume_settings
 from blockattach.domain import connection
 from blockattach.domain import connectors
 from blockattach.http import operation
-from blockattach.policy import joining
+from blockattach.policy import attaching
 
 _NO_MIGRATION = 'none'
 _ATTACH_STATUSES = (None, 'attached', 'detached')
@@ -109,7 +109,7 @@ def update_readonly_flag(services: api_services.ApiServices, call: operation.Cal
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:
-    return joining.forbidden_by(services.policy, call.context, call.target)
+    return attaching.forbidden_by(services.policy, call.context, call.target)
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
