@@ -195,6 +195,12 @@ class Database:
             engine.dispose()
 
 
+def inserted(key: sa.Column[str], value: str) -> Happened:
+    """Whether a verb has written the row that it makes, under the key that it has given it."""
+    return lambda connection: connection.execute(
+        sa.select(key).where(key == value).with_for_update()).first() is not None
+
+
 class _Reading:
     """See `Database.reader`; a class, which costs a third of a generator."""
 

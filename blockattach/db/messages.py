@@ -33,8 +33,7 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
     :param detail: what went wrong in this case, behind the constant sentence
     """
     message_id = database.new_id()
-    with database.writer(lambda again: again.execute(sa.select(_rows.c.id).where(
-            _rows.c.id == message_id).with_for_update()).first() is not None) as connection:
+    with database.writer(engine.inserted(_rows.c.id, message_id)) as connection:
         _insert(connection, database, message_id, project_id, request_id, text, resource_id,
                 detail)
 

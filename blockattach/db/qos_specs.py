@@ -2,7 +2,6 @@
 
 Lock order, to change specs or associate them with a type: the specs' row, then the types'.
 """
-import uuid
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import rows
-from blockattach.db import volume_type_rows
+from blockattach.db import volume_types
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)
@@ -39,9 +38,9 @@ def create(database: engine.Database, name: str, consumer: str,
 
     :raises QosSpecsExist: live ones have that name
     """
-    specs_id = str(uuid.uuid4())
+    specs_id = database.new_id()
     try:
-        with database.writer(lambda again: _find(again, specs_id) is not None) as connection:
+        with database.writer(engine.inserted(_specs.c.id, specs_id)) as connection:
             connection.execute(_specs.insert().values(
                 id=specs_id, name=name, live_name=name, consumer=consumer,
                 specs=rows.to_json(dict(specs)), created_at=database.clock.utcnow()))
@@ -151,7 +150,7 @@ def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
-        volume_type_rows.lock(connection, type_id)
+        volume_types.lock(connection, type_id)
         present = connection.execute(
             sa.select(_types.c.qos_specs_id).where(_types.c.id == type_id)).scalar_one()
         if present not in (None, specs_id):

@@ -36,7 +36,7 @@ def create(database: engine.Database, volume_id: str, name: str | None, no_snaps
     :raises InvalidVolume: it is attached, or something else is done with it
     """
     new_id = database.new_id()
-    with database.writer(lambda again: _row(again, new_id) is not None) as connection:
+    with database.writer(engine.inserted(_rows.c.id, new_id)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if row.lowest_rank is not None or row.own_status != _Own.AVAILABLE:
             raise errors.InvalidVolume(reason='status must be available')

@@ -12,7 +12,7 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import services
-from blockattach.db import volume_type_rows
+from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
@@ -70,7 +70,7 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     :raises VolumeTypeNotFound: the type is gone
     :raises VolumeTypeChanged: the type is not what it was when it was judged
     """
-    volume_type_rows.hold(connection, kind)
+    volume_types.hold(connection, kind)
     own_status = volume_lifecycle.OwnStatus.CREATING
     derived = volume_lifecycle.derive_status(own_status, None)
     row = {

@@ -2,7 +2,6 @@
 
 It is set and removed only while no live volume has the type, under the lock of the type's row.
 """
-import uuid
 from collections.abc import Mapping
 
 import sqlalchemy as sa
@@ -12,21 +11,13 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import volume_type_rows
+from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
 LOG = oslo_log.getLogger(__name__)
 
 _encryptions = models.volume_type_encryptions
-
-_REFUSAL = 'Cannot %s encryption specs. Volume type in use.'
-
-
-def find(database: engine.Database, type_id: str) -> records.TypeEncryption | None:
-    """The encryption of a type, None if its volumes are plain."""
-    with database.reader() as connection:
-        return _find(connection, type_id)
 
 
 @engine.retried
@@ -40,18 +31,15 @@ def create(database: engine.Database, type_id: str, provider: str, control_locat
     :raises VolumeTypeEncryptionExists: it has one
     :raises EncryptedMultiattach: several hosts could share its volumes
     """
-    encryption_id = str(uuid.uuid4())
-    with database.writer(lambda again: again.execute(sa.select(_encryptions.c.id).where(
-            _encryptions.c.id == encryption_id).with_for_update()).first() is not None
-            ) as connection:
-        volume_type_rows.lock_unused(connection, type_id, _REFUSAL % 'create')
-        if _find(connection, type_id) is not None:
+    encryption_id = database.new_id()
+    with database.writer(engine.inserted(_encryptions.c.id, encryption_id)) as connection:
+        if _lock(connection, type_id, 'create') is not None:
             raise errors.VolumeTypeEncryptionExists(volume_type_id=type_id)
         connection.execute(_encryptions.insert().values(
             id=encryption_id, volume_type_id=type_id, live_volume_type_id=type_id,
             provider=provider, control_location=control_location, cipher=cipher,
             key_size=key_size, created_at=database.clock.utcnow()))
-        [kind] = volume_type_rows.read(connection, type_id)
+        kind = volume_types.read(connection, type_id)
         volume_type.check_sharing(kind)
         assert kind.encryption is not None
     LOG.info('Volume type is encrypted%s', log.fields(volume_type_id=type_id))
@@ -70,7 +58,7 @@ def update(database: engine.Database, type_id: str, encryption_id: str | None,
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     with database.writer() as connection:
-        _lock(connection, type_id, encryption_id, 'update')
+        _lock_present(connection, type_id, encryption_id, 'update')
         connection.execute(
             _encryptions.update().where(_encryptions.c.live_volume_type_id == type_id)
             .values(updated_at=database.clock.utcnow(), **changes))
@@ -88,20 +76,20 @@ def delete(database: engine.Database, type_id: str, encryption_id: str | None) -
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     with database.writer() as connection:
-        _lock(connection, type_id, encryption_id, 'delete')
-        volume_type_rows.remove_encryption(connection, database, type_id)
+        _lock_present(connection, type_id, encryption_id, 'delete')
+        volume_types.remove_encryption(connection, database, type_id)
     LOG.info('Encryption of a volume type is deleted%s', log.fields(volume_type_id=type_id))
 
 
-def _lock(connection: sa.Connection, type_id: str, encryption_id: str | None,
-          verb: str) -> None:
-    volume_type_rows.lock_unused(connection, type_id, _REFUSAL % verb)
-    found = _find(connection, type_id)
+def _lock(connection: sa.Connection, type_id: str, verb: str) -> records.TypeEncryption | None:
+    """Lock a type that no live volume has; how it is encrypted."""
+    volume_types.lock_unused(connection, type_id, f'Cannot {verb} encryption specs. Volume type '
+                                                  'in use.')
+    return volume_types.read(connection, type_id).encryption
+
+
+def _lock_present(connection: sa.Connection, type_id: str, encryption_id: str | None,
+                  verb: str) -> None:
+    found = _lock(connection, type_id, verb)
     if found is None or encryption_id not in (None, found.id):
         raise errors.VolumeTypeEncryptionNotFound(volume_type_id=type_id)
-
-
-def _find(connection: sa.Connection, type_id: str) -> records.TypeEncryption | None:
-    row = connection.execute(_encryptions.select().where(
-        _encryptions.c.live_volume_type_id == type_id)).one_or_none()
-    return None if row is None else volume_type_rows.to_encryption(row)

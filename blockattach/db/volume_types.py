@@ -3,6 +3,8 @@
 A change of a type locks its row first; a new volume shares that lock, so that the type cannot
 become used after the check.
 """
+import dataclasses
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +18,8 @@ from blockattach import log
 from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import paging
-from blockattach.db import volume_type_rows
+from blockattach.db import prepared
+from blockattach.db import rows
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
@@ -24,6 +27,17 @@ LOG = oslo_log.getLogger(__name__)
 
 _types = models.volume_types
 _specs = models.volume_type_extra_specs
+_encryptions = models.volume_type_encryptions
+_ENCRYPTION = {f'encryption_{field.name}': field.name
+               for field in dataclasses.fields(records.TypeEncryption)}
+_ID = prepared.value('type_id', _types.c.id.type)
+_NAME = prepared.value('name', _types.c.live_name.type)
+_BY_ID = prepared.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
+_BY_NAME = prepared.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
+_BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
+    sa.or_(_types.c.id == _ID, _types.c.live_name == _NAME)))
+_LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
+_SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _types.c.id, 'name': _types.c.name, 'description': _types.c.description,
@@ -42,17 +56,16 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
     """
     type_id = database.new_id()
     try:
-        with database.writer(lambda again: again.execute(sa.select(_types.c.id).where(
-                _types.c.id == type_id).with_for_update()).first() is not None) as connection:
+        with database.writer(engine.inserted(_types.c.id, type_id)) as connection:
             connection.execute(_types.insert().values(
                 id=type_id, name=name, live_name=name, description=description,
                 is_public=is_public, created_at=database.clock.utcnow()))
             _store_specs(connection, type_id, extra_specs)
-            made = volume_type_rows.read(connection, type_id)
+            made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is made%s', log.fields(volume_type_id=type_id, name=name))
-    return made[0]
+    return made
 
 
 def get(database: engine.Database, type_id: str) -> records.VolumeType:
@@ -61,10 +74,7 @@ def get(database: engine.Database, type_id: str) -> records.VolumeType:
     :raises VolumeTypeNotFound: there is none
     """
     with database.reader() as connection:
-        found = volume_type_rows.read(connection, type_id)
-    if not found:
-        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
-    return found[0]
+        return read(connection, type_id)
 
 
 def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
@@ -73,7 +83,7 @@ def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none
     """
     with database.reader() as connection:
-        found = volume_type_rows.read_by_name(connection, name)
+        found = _records(_BY_NAME.rows(connection, name=name))
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
     return found[0]
@@ -86,7 +96,7 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     :raises VolumeTypeNameNotFound: there is none, and it can only be a name
     """
     with database.reader() as connection:
-        found = volume_type_rows.read_by_either(connection, id_or_name)
+        found = _records(_BY_EITHER.rows(connection, type_id=id_or_name, name=id_or_name))
     if found:
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
@@ -96,7 +106,7 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
 
 def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
               name: str | None, page: paging.Page) -> list[records.VolumeType]:
-    """One page of live types: three queries, however many there are.
+    """One page of live types: two queries, however many there are.
 
     :param is_public: only public ones, only private ones, or None for both
     :param extra_specs: keys with values that a type must all have
@@ -113,7 +123,9 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
     with database.reader() as connection:
         found = paging.fetch(connection, query, SORT_COLUMNS, page, models.live(_types),
                              lambda marker: errors.VolumeTypeNotFound(volume_type_id=marker))
-        return volume_type_rows.to_records(connection, found)
+        by_id = {kind.id: kind for kind in _records(connection.execute(
+            _whole().where(_types.c.id.in_([row.id for row in found]))))} if found else {}
+    return [by_id[row.id] for row in found if row.id in by_id]
 
 
 @engine.retried
@@ -130,13 +142,13 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
         if value is not None}
     try:
         with database.writer() as connection:
-            volume_type_rows.lock(connection, type_id)
+            lock(connection, type_id)
             _touch(connection, database, type_id, **changed)
-            made = volume_type_rows.read(connection, type_id)
+            made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
     LOG.info('Volume type is changed%s', log.fields(volume_type_id=type_id))
-    return made[0]
+    return made
 
 
 @engine.retried
@@ -162,9 +174,9 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
             raise errors.InvalidInput(
                 reason=f'The volume type {type_id} is a default volume type and cannot be '
                        f'deleted.')
-        if volume_type_rows.is_used(connection, type_id):
+        if _is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
-        volume_type_rows.remove_encryption(connection, database, type_id)
+        remove_encryption(connection, database, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))
@@ -179,13 +191,12 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
     :raises EncryptedMultiattach: several hosts could share its volumes, which are encrypted
     """
     with database.writer() as connection:
-        volume_type_rows.lock_unused(connection, type_id)
+        lock_unused(connection, type_id)
         connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
-        [made] = volume_type_rows.read(connection, type_id)
-        volume_type.check_sharing(made)
+        volume_type.check_sharing(read(connection, type_id))
     LOG.info('Extra specs of a volume type are set%s',
              log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))
 
@@ -199,7 +210,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
     :raises ExtraSpecNotFound: the type has none of that key
     """
     with database.writer() as connection:
-        volume_type_rows.lock_unused(connection, type_id)
+        lock_unused(connection, type_id)
         done = connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                         _specs.c.key == key))
         if done.rowcount != 1:
@@ -207,6 +218,104 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
         _touch(connection, database, type_id)
     LOG.info('Extra spec of a volume type is removed%s',
              log.fields(volume_type_id=type_id, key=key))
+
+
+def lock(connection: sa.Connection, type_id: str) -> None:
+    """Lock a live type's row until the transaction ends; the transaction's first statement.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    _lock(connection, _LOCK, type_id)
+
+
+def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
+    """Lock a type that no live volume has, until the transaction ends.
+
+    :param refusal: the error for one that is used
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeInUse: live volumes have the type
+    """
+    lock(connection, type_id)
+    if _is_used(connection, type_id):
+        raise errors.VolumeTypeInUse(refusal)
+
+
+def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
+    """Keep a type as it was read before, until the transaction ends; its first statement.
+
+    Any number of transactions share a type; one that changes it waits for all of them.
+
+    :raises VolumeTypeNotFound: it is gone
+    :raises VolumeTypeChanged: what it says of its volumes is not what it was
+    """
+    _lock(connection, _SHARE, kind.id)
+    now = read(connection, kind.id)
+    if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption):
+        raise errors.VolumeTypeChanged(volume_type_id=kind.id)
+
+
+def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
+    """One live type inside a transaction that is open already, in one query.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    found = _records(_BY_ID.rows(connection, type_id=type_id))
+    if not found:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+    return found[0]
+
+
+def remove_encryption(connection: sa.Connection, database: engine.Database,
+                      type_id: str) -> None:
+    """Let the encryption of a type that is locked become history, if it has one."""
+    connection.execute(
+        _encryptions.update().where(_encryptions.c.live_volume_type_id == type_id)
+        .values(live_volume_type_id=None, deleted=True, deleted_at=database.clock.utcnow()))
+
+
+def _lock(connection: sa.Connection, how: prepared.Statement, type_id: str) -> None:
+    if how.first(connection, type_id=type_id) is None:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+
+
+def _is_used(connection: sa.Connection, type_id: str) -> bool:
+    volumes = models.volumes
+    return connection.execute(
+        sa.select(volumes.c.id).where(models.live(volumes), volumes.c.volume_type_id == type_id)
+        .limit(1)).first() is not None
+
+
+def _live() -> sa.Select[Any]:
+    return sa.select(_types.c.id).where(_types.c.id == _ID, models.live(_types))
+
+
+def _whole() -> sa.Select[Any]:
+    """Live types with their encryption, a row for each of their extra specs."""
+    return sa.select(
+        _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
+        *(_encryptions.c[name].label(label) for label, name in _ENCRYPTION.items()),
+    ).outerjoin(_specs, _specs.c.volume_type_id == _types.c.id,
+                ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id,
+                            ).where(models.live(_types))
+
+
+def _records(found: Iterable[Any]) -> list[records.VolumeType]:
+    by_id: dict[str, records.VolumeType] = {}
+    for row in found:
+        kind = by_id.get(row.id)
+        if kind is None:
+            kind = by_id[row.id] = rows.record(
+                records.VolumeType, row, extra_specs={}, encryption=_encryption(row))
+        if row.spec_key is not None:
+            kind.extra_specs[row.spec_key] = row.spec_value
+    return list(by_id.values())
+
+
+def _encryption(row: Any) -> records.TypeEncryption | None:
+    if row.encryption_id is None:
+        return None
+    return records.TypeEncryption(**{
+        name: getattr(row, label) for label, name in _ENCRYPTION.items()})
 
 
 def _touch(connection: sa.Connection, database: engine.Database, type_id: str,

@@ -231,7 +231,7 @@ class VolumeTest(Case):
             kind = make.volume_type(self.database)
             made = self.cut(where, lambda: volume_type_encryptions.create(
                 self.broken, kind.id, 'luks', 'back-end'))
-            self.assertEqual(made, volume_type_encryptions.find(self.database, kind.id))
+            self.assertEqual(made, volume_types.get(self.database, kind.id).encryption)
         self.both_ways(check)
 
 

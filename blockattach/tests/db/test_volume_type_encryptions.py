@@ -28,6 +28,9 @@ class LifecycleTest(base.DatabaseTestCase):
         return encryptions.create(self.database, (kind or self.kind).id, 'luks',
                                   volume_type.FRONT_END, cipher, key_size)
 
+    def found(self, type_id=None):
+        return volume_types.get(self.database, type_id or self.kind.id).encryption
+
     def rows(self):
         """All there ever were: the type, whether it is deleted, and when."""
         with self.database.reader() as connection:
@@ -36,13 +39,13 @@ class LifecycleTest(base.DatabaseTestCase):
                 'FROM volume_type_encryptions ORDER BY created_at')).all()
 
     def test_what_was_written_is_read(self):
-        self.assertIsNone(encryptions.find(self.database, self.kind.id))
+        self.assertIsNone(self.found())
         made = self.create()
         self.assertEqual(
             (self.kind.id, 'luks', 'front-end', 'aes-xts-plain64', 256, None),
             (made.volume_type_id, made.provider, made.control_location, made.cipher,
              made.key_size, made.updated_at))
-        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+        self.assertEqual(made, self.found())
         self.assertEqual(made, volume_types.get(self.database, self.kind.id).encryption)
         self.assertIsNone(make.volume_type(self.database).encryption)
 
@@ -51,24 +54,24 @@ class LifecycleTest(base.DatabaseTestCase):
         with self.assertRaisesRegex(errors.VolumeTypeEncryptionExists,
                                     f'for type {self.kind.id} already exists'):
             self.create()
-        self.assertEqual(first, encryptions.find(self.database, self.kind.id))
+        self.assertEqual(first, self.found())
 
     def test_what_is_not_named_stays(self):
         made = self.create()
         other = self.create(make.volume_type(self.database))
         encryptions.update(self.database, self.kind.id, made.id, {'cipher': None})
         encryptions.update(self.database, self.kind.id, None, {'key_size': 512})
-        found = encryptions.find(self.database, self.kind.id)
+        found = self.found()
         self.assertEqual((made.id, 'luks', 'front-end', None, 512),
                          (found.id, found.provider, found.control_location, found.cipher,
                           found.key_size))
         self.assertIsNotNone(found.updated_at)
-        self.assertEqual(other, encryptions.find(self.database, other.volume_type_id))
+        self.assertEqual(other, self.found(other.volume_type_id))
 
     def test_a_removed_one_is_history_and_another_may_follow(self):
         first = self.create()
         encryptions.delete(self.database, self.kind.id, first.id)
-        self.assertIsNone(encryptions.find(self.database, self.kind.id))
+        self.assertIsNone(self.found())
         self.assertIsNone(volume_types.get(self.database, self.kind.id).encryption)
         second = self.create()
         self.assertNotEqual(first.id, second.id)
@@ -81,8 +84,8 @@ class LifecycleTest(base.DatabaseTestCase):
     def test_it_goes_with_its_type(self):
         self.create()
         volume_types.delete(self.database, self.kind.id)
-        self.assertIsNone(encryptions.find(self.database, self.kind.id))
         [gone] = self.rows()
+        self.assertIsNone(gone.live_volume_type_id)
         self.assertTrue(gone.deleted)
         self.assertIsNotNone(gone.deleted_at)
 
@@ -105,7 +108,7 @@ class LifecycleTest(base.DatabaseTestCase):
         for name, act in acts.items():
             with self.subTest(name), self.assertRaises(errors.VolumeTypeEncryptionNotFound):
                 act(self.kind.id, another.id)
-        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+        self.assertEqual(made, self.found())
 
     def test_a_type_that_a_live_volume_uses_keeps_its_meaning(self):
         volume = make.volume(self.database, kind=self.kind)
@@ -119,7 +122,7 @@ class LifecycleTest(base.DatabaseTestCase):
             encryptions.update(self.database, self.kind.id, None, {'key_size': 1})
         with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot delete encryption specs. '):
             encryptions.delete(self.database, self.kind.id, None)
-        self.assertEqual(made, encryptions.find(self.database, self.kind.id))
+        self.assertEqual(made, self.found())
         self.remove(volume)
         encryptions.delete(self.database, self.kind.id, None)
 
@@ -137,7 +140,7 @@ class ExclusionTest(base.DatabaseTestCase):
             with self.subTest(value):
                 with self.assertRaises(errors.EncryptedMultiattach):
                     encryptions.create(self.database, kind.id, 'luks', volume_type.BACK_END)
-                self.assertIsNone(encryptions.find(self.database, kind.id))
+                self.assertIsNone(volume_types.get(self.database, kind.id).encryption)
 
     def test_an_encrypted_type_is_not_shared(self):
         kind = make.encrypted_type(self.database)

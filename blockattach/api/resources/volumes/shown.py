@@ -5,7 +5,7 @@ from typing import Any
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
 from blockattach.db import attachment_counts
-from blockattach.db import volume_type_encryptions
+from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import volumes as policies
@@ -42,7 +42,7 @@ def made(services: api_services.ApiServices, call: operation.Call,
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
     """How a volume is encrypted. Its type says that; it cannot say another thing meanwhile."""
     return views.encryption(
-        volume_type_encryptions.find(services.database, volume.volume_type_id)
+        volume_types.get(services.database, volume.volume_type_id).encryption
         if volume.encrypted else None)
 
 
