@@ -10,7 +10,7 @@ from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
-from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
 
 _volumes = models.volumes
 _work = models.work
@@ -18,6 +18,7 @@ _rows = models.attachments
 _grants = models.grants
 _leases = models.leases
 _pools = models.pools
+_transfers = models.transfers
 
 
 class _Queries(NamedTuple):
@@ -27,6 +28,7 @@ class _Queries(NamedTuple):
     pools: sa.Select
     leased: sa.Select
     work: sa.CompoundSelect
+    transfers: sa.Select
     now: sa.Select
 
 
@@ -57,43 +59,46 @@ def _queries() -> _Queries:
             sa.select(_work.c.noun, _work.c.resource_id, _work.c.verb, _work.c.deadline),
             sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
                 _rows.c.deadline.is_not(None))),
+        transfers=sa.select(_transfers.c.id, _transfers.c.volume_id),
         now=sa.select(clock.now()))
 
 
-def read(database: engine.Database) -> invariants.Facts:
+def read(database: engine.Database) -> observed.Facts:
     """All that the rows say now; nothing of the targets."""
     ask = _queries()
     with database.reader() as connection:
         now = connection.execute(ask.now).scalar_one()
         attachments = tuple(_attachment(row, now) for row in connection.execute(ask.attachments))
-        return invariants.Facts(
+        return observed.Facts(
             volumes=tuple(_volume(row) for row in connection.execute(ask.volumes)),
             attachments=attachments,
-            work=tuple(invariants.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
+            work=tuple(observed.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
                        for noun, resource_id, verb, end in connection.execute(ask.work)),
-            grants=tuple(invariants.GrantFact(*row) for row in connection.execute(ask.grants)),
-            pools=tuple(invariants.PoolFact(*row) for row in connection.execute(ask.pools)),
+            grants=tuple(observed.GrantFact(*row) for row in connection.execute(ask.grants)),
+            transfers=tuple(observed.TransferFact(*row)
+                            for row in connection.execute(ask.transfers)),
+            pools=tuple(observed.PoolFact(*row) for row in connection.execute(ask.pools)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
                            in connection.execute(ask.leased)) | _at_work(attachments))
 
 
-def _volume(row: Any) -> invariants.VolumeFact:
+def _volume(row: Any) -> observed.VolumeFact:
     values: list[Any] = list(row)
     values[-1] = not values[-1]
-    return invariants.VolumeFact(*values)
+    return observed.VolumeFact(*values)
 
 
-def _attachment(row: Any, now: datetime.datetime) -> invariants.AttachmentFact:
+def _attachment(row: Any, now: datetime.datetime) -> observed.AttachmentFact:
     values: list[Any] = list(row)
     values[-1] = _overdue(values[-1], now)
-    return invariants.AttachmentFact(*values)
+    return observed.AttachmentFact(*values)
 
 
 def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> float | None:
     return None if deadline is None else (now - deadline).total_seconds()
 
 
-def _at_work(attachments: tuple[invariants.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
+def _at_work(attachments: tuple[observed.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
     """The pairs that are being worked on by a row whose deadline has not passed."""
     return frozenset((row.volume_id, name) for row in attachments
                      if row.overdue is not None and row.overdue < 0 for name in row.initiators)

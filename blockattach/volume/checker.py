@@ -13,6 +13,8 @@ from blockattach import errors
 from blockattach.db import engine
 from blockattach.db import facts
 from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
 from blockattach.drivers import base
 
 _LOOKS = 3
@@ -36,7 +38,7 @@ class Checker:
         self._clock = clock or clocks.Clock()
         self.silent: dict[str, str] = {}
 
-    def facts(self) -> invariants.Facts:
+    def facts(self) -> observed.Facts:
         """What is now; the targets are asked first, so that what they grant was wanted before.
 
         :raises BackendError: a target does not answer
@@ -44,14 +46,14 @@ class Checker:
         return self._beside(_target(host, target)
                             for host, target in sorted(self._targets.items()))
 
-    def violations(self, settled: bool = True) -> list[invariants.Violation]:
+    def violations(self, settled: bool = True) -> list[table.Violation]:
         """One look; errors: `facts`.
 
         :param settled: nothing is at work; False: leave out what may be untrue for a moment
         """
         return invariants.check(self.facts(), settled)
 
-    def lasting(self) -> list[invariants.Violation]:
+    def lasting(self) -> list[table.Violation]:
         """What is violated on several looks in a row, a moment apart.
 
         For a deployment at work: rows and targets are not read at one moment. A target that does
@@ -66,7 +68,7 @@ class Checker:
             found = [one for one in found if _key(one) in again]
         return found
 
-    def _without_silent(self) -> list[invariants.Violation]:
+    def _without_silent(self) -> list[table.Violation]:
         targets = []
         for host in sorted(self._targets.keys() - self.silent.keys()):
             try:
@@ -75,19 +77,19 @@ class Checker:
                 self.silent[host] = str(exc)
         return invariants.check(self._beside(targets))
 
-    def _beside(self, targets: Iterable[invariants.TargetFact]) -> invariants.Facts:
+    def _beside(self, targets: Iterable[observed.TargetFact]) -> observed.Facts:
         """What the targets report, and then the rows."""
         asked = tuple(targets)
         return dataclasses.replace(facts.read(self._database), targets=asked)
 
 
-def _target(host: str, target: base.ExportTarget) -> invariants.TargetFact:
+def _target(host: str, target: base.ExportTarget) -> observed.TargetFact:
     offered = target.exports()
-    return invariants.TargetFact(
+    return observed.TargetFact(
         host, frozenset(export.volume_id for export in offered),
         tuple(grant for export in offered for grant in export.grants))
 
 
-def _key(one: invariants.Violation) -> tuple[str | None, ...]:
+def _key(one: table.Violation) -> tuple[str | None, ...]:
     """Without the text: it may count seconds."""
     return one.invariant, one.volume_id, one.attachment_id

@@ -15,7 +15,8 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import quotas
 from blockattach.db import volume_queries
-from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
 from blockattach.http import faults as http_faults
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
@@ -168,8 +169,8 @@ class Simulation(scene.Scene):
             with contextlib.suppress(_Enough):
                 self.check(settled=False)
 
-    def excused(self, found: invariants.Violation, settled: bool,
-                facts: invariants.Facts) -> bool:
+    def excused(self, found: table.Violation, settled: bool,
+                facts: observed.Facts) -> bool:
         """In the calm, what somebody is at work on."""
         if self._calm:
             return found.volume_id in self.consumers.at_work

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
 
 READ_ONLY = 'ro'
 _WRITES = 'rw'
@@ -125,7 +125,7 @@ class Promises:
         told = self._told.get(attachment_id)
         return told is not None and told.read_only
 
-    def broken(self, facts: invariants.Facts) -> Iterator[str]:
+    def broken(self, facts: observed.Facts) -> Iterator[str]:
         """What is not as it was answered, at any moment."""
         live = {row.id: row for row in facts.attachments if not row.deleted}
         for name, told in list(self._told.items()):
@@ -142,7 +142,7 @@ class Promises:
                 yield (f'P6 room_is_claimed: pool {pool.name} has given away '
                        f'{pool.allocated_gb} GiB of {pool.limit_gb:.0f}')
 
-    def unknown(self, facts: invariants.Facts) -> Iterator[str]:
+    def unknown(self, facts: observed.Facts) -> Iterator[str]:
         """What no client was answered, nor has given up asking for; when no work is under way.
         What there is counts as answered from now on.
         """

@@ -19,6 +19,8 @@ from blockattach.db import quotas
 from blockattach.db import volume_types
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import clients
@@ -114,7 +116,7 @@ class Scene(clients.Judge):
                           f'{one.attachment_id}: {one.said}')
         return bool(found)
 
-    def _too_many(self, facts: invariants.Facts) -> Iterator[str]:
+    def _too_many(self, facts: observed.Facts) -> Iterator[str]:
         """Projects with more attachments than they may have."""
         live = collections.Counter(row.project_id for row in facts.attachments if not row.deleted)
         for project_id, number in live.items():
@@ -122,8 +124,8 @@ class Scene(clients.Judge):
                 yield (f'P6 quota_holds: project {project_id} has {number} attachments and may '
                        f'have {self.world.quota}')
 
-    def excused(self, found: invariants.Violation, settled: bool,
-                facts: invariants.Facts) -> bool:
+    def excused(self, found: table.Violation, settled: bool,
+                facts: observed.Facts) -> bool:
         """Whether it is the fault of nobody whom we made, and will be well."""
         return not settled and (
             any(found.volume_id in kept.lied for kept in self.deployed.storages.values())

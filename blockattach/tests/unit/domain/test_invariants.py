@@ -4,17 +4,19 @@ import unittest
 
 from blockattach.domain import connection
 from blockattach.domain import invariants
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
 
 HOST = 'storage-1@disks'
 ACTUAL = connection.ActualGrant('v', 'iqn.a', connection.AccessMode.RW, 1, True, 'name')
-VOLUME = invariants.VolumeFact('v', 'available', 1, 'in-use', 'attached', False, False, 0, 1,
+VOLUME = observed.VolumeFact('v', 'available', 1, 'in-use', 'attached', False, False, 0, 1,
                                f'{HOST}#pool', False)
-ROW = invariants.AttachmentFact('a', 'v', 'p', 'server', 'attached', False, 1, 0, 'rw', 'iqn.a',
+ROW = observed.AttachmentFact('a', 'v', 'p', 'server', 'attached', False, 1, 0, 'rw', 'iqn.a',
                                 None, True, False)
-GRANT = invariants.GrantFact('v', 'iqn.a', '', 'name')
-POOL = invariants.PoolFact(f'{HOST}#pool', 1, 10)
-TARGET = invariants.TargetFact(HOST, frozenset({'v'}), (ACTUAL,))
-WHOLE = invariants.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (TARGET,))
+GRANT = observed.GrantFact('v', 'iqn.a', '', 'name')
+POOL = observed.PoolFact(f'{HOST}#pool', 1, 10)
+TARGET = observed.TargetFact(HOST, frozenset({'v'}), (ACTUAL,))
+WHOLE = observed.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (TARGET,))
 CONNECTING = {'state': 'connecting', 'rank': 2, 'overdue': -5.0}
 
 
@@ -32,7 +34,7 @@ def row(**changes):
 
 def work(noun, resource_id, overdue=-5.0, of=WHOLE):
     return dataclasses.replace(of, work=(
-        invariants.WorkFact(noun, resource_id, 'create', overdue),))
+        observed.WorkFact(noun, resource_id, 'create', overdue),))
 
 
 def second(of=WHOLE, **changes):
@@ -44,7 +46,7 @@ def second(of=WHOLE, **changes):
 
 def target(*grants, exported=('v',)):
     return dataclasses.replace(WHOLE, targets=(
-        invariants.TargetFact(HOST, frozenset(exported), grants),))
+        observed.TargetFact(HOST, frozenset(exported), grants),))
 
 
 def actual(**changes):
@@ -74,6 +76,7 @@ BROKEN = {
                            work('volume', 'v', 11.0, volume(own_status='creating'))),
     'attachments_have_volumes': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
     'initiators_are_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
+    'offers_are_there': (volume(own_status='awaiting-transfer', status='awaiting-transfer'),),
     'row_is_whole': (row(state='gone'), row(rank=2), row(deleted=True),
                      row(state='gone', deleted=True, rank=None)),
     'status_is_derived': (volume(status='available'), volume(lowest_rank=2),
@@ -92,7 +95,7 @@ class InvariantsTest(unittest.TestCase):
 
     def test_what_is_whole_breaks_none(self):
         self.assertEqual([], invariants.check(WHOLE))
-        self.assertEqual([], invariants.check(invariants.Facts((), ())))
+        self.assertEqual([], invariants.check(observed.Facts((), ())))
 
     def test_an_administrator_may_say_that_a_volume_is_being_made(self):
         self.assertEqual([], invariants.check(volume(
@@ -112,8 +115,14 @@ class InvariantsTest(unittest.TestCase):
         self.assertEqual(set(), names(dataclasses.replace(
             moving, busy=frozenset({('v', 'iqn.b')}))))
 
+    def test_an_offer_is_there_while_its_volume_awaits_it_and_void_otherwise(self):
+        offer = {'transfers': (observed.TransferFact('t', 'v'),)}
+        awaiting = volume(own_status='awaiting-transfer', status='awaiting-transfer')
+        self.assertEqual(set(), names(dataclasses.replace(awaiting, **offer)))
+        self.assertEqual(set(), names(dataclasses.replace(WHOLE, **offer)))
+
     def test_a_move_between_two_hosts_of_one_server_is_whole(self):
-        grants = (GRANT, invariants.GrantFact('v', 'iqn.b', '-b', 'name'))
+        grants = (GRANT, observed.GrantFact('v', 'iqn.b', '-b', 'name'))
         self.assertEqual(set(), names(dataclasses.replace(
             second(target(ACTUAL, OTHER)), grants=grants)))
 
@@ -123,5 +132,5 @@ class InvariantsTest(unittest.TestCase):
     def test_a_violation_names_the_command_that_repairs_it(self):
         [found] = invariants.check(volume(status='error'))
         self.assertEqual('blockattach-manage attachments derive v', found.repair)
-        self.assertEqual(('P6', invariants.Severity.ACCOUNT, 'v', None), (
+        self.assertEqual(('P6', table.Severity.ACCOUNT, 'v', None), (
             found.promise, found.severity, found.volume_id, found.attachment_id))

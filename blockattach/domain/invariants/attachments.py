@@ -1,0 +1,102 @@
+"""What must be true of attachments, their hosts and credentials, by the rows."""
+from collections.abc import Iterator
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
+
+_Found = table.Found
+_Severity = table.Severity
+_State = attachment_lifecycle.State
+_RW = connection.AccessMode.RW
+_GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
+
+
+def _row_is_whole(facts: observed.Facts) -> Iterator[_Found]:
+    for row in facts.attachments:
+        state = _State(row.state)
+        wrong = []
+        if (state is _State.GONE) != row.deleted:
+            wrong.append(f'is {state} and {"" if row.deleted else "not "}deleted')
+        if row.rank != attachment_lifecycle.rank_of(state, row.legacy_reservation):
+            wrong.append(f'is {state} and has rank {row.rank}')
+        if row.deleted and row.slot is not None:
+            wrong.append('is deleted and holds a slot')
+        for said in wrong:
+            yield _Found(row.volume_id, row.id, said)
+
+
+def _initiators_are_known(facts: observed.Facts) -> Iterator[_Found]:
+    for row in facts.attachments:
+        if row.state in _GRANTED and row.initiator is not None and not row.connected:
+            yield _Found(row.volume_id, row.id, f'is {row.state} and has no connection')
+        if row.state in (_State.CONNECTING, _State.CONNECTED) and row.initiator is None:
+            yield _Found(row.volume_id, row.id, f'is {row.state} and names no initiator')
+
+
+def _slots_are_kept(facts: observed.Facts) -> Iterator[_Found]:
+    live = facts.live()
+    for volume in facts.volumes:
+        mine = live.get(volume.id, ())
+        slots = [row.slot for row in mine]
+        if volume.multiattach:
+            if any(slot is not None for slot in slots):
+                yield _Found(volume.id, None, f'is shared, and its rows hold slots {slots}')
+            continue
+        if len(set(slots)) != len(slots) or not set(slots) <= {0, 1}:
+            yield _Found(volume.id, None, f'is not shared, and its rows hold slots {slots}')
+        if len(mine) > 1 and (len({row.instance_uuid for row in mine}) > 1
+                              or mine[0].instance_uuid is None):
+            yield _Found(volume.id, None, 'is not shared, and is held for several servers: '
+                         + ', '.join(str(row.instance_uuid) for row in mine))
+
+
+def _one_writes(facts: observed.Facts) -> Iterator[_Found]:
+    live = facts.live()
+    for volume in facts.volumes:
+        if not volume.single_writer:
+            continue
+        writers = [row for row in live.get(volume.id, ()) if row.mode == _RW]
+        if len(writers) > 1 and (len({row.instance_uuid for row in writers}) > 1
+                                 or writers[0].instance_uuid is None):
+            yield _Found(volume.id, None, 'allows one writer and has several: '
+                         + ', '.join(row.id for row in writers))
+
+
+def _attachments_have_volumes(facts: observed.Facts) -> Iterator[_Found]:
+    known = {volume.id for volume in facts.volumes if not volume.deleted}
+    for row in facts.attachments:
+        if not row.deleted and row.volume_id not in known:
+            yield _Found(row.volume_id, row.id, f'is {row.state}, and its volume is gone')
+
+
+def _credentials_match(facts: observed.Facts) -> Iterator[_Found]:
+    needed = {(row.volume_id, name) for row in facts.attachments if not row.deleted
+              for name in row.initiators}
+    kept = {(grant.volume_id, grant.initiator) for grant in facts.grants}
+    for volume_id, initiator in sorted(needed - kept):
+        yield _Found(volume_id, None, f'{initiator} has no credential')
+    for volume_id, initiator in sorted(kept - needed):
+        yield _Found(volume_id, None, f'{initiator} has a credential and no attachment')
+    aliases = [(grant.volume_id, grant.alias) for grant in facts.grants]
+    for volume_id, alias in sorted({one for one in aliases if aliases.count(one) > 1}):
+        yield _Found(volume_id, None, f'several initiators are called {alias!r}')
+
+
+INVARIANTS = (
+    table.Row('slots_are_kept', 'P3', 'A plain volume is held for one server, at most twice.',
+              _Severity.DATA, False, table.ASK, _slots_are_kept),
+    table.Row('one_writes', 'P3', 'A volume of a type with one writer has one.',
+              _Severity.DATA, False, table.ASK, _one_writes),
+    table.Row('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has one '
+              'credential, and no other pair has one.',
+              _Severity.SERVICE, False, table.DERIVE, _credentials_match),
+    table.Row('attachments_have_volumes', 'P2', 'A live attachment has a live volume.',
+              _Severity.SERVICE, False, table.END, _attachments_have_volumes),
+    table.Row('initiators_are_known', 'P6', 'What is connected names its initiator, and '
+              'keeps how it is reached.',
+              _Severity.SERVICE, False, table.END, _initiators_are_known),
+    table.Row('row_is_whole', 'P6', 'What a row says besides its state follows from its state.',
+              _Severity.ACCOUNT, False, table.DERIVE, _row_is_whole),
+)

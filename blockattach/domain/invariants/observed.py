@@ -1,0 +1,160 @@
+"""The input of all invariants: what rows and targets said at one moment.
+
+A noun adds a fact of its own, and a field of `Facts`; `blockattach.db.facts` reads it.
+"""
+import dataclasses
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+_RO = connection.AccessMode.RO
+_RW = connection.AccessMode.RW
+_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VolumeFact:
+    """A volume's row. ``deleted`` ones are included only where something still refers to them."""
+
+    id: str
+    own_status: str
+    lowest_rank: int | None
+    status: str
+    attach_status: str
+    multiattach: bool
+    single_writer: bool
+    detach_announced: int
+    size_gb: int
+    pool: str | None
+    deleted: bool
+    made: bool = False
+    """Whether a backend has ever had it complete.
+    """
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it is in a state that must have work."""
+        return self.own_status in _AT_WORK and not (
+            self.own_status == _Own.CREATING and self.made)
+
+    @property
+    def host(self) -> str | None:
+        """``host@backend``; None until a pool was chosen."""
+        return None if self.pool is None else self.pool.partition('#')[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttachmentFact:
+    """An attachment's row. ``overdue``: seconds since its deadline in database time; None: it has
+    none.
+    """
+
+    id: str
+    volume_id: str
+    project_id: str
+    instance_uuid: str | None
+    state: str
+    legacy_reservation: bool
+    rank: int | None
+    slot: int | None
+    mode: str | None
+    initiator: str | None
+    previous_initiator: str | None
+    connected: bool
+    """Whether a connection is stored."""
+    deleted: bool
+    overdue: float | None = None
+
+    @property
+    def initiators(self) -> frozenset[str]:
+        """The initiators whose grants the row needs."""
+        return frozenset(filter(None, (self.initiator, self.previous_initiator)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GrantFact:
+    """A credential of one (volume, initiator). ``account``: its name at the target."""
+
+    volume_id: str
+    initiator: str
+    alias: str
+    account: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolFact:
+    """What has been given away of a pool; ``limit_gb`` None: any amount may be."""
+
+    name: str
+    allocated_gb: int
+    limit_gb: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TargetFact:
+    """One target's own list. ``host`` is the ``host@backend`` that it belongs to."""
+
+    host: str
+    exported: frozenset[str]
+    grants: tuple[connection.ActualGrant, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkFact:
+    """An act that is under way; of an attachment, its own row says so, and ``verb`` is its state.
+
+    ``overdue``: seconds since its deadline in database time.
+    """
+
+    noun: str
+    resource_id: str
+    verb: str
+    overdue: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TransferFact:
+    """An offer of a volume. One whose volume does not await it is void."""
+
+    id: str
+    volume_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """The input of all invariants, as it was at one moment.
+
+    ``busy`` are the pairs of volume and initiator that somebody works on at this moment: there the
+    target is about to change.
+    ``grace`` is by how many seconds something may be overdue before that is a violation.
+    """
+
+    volumes: tuple[VolumeFact, ...]
+    attachments: tuple[AttachmentFact, ...]
+    grants: tuple[GrantFact, ...] = ()
+    pools: tuple[PoolFact, ...] = ()
+    targets: tuple[TargetFact, ...] = ()
+    busy: frozenset[tuple[str, str]] = frozenset()
+    work: tuple[WorkFact, ...] = ()
+    transfers: tuple[TransferFact, ...] = ()
+    grace: float = 10.0
+
+    def live(self) -> dict[str, list[AttachmentFact]]:
+        """Live attachments by volume."""
+        found: dict[str, list[AttachmentFact]] = {}
+        for row in self.attachments:
+            if not row.deleted:
+                found.setdefault(row.volume_id, []).append(row)
+        return found
+
+    def wanted(self) -> dict[tuple[str, str], connection.AccessMode]:
+        """The desired grants: the widest mode of the rows by (volume, initiator)."""
+        modes: dict[tuple[str, str], list[connection.AccessMode]] = {}
+        for row in self.attachments:
+            if not row.deleted and row.state in attachment_lifecycle.GRANTED:
+                for name in row.initiators:
+                    modes.setdefault((row.volume_id, name), []).append(
+                        connection.AccessMode(row.mode or _RW))
+        return {pair: _RW if _RW in asked else _RO for pair, asked in modes.items()}

@@ -1,0 +1,101 @@
+"""What must be true of targets, compared with the rows."""
+from collections.abc import Iterator
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
+
+_Found = table.Found
+_Severity = table.Severity
+_State = attachment_lifecycle.State
+_RW = connection.AccessMode.RW
+_GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
+
+
+def _on_target(facts: observed.Facts) -> Iterator[tuple[observed.VolumeFact, observed.TargetFact]]:
+    """The volumes whose target was read."""
+    targets = {target.host: target for target in facts.targets}
+    for volume in facts.volumes:
+        if volume.host in targets and not volume.deleted:
+            yield volume, targets[volume.host]
+
+
+def _actual(facts: observed.Facts) -> dict[tuple[str, str], connection.ActualGrant]:
+    return {(grant.volume_id, grant.initiator): grant
+            for target in facts.targets for grant in target.grants}
+
+
+def _every_user_is_granted(facts: observed.Facts) -> Iterator[_Found]:
+    asked = {volume.id for volume, _ in _on_target(facts)}
+    actual = _actual(facts)
+    for row in facts.attachments:
+        if row.deleted or row.state not in _GRANTED or row.initiator is None \
+                or row.volume_id not in asked:
+            continue
+        if (row.volume_id, row.initiator) not in actual:
+            yield _Found(row.volume_id, row.id,
+                         f'is {row.state}, and {row.initiator} has no grant at the target')
+
+
+def _nobody_else_is_granted(facts: observed.Facts) -> Iterator[_Found]:
+    wanted = facts.wanted()
+    for pair, grant in sorted(_actual(facts).items()):
+        if pair not in wanted and pair not in facts.busy:
+            yield _Found(grant.volume_id, None,
+                         f'{grant.initiator} has a grant at the target ({grant.mode}), and no '
+                         f'attachment wants it')
+
+
+def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
+    actual = _actual(facts)
+    accounts = {(grant.volume_id, grant.initiator): grant.account for grant in facts.grants}
+    for pair, mode in sorted(facts.wanted().items()):
+        grant = actual.get(pair)
+        if grant is None or pair in facts.busy:
+            continue
+        if grant.mode != mode:
+            yield _Found(grant.volume_id, None, f'the grant of {grant.initiator} is {grant.mode}; '
+                         f'its attachments want {mode}')
+        elif not grant.intact or grant.account not in (None, accounts.get(pair)):
+            yield _Found(grant.volume_id, None, f'the grant of {grant.initiator} is incomplete or '
+                         f'has another credential')
+
+
+def _one_host_writes(facts: observed.Facts) -> Iterator[_Found]:
+    """At the target itself: several writers of a plain volume are one server's, which moves."""
+    live = facts.live()
+    writers: dict[str, set[str]] = {}
+    for (volume_id, initiator), grant in _actual(facts).items():
+        if grant.mode is _RW and (volume_id, initiator) not in facts.busy:
+            writers.setdefault(volume_id, set()).add(initiator)
+    for volume in facts.volumes:
+        found = writers.get(volume.id, set())
+        declared = {name for row in live.get(volume.id, ()) for name in row.initiators}
+        if not volume.multiattach and len(found) > 1 and not found <= declared:
+            yield _Found(volume.id, None, 'is not shared, and several hosts can write: '
+                         + ', '.join(sorted(found)))
+
+
+def _nothing_deleted_is_exported(facts: observed.Facts) -> Iterator[_Found]:
+    known = {volume.id for volume in facts.volumes if not volume.deleted}
+    for target in facts.targets:
+        for volume_id in sorted(target.exported - known):
+            yield _Found(volume_id, None, f'the target of {target.host} offers a volume that is '
+                         f'gone')
+
+
+INVARIANTS = (
+    table.Row('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
+              'target, or two that one server moves between.',
+              _Severity.DATA, True, table.RECONCILE, _one_host_writes),
+    table.Row('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
+              _Severity.DATA, True, table.RECONCILE, _nobody_else_is_granted),
+    table.Row('modes_are_enforced', 'P5', 'Each grant at the target has the mode of its '
+              'attachments, and its own credential.',
+              _Severity.DATA, True, table.RECONCILE, _modes_are_enforced),
+    table.Row('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
+              _Severity.SERVICE, False, table.RECONCILE, _every_user_is_granted),
+    table.Row('nothing_deleted_is_exported', 'P7', 'A target exports no deleted volume.',
+              _Severity.ACCOUNT, True, table.RECONCILE, _nothing_deleted_is_exported),
+)

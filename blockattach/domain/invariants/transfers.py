@@ -1,0 +1,23 @@
+"""What must be true of transfers."""
+from collections.abc import Iterator
+
+from blockattach.domain import volume_lifecycle
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
+
+_Found = table.Found
+_Severity = table.Severity
+_AWAITING = volume_lifecycle.OwnStatus.AWAITING_TRANSFER
+
+
+def _offers_are_there(facts: observed.Facts) -> Iterator[_Found]:
+    offered = {offer.volume_id for offer in facts.transfers}
+    for volume in facts.volumes:
+        if volume.own_status == _AWAITING and volume.id not in offered:
+            yield _Found(volume.id, None, 'awaits a transfer, and is not offered')
+
+
+INVARIANTS = (
+    table.Row('offers_are_there', 'P6', 'A volume that awaits a transfer is offered.',
+              _Severity.SERVICE, False, table.RESET, _offers_are_there),
+)

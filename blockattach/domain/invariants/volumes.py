@@ -1,0 +1,73 @@
+"""What must be true of volumes and pools, by the rows."""
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import volume_lifecycle
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
+
+_Found = table.Found
+_Severity = table.Severity
+_State = attachment_lifecycle.State
+_Own = volume_lifecycle.OwnStatus
+
+# Written once more here: a check must not rely on the code that it checks.
+_STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
+             ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
+             ({_State.DISCONNECTING}, 'detaching', 'detaching'),
+             ({_State.RESERVED}, 'reserved', 'reserved'),
+             ({_State.ERROR_ATTACHING, _State.ERROR_DETACHING}, 'reserved', 'reserved'))
+"""What rows in these states give their volume: the first that is there, of rank 1 to 5."""
+
+
+def _status_is_derived(facts: observed.Facts) -> Iterator[_Found]:
+    live = facts.live()
+    for volume in facts.volumes:
+        if volume.deleted:
+            continue
+        rank, status, attach_status = _statuses(volume, live.get(volume.id, ()))
+        if (rank, status, attach_status) != (
+                volume.lowest_rank, volume.status, volume.attach_status):
+            yield _Found(volume.id, None,
+                         f'says {volume.status}, {volume.attach_status}, rank '
+                         f'{volume.lowest_rank}; its rows say {status}, {attach_status}, '
+                         f'rank {rank}')
+
+
+def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFact],
+              ) -> tuple[int | None, str, str]:
+    """The lowest rank, the status and the attach status that a volume should have."""
+    # What is held for nobody yet shows as what is being attached.
+    states = [_State.CONNECTING if row.legacy_reservation and row.state == _State.RESERVED
+              else _State(row.state) for row in rows]
+    rank, status, attach_status = None, 'available', 'detached'
+    for number, (which, word, attach_word) in enumerate(_STATUSES, 1):
+        if which & set(states):
+            rank, status, attach_status = number, word, attach_word
+            break
+    if _State.ATTACHED in states and volume.detach_announced:
+        status = 'detaching'
+    if volume.own_status != _Own.AVAILABLE:
+        status = volume.own_status
+    return rank, status, attach_status
+
+
+def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
+    placed: dict[str, int] = {}
+    for volume in facts.volumes:
+        if not volume.deleted and volume.pool is not None:
+            placed[volume.pool] = placed.get(volume.pool, 0) + volume.size_gb
+    for pool in facts.pools:
+        size = placed.get(pool.name, 0)
+        if size != pool.allocated_gb:
+            yield _Found(None, None, f'pool {pool.name} has given away {pool.allocated_gb} GiB; '
+                         f'its volumes have {size}')
+
+
+INVARIANTS = (
+    table.Row('status_is_derived', 'P6', "A volume's status follows from its own status and its "
+              'attachments.', _Severity.ACCOUNT, False, table.DERIVE, _status_is_derived),
+    table.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
+              _Severity.ACCOUNT, False, table.COUNT, _room_is_counted),
+)

@@ -1,0 +1,53 @@
+"""What must be true of work that goes on after the answer."""
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import table
+
+_Found = table.Found
+_Severity = table.Severity
+# Of what may be left of a volume on a pool that it is not on: no row is in the middle of it.
+_CLEANUP = 'cleanup'
+_AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
+    'attachment': lambda facts: (row.id for row in facts.attachments
+                                 if row.state in attachment_lifecycle.TRANSITIONAL),
+    'volume': lambda facts: (volume.id for volume in facts.volumes
+                             if not volume.deleted and volume.at_work),
+}
+"""By noun: what is in the middle of work, by its own row."""
+
+
+def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
+    work = {(one.noun, one.resource_id) for one in facts.work
+            if one.noun in _AT_WORK and one.verb != _CLEANUP}
+    at_work = {(noun, resource_id) for noun, ids in _AT_WORK.items() for resource_id in ids(facts)}
+    for noun, resource_id in sorted(work ^ at_work):
+        said = 'has work, and is not in the middle of anything' \
+            if (noun, resource_id) in work else 'is in the middle of work that has no row'
+        yield _of_work(facts, noun, resource_id, said)
+
+
+def _nothing_is_overdue(facts: observed.Facts) -> Iterator[_Found]:
+    for one in facts.work:
+        if one.overdue > facts.grace:
+            yield _of_work(facts, one.noun, one.resource_id,
+                           f'is at {one.verb}, and its deadline passed {one.overdue:.0f} s ago')
+
+
+def _of_work(facts: observed.Facts, noun: str, resource_id: str, said: str) -> _Found:
+    if noun != 'attachment':
+        return _Found(resource_id.partition('@')[0], None, said)
+    volume_id = next((row.volume_id for row in facts.attachments if row.id == resource_id), None)
+    return _Found(volume_id, resource_id, said)
+
+
+INVARIANTS = (
+    table.Row('work_has_an_end', 'P9', 'What the service works on has a deadline, and nothing '
+              'else has.', _Severity.SERVICE, False, table.DERIVE, _work_has_an_end),
+    table.Row('nothing_is_overdue', 'P9', 'What the service works on ends soon after its '
+              'deadline at the latest.',
+              _Severity.SERVICE, True, table.RECONCILE, _nothing_is_overdue),
+)
