@@ -8,6 +8,16 @@ READER = 'rule:xena_system_admin_or_project_reader'
 
 CONTEXT_IS_ADMIN = 'context_is_admin'
 
+
+class Rule(policy.DocumentedRuleDefault):
+    """The rule of operations of the API, each written ``METHOD path``."""
+
+    def __init__(self, name: str, default: str, description: str, *operations: str) -> None:
+        super().__init__(name, default, description, [
+            {'method': method, 'path': path}
+            for method, path in (operation.split(' ', 1) for operation in operations)])
+
+
 RULES = (
     policy.RuleDefault(
         CONTEXT_IS_ADMIN, 'role:admin',

@@ -8,15 +8,15 @@ asks for more (``user_id``, ``domain_id``, a remote check) is decided each time.
 Files are read at start, by `Enforcer.reload` (SIGHUP), and when they have changed, which is
 checked once a second at most.
 """
+import functools
 import logging
 import re
 import threading
 import warnings
-from collections.abc import Hashable
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 from oslo_policy import policy
 
 from blockattach import clock as clocks
@@ -26,7 +26,6 @@ from blockattach.conf import changing
 from blockattach.log import fields
 from blockattach.policy import base
 from blockattach.policy import files
-from blockattach.policy import options
 from blockattach.policy import rules
 
 LOG = logging.getLogger(__name__)
@@ -36,13 +35,11 @@ _FACTS = frozenset(('role', 'is_admin', 'is_admin_project', 'service_roles'))
 _OWNERSHIP = 'project_id:%(project_id)s'
 _SECONDS_BETWEEN_LOOKS = 1.0
 _MOST_DECISIONS = 10000
-"""Above this the decisions are forgotten: a client may name any roles where nobody checks them."""
+"""A client may name any roles where nobody checks them."""
 
 
 class _Rules:
     """The rules as they were read at one moment, and what was decided by them."""
-
-    __slots__ = ('decisions', 'engine', 'kept')
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.engine = policy.Enforcer(conf)
@@ -57,7 +54,14 @@ class _Rules:
         self.engine.use_conf = False
         texts = {name: str(check) for name, check in self.engine.rules.items()}
         self.kept = frozenset(name for name in texts if asks_little(name, texts))
-        self.decisions: dict[Hashable, bool] = {}
+        self.decide = functools.lru_cache(_MOST_DECISIONS)(self._decide)
+
+    def _decide(self, rule: str, owner: bool, is_admin: bool, is_admin_project: bool,
+                roles: tuple[str, ...], service_roles: tuple[str, ...]) -> bool:
+        """By nothing but these facts. ``owner``: the object is of the caller's project."""
+        return bool(self.engine.enforce(rule, {'project_id': 'own' if owner else 'another'}, {
+            'project_id': 'own', 'is_admin': is_admin, 'is_admin_project': is_admin_project,
+            'roles': roles, 'service_roles': list(service_roles)}))
 
 
 def asks_little(name: str, texts: Mapping[str, str]) -> bool:
@@ -89,7 +93,7 @@ class Enforcer:
 
         :raises ConfigurationError: a file cannot be read as rules
         """
-        options.register(conf)
+        policy_options.set_defaults(conf)
         self._conf = conf
         self._clock = clock or clocks.Clock()
         self._looking = threading.Lock()
@@ -141,7 +145,7 @@ class Enforcer:
     @property
     def kept_decisions(self) -> int:
         """How many decisions need not be made again."""
-        return len(self._rules.decisions)
+        return self._rules.decide.cache_info().currsize
 
     def knows(self, rule: str) -> bool:
         """Whether the rule is registered."""
@@ -163,20 +167,15 @@ class Enforcer:
         :raises KeyError: the rule is not registered
         """
         current = self._rules
-        if rule not in current.kept:
-            if rule not in current.engine.registered_rules:
-                raise KeyError(rule)
-            return self._decide(current, caller, rule, target_project_id)
-        owner = target_project_id is None or target_project_id == caller.project_id
-        key = (rule, owner, caller.is_admin, caller.is_admin_project, tuple(caller.roles),
-               tuple(caller.service_roles))
-        decision = current.decisions.get(key)
-        if decision is None:
-            decision = self._decide(current, caller, rule, target_project_id)
-            if len(current.decisions) >= _MOST_DECISIONS:
-                current.decisions.clear()
-            current.decisions[key] = decision
-        return decision
+        if rule not in current.engine.registered_rules:
+            raise KeyError(rule)
+        owner = target_project_id in (None, caller.project_id)
+        if rule in current.kept:
+            return current.decide(rule, owner, bool(caller.is_admin), caller.is_admin_project,
+                                  tuple(caller.roles), tuple(caller.service_roles))
+        return bool(current.engine.enforce(
+            rule, {'project_id': caller.project_id if owner else target_project_id},
+            {**caller.to_policy_values(), 'is_admin': bool(caller.is_admin)}))
 
     def authorize(self, caller: request_context.RequestContext, rule: str,
                   target_project_id: str | None = None) -> None:
@@ -187,11 +186,3 @@ class Enforcer:
         """
         if not self.allowed(caller, rule, target_project_id):
             raise errors.NotAuthorized(rule=rule)
-
-    @staticmethod
-    def _decide(current: _Rules, caller: request_context.RequestContext, rule: str,
-                target_project_id: str | None) -> bool:
-        project_id = caller.project_id if target_project_id is None else target_project_id
-        facts: dict[str, Any] = dict(caller.to_policy_values())
-        facts['is_admin'] = bool(caller.is_admin)
-        return bool(current.engine.enforce(rule, {'project_id': project_id}, facts))

@@ -1,6 +1,4 @@
 """Rules for user messages."""
-from oslo_policy import policy
-
 from blockattach.policy import base
 
 GET = 'message:get'
@@ -8,12 +6,7 @@ GET_ALL = 'message:get_all'
 DELETE = 'message:delete'
 
 RULES = (
-    policy.DocumentedRuleDefault(
-        GET_ALL, base.READER, 'List user messages.', [{'method': 'GET', 'path': '/messages'}]),
-    policy.DocumentedRuleDefault(
-        GET, base.READER, 'Show a user message.',
-        [{'method': 'GET', 'path': '/messages/{message_id}'}]),
-    policy.DocumentedRuleDefault(
-        DELETE, base.MEMBER, 'Delete a user message.',
-        [{'method': 'DELETE', 'path': '/messages/{message_id}'}]),
+    base.Rule(GET_ALL, base.READER, 'List user messages.', 'GET /messages'),
+    base.Rule(GET, base.READER, 'Show a user message.', 'GET /messages/{message_id}'),
+    base.Rule(DELETE, base.MEMBER, 'Delete a user message.', 'DELETE /messages/{message_id}'),
 )

@@ -3,12 +3,9 @@ from oslo_policy import policy
 
 from blockattach.policy import attachments
 from blockattach.policy import base
-from blockattach.policy import capabilities
-from blockattach.policy import limits
 from blockattach.policy import messages
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
-from blockattach.policy import scheduler_stats
 from blockattach.policy import services
 from blockattach.policy import transfers
 from blockattach.policy import volume_types
@@ -17,6 +14,5 @@ from blockattach.policy import volumes
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every rule, base rules first."""
-    return [*base.RULES, *attachments.RULES, *capabilities.RULES, *limits.RULES, *messages.RULES,
-            *qos_specs.RULES, *quotas.RULES, *scheduler_stats.RULES, *services.RULES,
-            *transfers.RULES, *volume_types.RULES, *volumes.RULES]
+    return [*base.RULES, *attachments.RULES, *messages.RULES, *qos_specs.RULES, *quotas.RULES,
+            *services.RULES, *transfers.RULES, *volume_types.RULES, *volumes.RULES]

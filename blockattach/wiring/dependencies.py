@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as oslo_db_exception
 from oslo_log import log as oslo_log
+from oslo_policy import opts as policy_options
 
 from blockattach import clock
 from blockattach import errors
@@ -37,7 +38,6 @@ from blockattach.db import online_migrations
 from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.health import monitor
-from blockattach.policy import options as policy_options
 from blockattach.rpc import history
 from blockattach.rpc import notifications
 from blockattach.rpc import probe
@@ -105,7 +105,7 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
-    policy_options.register(conf)
+    policy_options.set_defaults(conf)
     state_report.register(conf)
     locations.read(conf, arguments, own, project='blockattach', prog=command,
                    version=version.version_string(), description=text)

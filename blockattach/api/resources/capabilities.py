@@ -9,7 +9,7 @@ from blockattach.db import services as db_services
 from blockattach.domain import binaries
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.policy import capabilities as policies
+from blockattach.policy import services as policies
 
 # What a type may ask of any backend, as clients show it.
 _PROPERTIES = {
@@ -68,7 +68,7 @@ _ANSWER = answers.whole({
 
 OPERATIONS = (
     operation.Operation(
-        'GET', '/capabilities/{host}', show, policy=policies.GET,
+        'GET', '/capabilities/{host}', show, policy=policies.GET_CAPABILITIES,
         answer={operation.BASE: _ANSWER},
         faults=(errors.ServiceNotFound, errors.ServiceSilent),
         summary='Show what a backend can do.'),

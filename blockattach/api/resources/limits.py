@@ -11,7 +11,7 @@ from blockattach.http import schema
 from blockattach.http.operation import BASE
 from blockattach.http.operation import Operation
 from blockattach.http.operation import V
-from blockattach.policy import limits as policies
+from blockattach.policy import quotas as policies
 
 _OF_PROJECT = V(3, 39)
 """From here on an administrator may ask about another project."""

@@ -11,7 +11,7 @@ from blockattach.domain import pools as domain_pools
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.policy import access
-from blockattach.policy import scheduler_stats as policies
+from blockattach.policy import services as policies
 
 _FILTERED = operation.V(3, 28)
 _BY_TYPE = operation.V(3, 35)

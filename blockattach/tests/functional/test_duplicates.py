@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
@@ -28,7 +29,6 @@ from blockattach.domain import pools
 from blockattach.domain import volume_lifecycle
 from blockattach.objects import placement as placement_objects
 from blockattach.policy import enforcer
-from blockattach.policy import options
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import contract
 from blockattach.rpc import processes
@@ -72,7 +72,7 @@ class DuplicatesTest(instances.WorldTestCase):
             transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
             rpc_conf.RpcSettings())
         self.addCleanup(self.bus.close)
-        options.register(conf)
+        policy_options.set_defaults(conf)
         # A scheduler's first look takes up everything.
         self.world.waiting.look()
         policy = enforcer.Enforcer(conf)

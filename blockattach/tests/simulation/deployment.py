@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
@@ -12,7 +13,6 @@ from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import quotas
-from blockattach.policy import options as policy_options
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
@@ -62,7 +62,7 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     options.register(conf)
     transport.register_options(conf)
-    policy_options.register(conf)
+    policy_options.set_defaults(conf)
     state_report.register(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     for group, values in _SETTINGS.items():

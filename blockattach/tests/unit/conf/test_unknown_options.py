@@ -6,13 +6,13 @@ import unittest
 
 from oslo_config import cfg
 from oslo_config import generator
+from oslo_policy import opts as policy_options
 
 from blockattach import log
 from blockattach.conf import embedded
 from blockattach.conf import locations
 from blockattach.conf import options
 from blockattach.conf import unknown_options
-from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
 
 # What a library has registered nowhere, or only where one of its plugins is used.
@@ -50,7 +50,7 @@ def read(conf, *arguments):
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
-    policy_options.register(conf)
+    policy_options.set_defaults(conf)
     locations.read(conf, arguments, project='blockattach', prog='x')
 
 

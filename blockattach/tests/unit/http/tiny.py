@@ -3,6 +3,7 @@ import dataclasses
 
 import webob
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 
 from blockattach import clock
 from blockattach import errors
@@ -15,7 +16,6 @@ from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
-from blockattach.policy import options
 from blockattach.telemetry import acts
 
 PROJECT = '9d1f3c3ae2b54b0a8a2f1c1f1f1f1f1f'
@@ -125,7 +125,7 @@ OPERATIONS = (
 def enforcer_of(**overrides):
     """An enforcer without any file of the operator's."""
     conf = cfg.ConfigOpts()
-    options.register(conf)
+    policy_options.set_defaults(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     conf.set_override('policy_dirs', [], group='oslo_policy')
     conf.set_override('policy_file', 'no-such-policy.yaml', group='oslo_policy')

@@ -7,12 +7,12 @@ import tempfile
 import unittest
 
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 
 from blockattach import context
 from blockattach import errors
 from blockattach.policy import attachments
 from blockattach.policy import enforcer
-from blockattach.policy import options
 from blockattach.policy import rules
 from blockattach.policy import services
 from blockattach.policy import volumes
@@ -32,7 +32,7 @@ def caller(*roles, project_id=MINE, user_id='u', **more):
 
 def config(folder):
     conf = cfg.ConfigOpts()
-    options.register(conf)
+    policy_options.set_defaults(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     conf.set_override('policy_file', os.path.join(folder, 'policy.yaml'), group='oslo_policy')
     conf.set_override('policy_dirs', [], group='oslo_policy')

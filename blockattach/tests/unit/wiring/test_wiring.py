@@ -8,6 +8,7 @@ import uuid
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_policy import opts as policy_options
 
 from blockattach import context
 from blockattach import errors
@@ -17,7 +18,6 @@ from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import detach_rule
 from blockattach.http import keystone
-from blockattach.policy import options as policy_options
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
@@ -41,7 +41,7 @@ class WiringTestCase(unittest.TestCase):
         self.conf = cfg.ConfigOpts()
         options.register(self.conf)
         transport.register_options(self.conf)
-        policy_options.register(self.conf)
+        policy_options.set_defaults(self.conf)
         self.conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
