@@ -8,12 +8,10 @@ The request and the user of a line are put before the sentence by oslo.log (as J
 ``context``), from the context of the thread that logs.
 """
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
-from oslo_context import context as oslo_context
 from oslo_log import formatters
 from oslo_log import log as oslo_log
 from oslo_serialization import jsonutils
@@ -95,12 +93,6 @@ FIELDS: Mapping[str, str] = {
 _LINE_WITHOUT_REQUEST = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s '
                          '%(instance)s%(message)s')
 _NO_GLOBAL_REQUEST = '[None req-'
-_NAME_IN_FORMAT = re.compile(r'%\((\w+)\)')
-_OF_LINE = {'message', 'asctime', 'instance', 'request_id', 'global_request_id', 'user_identity'}
-_OF_CALLER = {'user': 'user_id', 'project': 'project_id', 'domain': 'domain_id',
-              'system_scope': 'system_scope', 'user_domain': 'user_domain_id',
-              'project_domain': 'project_domain_id'}
-"""Attributes of a context by their names in a format."""
 
 
 class Fields:
@@ -125,13 +117,6 @@ class Fields:
                 for name, value in self._values.items()}
 
 
-class _NoFields(Fields):
-    """Stands in the sentence instead of fields that are reported apart from it."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-
-
 class JsonFormatter(formatters.JSONFormatter):
     """oslo.log's line, with ``fields`` by name and a ``message`` that holds none."""
 
@@ -139,13 +124,13 @@ class JsonFormatter(formatters.JSONFormatter):
         """One line of JSON."""
         found: dict[str, Any] = {}
         arguments = record.args if isinstance(record.args, tuple) else ()
-        if any(isinstance(argument, Fields) for argument in arguments):
-            for argument in arguments:
-                if isinstance(argument, Fields):
-                    found |= argument.as_json()
+        for argument in arguments:
+            if isinstance(argument, Fields):
+                found |= argument.as_json()
+        if found:
             # Other handlers get the record as it was.
             record = logging.makeLogRecord(record.__dict__)
-            record.args = tuple(_NoFields() if isinstance(argument, Fields) else argument
+            record.args = tuple(Fields({}) if isinstance(argument, Fields) else argument
                                 for argument in arguments)
         line = jsonutils.loads(super().format(record))
         # The message says it already.
@@ -154,52 +139,11 @@ class JsonFormatter(formatters.JSONFormatter):
 
 
 class LineFormatter(formatters.ContextFormatter):
-    """oslo.log's line of text, at half its cost.
-
-    oslo.log computes everything that any format might use (the caller twice, the time zone) for
-    each line. The usual format uses little; where one uses more, or there is an exception to
-    format, oslo.log writes the line itself.
-    """
-
-    def __init__(self, usual: formatters.ContextFormatter) -> None:
-        """
-        :param usual: writes what this one shall write
-        """
-        super().__init__(datefmt=usual.datefmt, config=usual.conf, project=usual.project,
-                         version=usual.version)
-        self._line: str = self.conf.logging_context_format_string
-        self._caller: str = self.conf.logging_user_identity_format
-        self._of_caller = set(_NAME_IN_FORMAT.findall(self._caller))
-        self._enough = self._of_caller <= _OF_CALLER.keys() and (
-            set(_NAME_IN_FORMAT.findall(self._line)) - _OF_LINE
-            <= logging.makeLogRecord({}).__dict__.keys())
+    """oslo.log's line of text. Few requests belong to another one: of the others it names none."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, or several where there is an exception."""
-        # Few requests belong to another one.
-        return self._written(record).replace(_NO_GLOBAL_REQUEST, '[req-', 1)
-
-    def _written(self, record: logging.LogRecord) -> str:
-        context = oslo_context.get_current()
-        if context is None or not self._enough or not _is_usual(record) or context.resource_uuid:
-            return super().format(record)
-        try:
-            return self._line % {
-                **record.__dict__, 'message': record.getMessage(), 'instance': '',
-                'asctime': self.formatTime(record, self.datefmt),
-                'request_id': context.request_id, 'global_request_id': context.global_request_id,
-                'user_identity': self._caller % {
-                    name: getattr(context, _OF_CALLER[name]) or '-' for name in self._of_caller}}
-        except TypeError:
-            return super().format(record)
-
-
-def _is_usual(record: logging.LogRecord) -> bool:
-    """Whether there is nothing in it but the sentence, and what is read from the context."""
-    attributes = record.__dict__
-    return (record.levelno == logging.INFO and not record.exc_info and not record.exc_text
-            and not record.stack_info and not attributes.get('instance')
-            and 'instance_uuid' not in attributes and 'context' not in attributes)
+        return super().format(record).replace(_NO_GLOBAL_REQUEST, '[req-', 1)
 
 
 def fields(**identifiers: Any) -> Fields:
@@ -239,7 +183,8 @@ def setup(conf: cfg.ConfigOpts) -> None:
         if isinstance(handler.formatter, formatters.JSONFormatter):
             handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))
         elif type(handler.formatter) is formatters.ContextFormatter:
-            handler.setFormatter(LineFormatter(handler.formatter))
+            handler.setFormatter(LineFormatter(
+                datefmt=conf.log_date_format, config=conf, project='blockattach'))
 
 
 def levels(prefix: str = '') -> dict[str, str]:

@@ -82,9 +82,8 @@ class LineTest(unittest.TestCase):
         self.conf([], default_config_files=[], default_config_dirs=[])
 
     def formatters(self):
-        usual = formatters.ContextFormatter(
-            datefmt='%Y-%m-%d %H:%M:%S', config=self.conf, project='p', version='1')
-        return usual, log.LineFormatter(usual)
+        return [kind(datefmt='%Y-%m-%d %H:%M:%S', config=self.conf, project='p', version='1')
+                for kind in (formatters.ContextFormatter, log.LineFormatter)]
 
     @staticmethod
     def records():
