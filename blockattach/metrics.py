@@ -10,6 +10,8 @@ from typing import Literal
 from typing import NamedTuple
 
 PREFIX = 'blockattach_'
+TRACEPARENT = 'traceparent'
+"""W3C Trace Context: under this name a trace travels in a header, and with a message."""
 
 
 class Kind(enum.StrEnum):
@@ -62,14 +64,31 @@ SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.
 """Buckets, in seconds, of what waits for a backend."""
 
 
+class Span(NamedTuple):
+    """How an act appears in a trace.
+
+    A trace begins where somebody asks for something: with a request, or with a message that
+    carries none. What the service does by itself, as sending heartbeats, makes no trace.
+
+    :ivar name: filled from the labels of the metric
+    :ivar side: on which side of an exchange it is, as OpenTelemetry calls it
+    :ivar begins: whether a trace may begin with it
+    """
+
+    name: str
+    side: Literal['server', 'client', 'internal'] = 'internal'
+    begins: bool = False
+
+
 class Metric(NamedTuple):
-    """One row. ``buckets`` only for a histogram, whose unit is in its name."""
+    """One row. ``buckets`` and ``span`` only for a histogram, whose unit is in its name."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
     text: str
     buckets: tuple[float, ...] = ()
+    span: Span | None = None
 
     @property
     def full_name(self) -> str:
@@ -78,28 +97,34 @@ class Metric(NamedTuple):
 
 
 HTTP = Metric('http_request_seconds', Kind.HISTOGRAM, ('operation', 'status'),
-              'Requests to the API, until they were answered.', SLOW)
+              'Requests to the API, until they were answered.', SLOW,
+              Span('{operation}', 'server', begins=True))
 VERB = Metric('control_verb_seconds', Kind.HISTOGRAM, ('verb', 'outcome'),
-              'Verbs of volumes and attachments, asked for over HTTP or the bus.', SLOW)
+              'Verbs of volumes and attachments, asked for over HTTP or the bus.', SLOW,
+              Span('verb {verb}'))
 STEP = Metric('attachment_step_seconds', Kind.HISTOGRAM, ('way', 'step', 'outcome'),
-              'Steps of attaching and detaching.', SLOW)
+              'Steps of attaching and detaching.', SLOW, Span('{way}: {step}'))
 RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
                     'What was sent over the bus: a call until its answer, all else until the '
-                    'broker took it.', SLOW)
+                    'broker took it.', SLOW, Span('send {topic}.{method}', 'client'))
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
-                    'Requests over the bus that this process has served.', SLOW)
+                    'Requests over the bus that this process has served.', SLOW,
+                    Span('{topic}.{method}', 'server', begins=True))
 WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
-              'Attempts of asynchronous acts.', SLOW)
+              'Attempts of asynchronous acts.', SLOW, Span('{work} volume', begins=True))
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
                      'Transactions, from waiting for a connection to the commit. One that a rule '
-                     'of ours took back counts as refused.', FAST)
+                     'of ours took back counts as refused.', FAST,
+                     Span('database {kind}', 'client'))
 BACKEND = Metric('backend_call_seconds', Kind.HISTOGRAM, ('backend', 'part', 'verb', 'outcome'),
-                 'What stores and targets were asked for.', SLOW)
+                 'What stores and targets were asked for.', SLOW,
+                 Span('{part}.{verb}', 'client'))
 PLACING = Metric('scheduler_placing_seconds', Kind.HISTOGRAM, ('outcome',),
                  'Placing of a volume, until a manager has taken it on or there is no pool for '
-                 'it.', SLOW)
+                 'it.', SLOW, Span('place volume'))
 QUEUE_WAIT = Metric('queue_wait_seconds', Kind.HISTOGRAM, ('queue', 'outcome'),
-                    'Waits for a work slot or a slot of a backend, where none was free.', SLOW)
+                    'Waits for a work slot or a slot of a backend, where none was free.', SLOW,
+                    Span('wait for {queue}'))
 
 DATABASE_RETRIES = Metric('database_retries_total', Kind.COUNTER, ('verb',),
                           'Transactions that the database threw out, or lost before their commit: '

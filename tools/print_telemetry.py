@@ -7,7 +7,6 @@ from typing import Any
 import rst
 from blockattach import log
 from blockattach import metrics
-from blockattach.telemetry import tracing
 
 
 def _names(texts: Mapping[Any, str], heading: str) -> str:
@@ -31,8 +30,8 @@ def spans() -> str:
     """The acts that appear in a trace."""
     return rst.NOTICE + rst.table(
         ('span', 'kind', 'is', 'may begin a trace'),
-        [[rst.literal(span.name), span.side.value, span.metric.text,
-          'yes' if span.begins else ''] for span in tracing.SPANS], (24, 10, 52, 14))
+        [[rst.literal(row.span.name), row.span.side, row.text, 'yes' if row.span.begins else '']
+         for row in metrics.METRICS if row.span], (24, 10, 52, 14))
 
 
 def log_fields() -> str:

@@ -19,10 +19,10 @@ from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import metrics
 from blockattach.telemetry import readings
-from blockattach.telemetry import tracing
 
 if TYPE_CHECKING:
     from blockattach.telemetry import counting
+    from blockattach.telemetry import otel
 
 NO_OPERATION = 'none'
 """The operation of a request that asks for none that there is."""
@@ -40,7 +40,7 @@ class Act:
         self._telemetry = telemetry
         self._running = running
         self._parent = parent
-        self._span: Any = None
+        self._span: otel.Begun | None = None
         self.row = row
         self.labels = labels
         self.context: oslo_context.RequestContext | None = None
@@ -49,9 +49,9 @@ class Act:
         self.context = oslo_context.get_current()
         self._begun = self._telemetry.clock.monotonic()
         self._running[id(self)] = self
-        if self._telemetry.tracer is not None:
-            span = tracing.BY_METRIC[self.row.name]
-            self._span = self._telemetry.tracer.begin(span, self._name(span), self._parent)
+        tracer = self._telemetry.tracer
+        if tracer is not None and self.row.span is not None:
+            self._span = tracer.begin(self.row.span, self.labels, self._parent)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -66,9 +66,7 @@ class Act:
             counts.observe(self.row, tuple([self.labels[name] for name in self.row.labels]),
                            self.seconds())
         if self._span is not None and self._telemetry.tracer is not None:
-            self._telemetry.tracer.end(
-                self._span, self._name(tracing.BY_METRIC[self.row.name]), self._values(),
-                error is not None)
+            self._telemetry.tracer.end(self._span, self._values(), error is not None)
 
     def seconds(self) -> float:
         """For how long it has been running, in seconds."""
@@ -77,9 +75,6 @@ class Act:
     def note(self, **labels: str) -> None:
         """What is known only now."""
         self.labels.update(labels)
-
-    def _name(self, span: tracing.Span) -> str:
-        return span.name.format_map(self.labels)
 
     def _values(self) -> dict[str, str]:
         """The attributes of its span, with the id of the request."""
@@ -97,7 +92,7 @@ class Telemetry:
         self.clock = clock or clocks.Clock()
         self.readings = readings.Readings()
         self.counts: counting.Counts | None = None
-        self.tracer: tracing.Tracer | None = None
+        self.tracer: otel.Tracer | None = None
         self.trusts_clients = False
         self._running: dict[int, Act] = {}
         self.readings.add('in progress', self._in_progress)
@@ -181,7 +176,7 @@ class Telemetry:
 
     def extract(self, values: Mapping[str, Any]) -> str | None:
         """The trace that a message carries, if any."""
-        return values.get(tracing.TRACEPARENT)
+        return values.get(metrics.TRACEPARENT)
 
     def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
         if self.counts is not None:

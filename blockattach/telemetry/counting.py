@@ -1,12 +1,26 @@
-"""The metrics of one process, in a registry of their own."""
+"""The metrics of one process, in a registry of their own, and where Prometheus asks for them.
+
+Imported only where metrics are on.
+"""
+import contextlib
+import errno
+import threading
 from collections.abc import Iterable
+from collections.abc import Iterator
+from wsgiref import simple_server
 
 import prometheus_client
+from oslo_log import log as oslo_log
 from prometheus_client import core
 from prometheus_client import registry
 
+from blockattach import errors
+from blockattach import log
 from blockattach import metrics
+from blockattach.conf import telemetry as telemetry_conf
 from blockattach.telemetry import readings
+
+LOG = oslo_log.getLogger(__name__)
 
 _FAMILIES = {metrics.Kind.COUNTER: core.CounterMetricFamily,
              metrics.Kind.GAUGE: core.GaugeMetricFamily}
@@ -34,7 +48,6 @@ class Counts:
         self.registry = registry.CollectorRegistry()
         self._counters: dict[str, prometheus_client.Counter] = {}
         self._histograms: dict[str, prometheus_client.Histogram] = {}
-        self._series: dict[tuple[str, readings.Labels], prometheus_client.Histogram] = {}
         for row in metrics.METRICS:
             if row.kind is metrics.Kind.HISTOGRAM:
                 self._histograms[row.name] = prometheus_client.Histogram(
@@ -53,9 +66,37 @@ class Counts:
 
     def observe(self, row: metrics.Metric, labels: readings.Labels, seconds: float) -> None:
         """Something took so long."""
-        series = self._series.get((row.name, labels))
-        if series is None:
-            # A look-up in prometheus_client costs as much as the rest.
-            series = self._histograms[row.name].labels(*labels)
-            self._series[row.name, labels] = series
-        series.observe(seconds)
+        self._histograms[row.name].labels(*labels).observe(seconds)
+
+
+@contextlib.contextmanager
+def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator[None]:
+    """Serve them by prometheus_client's own server: a thread for each question, so that none waits
+    for another.
+
+    :raises ConfigurationError: no port is free, or the address is not ours
+    """
+    server, thread = _listen(counts, settings)
+    LOG.info('Metrics are served%s', log.fields(host=settings.host, port=server.server_port))
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _listen(counts: Counts, settings: telemetry_conf.MetricsSettings,
+            ) -> tuple[simple_server.WSGIServer, threading.Thread]:
+    """On the first port that is free."""
+    for port in settings.ports:
+        try:
+            return prometheus_client.start_http_server(port, settings.host, counts.registry)
+        except OSError as exc:
+            if exc.errno != errno.EADDRINUSE:
+                raise errors.ConfigurationError(
+                    reason=f'cannot serve metrics on {settings.host}:{port}: '
+                           f'{exc.strerror}') from exc
+    raise errors.ConfigurationError(
+        reason=f'cannot serve metrics on {settings.host}: no port from {min(settings.ports)} to '
+               f'{max(settings.ports)} is free')

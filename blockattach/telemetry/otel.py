@@ -13,43 +13,48 @@ from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace import sampling
 from opentelemetry.trace.propagation import tracecontext
 
+from blockattach import metrics
 from blockattach import version
 from blockattach.conf import telemetry as telemetry_conf
-from blockattach.telemetry import tracing
 
 _SEND_SECONDS = 5
 _CLOSE_SECONDS = 2.0
 _ATTRIBUTES = 'blockattach.'
-_SIDES = {tracing.Side.SERVER: trace.SpanKind.SERVER,
-          tracing.Side.CLIENT: trace.SpanKind.CLIENT,
-          tracing.Side.INTERNAL: trace.SpanKind.INTERNAL}
 
 
-class _Begun(NamedTuple):
+class Begun(NamedTuple):
+    """A span that has begun."""
+
+    kind: metrics.Span
     span: trace.Span
     token: Any
 
 
 class Tracer:
-    """A `blockattach.telemetry.tracing.Tracer` by OpenTelemetry."""
+    """Makes spans of the acts of a process."""
 
     def __init__(self, provider: sdk.TracerProvider) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer('blockattach', version.version_string())
         self._propagator = tracecontext.TraceContextTextMapPropagator()
 
-    def begin(self, span: tracing.Span, name: str, parent: str | None) -> _Begun | None:
-        """Begin a span; None: it would begin a trace, and may not."""
-        where = (self._propagator.extract({tracing.TRACEPARENT: parent}) if parent
-                 else otel_context.get_current())
-        if not span.begins and not trace.get_current_span(where).get_span_context().is_valid:
-            return None
-        made = self._tracer.start_span(name, where, _SIDES[span.side])
-        return _Begun(made, otel_context.attach(trace.set_span_in_context(made, where)))
+    def begin(self, kind: metrics.Span, values: Mapping[str, str],
+              parent: str | None) -> Begun | None:
+        """Begin a span in this thread; None: it would begin a trace, and may not.
 
-    def end(self, begun: _Begun, name: str, values: Mapping[str, str], failed: bool) -> None:
-        """End it, under the name that it has by now."""
-        begun.span.update_name(name)
+        :param parent: a ``traceparent`` that came from elsewhere
+        """
+        where = (self._propagator.extract({metrics.TRACEPARENT: parent}) if parent
+                 else otel_context.get_current())
+        if not kind.begins and not trace.get_current_span(where).get_span_context().is_valid:
+            return None
+        made = self._tracer.start_span(kind.name.format_map(values), where,
+                                       trace.SpanKind[kind.side.upper()])
+        return Begun(kind, made, otel_context.attach(trace.set_span_in_context(made, where)))
+
+    def end(self, begun: Begun, values: Mapping[str, str], failed: bool) -> None:
+        """End it in the same thread, under the name that it has by now."""
+        begun.span.update_name(begun.kind.name.format_map(values))
         begun.span.set_attributes({_ATTRIBUTES + key: value for key, value in values.items()})
         if failed:
             begun.span.set_status(trace.StatusCode.ERROR)
@@ -58,10 +63,7 @@ class Tracer:
 
     def inject(self, values: dict[str, Any]) -> None:
         """Inject the trace of this thread, if any, into a message."""
-        carrier: dict[str, str] = {}
-        self._propagator.inject(carrier)
-        if tracing.TRACEPARENT in carrier:
-            values[tracing.TRACEPARENT] = carrier[tracing.TRACEPARENT]
+        self._propagator.inject(values)
 
     def close(self) -> None:
         """Send what has not been sent; a collector that is away is not waited for."""

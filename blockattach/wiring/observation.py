@@ -1,6 +1,7 @@
 """Telemetry of a process as configured: metrics, traces and state reports."""
 import contextlib
 from concurrent import futures
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -17,7 +18,9 @@ from blockattach.rpc import probe
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
 from blockattach.telemetry import state_report
-from blockattach.telemetry import tracing
+
+if TYPE_CHECKING:
+    from blockattach.telemetry import otel
 
 _OVERVIEW_SECONDS = 2.0
 """A scrape gets the other metrics if the database takes longer."""
@@ -75,13 +78,10 @@ class Observation:
             return
         # Imported only where metrics are on.
         from blockattach.telemetry import counting
-        from blockattach.telemetry import exposition
 
         counts = counting.Counts(self.telemetry.readings)
-        served = exposition.Exposition(counts, settings)
         with locations.named(self._conf, telemetry_conf.METRICS_GROUP, 'port'):
-            served.start()
-        starting.callback(served.stop)
+            starting.enter_context(counting.served(counts, settings))
         self.telemetry.counts = counts
 
     def _start_tracing(self, starting: contextlib.ExitStack) -> None:
@@ -129,7 +129,7 @@ def _connections(database: engine.Database) -> dict[metrics.Metric, readings.Rea
     return {metrics.CONNECTIONS: {('busy',): busy, ('idle',): idle}}
 
 
-def _open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> tracing.Tracer:
+def _open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> 'otel.Tracer':
     """What sends spans to a collector.
 
     :raises ConfigurationError: the optional extra is not installed

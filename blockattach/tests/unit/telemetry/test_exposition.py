@@ -1,4 +1,5 @@
 """Where metrics are served."""
+import contextlib
 import unittest
 import urllib.error
 import urllib.request
@@ -7,7 +8,6 @@ from blockattach import errors
 from blockattach.conf import telemetry as telemetry_conf
 from blockattach.telemetry import acts
 from blockattach.telemetry import counting
-from blockattach.telemetry import exposition
 from blockattach.testing import ports
 from blockattach.tests.fixtures import polling
 
@@ -23,11 +23,11 @@ class ExpositionTest(unittest.TestCase):
         self.ports = ports.neighbours(2)
 
     def served(self):
-        made = exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
-            LOCAL, self.ports))
-        self.addCleanup(made.stop)
-        with self.assertLogs('blockattach.telemetry.exposition', 'INFO') as body:
-            made.start()
+        made = contextlib.ExitStack()
+        self.addCleanup(made.close)
+        with self.assertLogs('blockattach.telemetry.counting', 'INFO') as body:
+            made.enter_context(counting.served(
+                self.counts, telemetry_conf.MetricsSettings(LOCAL, self.ports)))
         return made, body.output[0]
 
     def ask(self, port):
@@ -47,18 +47,17 @@ class ExpositionTest(unittest.TestCase):
         with self.assertRaisesRegex(
                 errors.ConfigurationError,
                 f'no port from {self.ports[0]} to {self.ports[-1]} is free'):
-            exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
-                LOCAL, self.ports)).start()
+            self.served()
 
     def test_an_address_of_others_is_refused(self):
-        with self.assertRaisesRegex(errors.ConfigurationError, 'metrics on 192.0.2.1'):
-            exposition.Exposition(self.counts, telemetry_conf.MetricsSettings(
-                '192.0.2.1', self.ports)).start()
+        settings = telemetry_conf.MetricsSettings('192.0.2.1', self.ports)
+        with self.assertRaisesRegex(errors.ConfigurationError, 'metrics on 192.0.2.1'), \
+                counting.served(self.counts, settings):
+            pass
 
     def test_it_releases_its_port(self):
         made, _ = self.served()
-        made.stop()
-        made.stop()
+        made.close()
         with self.assertRaises(urllib.error.URLError):
             self.ask(self.ports[0])
         _, body = self.served()
