@@ -21,13 +21,13 @@ from blockattach.api import routes
 from blockattach.api import versions
 from blockattach.db import messages
 from blockattach.domain import messages as domain_messages
-from blockattach.http import negotiation
+from blockattach.http import operation
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
-_VOLUME = f'{negotiation.VOLUME} {versions.MAXIMUM}'
-_BOTH = f'{_VOLUME}, {negotiation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
+_VOLUME = f'{operation.VOLUME} {versions.MAXIMUM}'
+_BOTH = f'{_VOLUME}, {operation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
 _SERVER = '11111111-1111-4111-8111-111111111111'
 _CONNECTOR = {'initiator': 'iqn.2026-01.org.example:host-a', 'host': 'host-a', 'ip': '192.0.2.21',
               'multipath': False}
@@ -104,7 +104,7 @@ class Player:
         request = webob.Request.blank(path, method=method, headers={'X-Auth-Token': client.token})
         request.host = 'localhost:8776'
         if version is not None:
-            request.headers[negotiation.HEADER] = version
+            request.headers[operation.VERSION_HEADER] = version
         if body is not None:
             request.body = json.dumps(body).encode()
             request.content_type = 'application/json'

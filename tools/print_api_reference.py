@@ -21,7 +21,6 @@ import print_openapi
 import rst
 from blockattach.api import routes
 from blockattach.http import faults
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.http import routing
 
@@ -157,7 +156,7 @@ def _title(row: operation.Operation) -> str:
 
 def _versions(row: operation.Operation) -> str:
     if row.extension is not None:
-        return f'{negotiation.EXTENSION} {row.extension}'
+        return f'{operation.EXTENSION} {row.extension}'
     return f'{row.since}' if row.until is None else f'{row.since} to {row.until}'
 
 
@@ -180,7 +179,7 @@ def _facts(path: str, row: operation.Operation) -> str:
     rights = rst.literal(row.policy or '') or ('no token is needed' if row.public else 'any token')
     lines = [f':path: ``{row.method} {path}``',
              f':since: {_versions(row)}' + (
-                 f'; more with {negotiation.EXTENSION} {min(added)}' if added else ''),
+                 f'; more with {operation.EXTENSION} {min(added)}' if added else ''),
              f':policy: {rights}', f':success: {row.status}']
     return '\n' + '\n'.join(lines) + '\n'
 
@@ -217,7 +216,7 @@ def _answer(row: operation.Operation, described: Mapping[str, Any]) -> str:
 def _when(field: Field, plain: Collection[str]) -> str:
     """Whether a key is always there, or only for clients that ask for the extension."""
     if field.place not in plain:
-        return f'with {negotiation.EXTENSION}'
+        return f'with {operation.EXTENSION}'
     return 'yes' if field.required else ''
 
 
@@ -276,7 +275,7 @@ def _asked(row: operation.Operation) -> str:
     if not row.public:
         lines.append('X-Auth-Token: TOKEN')
     if asked['version'] is not None:
-        lines.append(f'{negotiation.HEADER}: {asked["version"]}')
+        lines.append(f'{operation.VERSION_HEADER}: {asked["version"]}')
     return _message(lines, asked['body'])
 
 

@@ -12,7 +12,6 @@ from blockattach import errors
 from blockattach.api import routes
 from blockattach.api import versions
 from blockattach.http import faults
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.http import routing
 
@@ -65,12 +64,12 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         'description': 'The project of the token.',
         'schema': {'type': 'string', 'minLength': 1}},
     'version': {
-        'name': negotiation.HEADER, 'in': 'header',
+        'name': operation.VERSION_HEADER, 'in': 'header',
         'description': 'The versions that the client speaks; the lowest where it names none.',
         'schema': {'enum': [
-            f'{negotiation.VOLUME} {versions.MAXIMUM}',
-            f'{negotiation.VOLUME} {versions.MAXIMUM}, '
-            f'{negotiation.EXTENSION} {versions.EXTENSION_MAXIMUM}']}},
+            f'{operation.VOLUME} {versions.MAXIMUM}',
+            f'{operation.VOLUME} {versions.MAXIMUM}, '
+            f'{operation.EXTENSION} {versions.EXTENSION_MAXIMUM}']}},
     'idempotency_key': {
         'name': 'Idempotency-Key', 'in': 'header',
         'description': 'What the client calls this request: a repeat makes nothing twice.',
@@ -147,7 +146,7 @@ def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, An
     found += [{'name': name, 'in': 'query', 'schema': schema}
               for name, schema in query.get('properties', {}).items()]
     found += [{'name': name, 'in': 'query',
-               'description': f'{negotiation.EXTENSION} {since}: {schema["description"]}',
+               'description': f'{operation.EXTENSION} {since}: {schema["description"]}',
                'schema': {key: value for key, value in schema.items() if key != 'description'}}
               for since, added in (rows[0].parameters or {}).items()
               for name, schema in added.items()]

@@ -1,4 +1,5 @@
-"""Pieces that the promises of answers are made of: schemas, and what may go wrong.
+"""Pieces that requests and answers of several resources are made of: schemas, and what may go
+wrong.
 
 Answers are strict: no key that is not named.
 """
@@ -32,6 +33,53 @@ TEXTS_BY_KEY: schema.Schema = {'type': 'object', 'additionalProperties': TEXT}
 def whole(properties: Mapping[str, schema.Schema]) -> schema.Schema:
     """An object that has every one of these keys, and no other."""
     return schema.obj(properties, properties)
+
+
+_LONGEST_NAME = 255
+_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_NAME}
+
+# What a host says of itself is its own business; only what we store by itself has a form.
+CONNECTOR = schema.obj({'host': _NAME, 'initiator': _NAME, 'mountpoint': _NAME}, additional=True)
+
+_ALWAYS = {
+    'target_discovered': BOOLEAN,
+    'target_portal': TEXT,
+    'target_iqn': TEXT,
+    'target_lun': INTEGER,
+    'volume_id': schema.UUID,
+    'encrypted': BOOLEAN,
+    'qos_specs': {'type': ['object', 'null'], 'additionalProperties': {
+        'type': ['string', 'integer', 'null']}},
+    'access_mode': {'enum': ['rw', 'ro']},
+    'cacheable': BOOLEAN,
+    'enforce_multipath': BOOLEAN,
+}
+_SOMETIMES = {
+    'target_portals': schema.array(TEXT),
+    'target_iqns': schema.array(TEXT),
+    'target_luns': schema.array(INTEGER),
+    'auth_method': {'enum': ['CHAP']},
+    'auth_username': TEXT,
+    'auth_password': TEXT,
+    'discard': {'enum': [True]},
+    'logical_block_size': TEXT,
+    'physical_block_size': TEXT,
+}
+CONNECTION_NAMES = {'driver_volume_type': TEXT, 'attachment_id': schema.UUID}
+
+CONNECTION: schema.Schema = {'anyOf': [
+    NULL,
+    schema.obj(),
+    schema.obj({**_ALWAYS, **_SOMETIMES, **CONNECTION_NAMES},
+               required=[*_ALWAYS, *CONNECTION_NAMES]),
+]}
+"""Empty before there is a connector; null where os-attach named a consumer without one."""
+
+NESTED_CONNECTION: schema.Schema = whole({
+    'driver_volume_type': TEXT,
+    'data': schema.obj({**_ALWAYS, **_SOMETIMES}, required=_ALWAYS),
+    'enforce_multipath': BOOLEAN,
+})
 
 
 BACKEND = (errors.BackendRefused, errors.BackendUncertain, errors.ServiceUnreachable)

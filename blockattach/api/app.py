@@ -7,7 +7,6 @@ from blockattach.api import versions
 from blockattach.http import auth
 from blockattach.http import dispatch
 from blockattach.http import middleware
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.telemetry import acts
 
@@ -16,7 +15,7 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
               operations: Iterable[operation.Operation] | None = None,
               outer: Iterable[middleware.Layer] = (),
               admission: Iterable[middleware.Layer] = (),
-              check_answers: bool = False,
+              check: dispatch.Check | None = None,
               telemetry: acts.Telemetry | None = None) -> middleware.Application:
     """Put the API together. It starts nothing and opens nothing.
 
@@ -25,7 +24,7 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
     :param operations: what is served; the whole API if not given
     :param outer: layers around all that can fail, outermost first
     :param admission: layers in which a request waits for a work slot
-    :param check_answers: hold each answer against its schema; for tests
+    :param check: of each answer, see `dispatch.Dispatcher`
     :param telemetry: where requests are counted and timed
     :raises ConfigurationError: a layer cannot work as it is configured
     """
@@ -37,17 +36,13 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         negotiator=negotiator(),
         limits=dispatch.Limits(max_body_size=services.settings.max_request_body_size,
                                public_endpoint=services.settings.public_endpoint),
-        check_answers=check_answers)
+        check=check)
     layers = (
-        # Outermost, so that every answer has a request id, and every line below names it.
-        middleware.name_request,
+        # Outermost, so that every answer has a request id, and every line below names it; and
+        # outside of the layer that makes answers of errors: it logs the status that the client
+        # gets, and an error is answered in the negotiated version.
         middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
-        # Outside of the layer that makes answers of errors: it logs the status that the client
-        # gets.
-        middleware.log_request(services.clock),
         *outer,
-        # Outside of them too: an error is answered in the negotiated version.
-        middleware.version_header,
         # What looks for a token may fail as well.
         middleware.answer_faults,
         # Authentication is work already.
@@ -59,8 +54,8 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
     return middleware.Application(layers, dispatcher)
 
 
-def negotiator() -> negotiation.Negotiator:
+def negotiator() -> operation.Negotiator:
     """Offer the whole history of the API and of the extension."""
-    return negotiation.Negotiator(
-        negotiation.Range(versions.MINIMUM, versions.MAXIMUM),
-        negotiation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
+    return operation.Negotiator(
+        operation.Range(versions.MINIMUM, versions.MAXIMUM),
+        operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))

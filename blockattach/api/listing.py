@@ -80,7 +80,7 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
     is_admin = bool(call.context.is_admin)
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
     unknown = []
-    for key, value in call.query.as_dict().items():
+    for key, value in dict(call.query.items()).items():
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
         name = key.removesuffix('~')

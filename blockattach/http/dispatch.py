@@ -4,6 +4,7 @@ route, authentication, project of the URL, version, body is JSON, action, target
 handler, answer. Whatever goes wrong is an error that `blockattach.http.faults` answers.
 """
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,6 @@ from blockattach import errors
 from blockattach.http import auth
 from blockattach.http import faults
 from blockattach.http import middleware
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.http import queueing
 from blockattach.http import rendering
@@ -37,6 +37,7 @@ _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
 
+Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 _Validators = Mapping[operation.V, schema.Validator]
 
 
@@ -52,33 +53,6 @@ class _Checks:
     query: _Validators
 
 
-class _Promises:
-    """What operations promise to answer; compiled when it is first needed: tests need few."""
-
-    def __init__(self) -> None:
-        self._compiled: dict[tuple[int, int, operation.V | None], schema.Validator] = {}
-
-    def check(self, row: operation.Operation, call: operation.Call,
-              response: webob.Response) -> None:
-        """Hold an answer against the promise.
-
-        :raises WrongAnswer: it is broken
-        """
-        plain = operation.at_version(row.answer, call.version)
-        if plain is None or response.status_code >= 400:
-            return
-        # By identity: rows have no hash, and exist as long as we do.
-        key = id(row), id(plain), call.extension
-        if key not in self._compiled:
-            extend = operation.at_version(row.extended, call.extension or operation.NONE)
-            self._compiled[key] = schema.Validator(
-                plain if extend is None else extend(plain), 'answer')
-        try:
-            self._compiled[key].check(orjson.loads(response.body) if response.body else None)
-        except errors.InvalidInput as failure:
-            raise faults.WrongAnswer(f'{row.name} at {call.version}: {failure}') from None
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
     """Limits for requests, and the URLs in answers."""
@@ -92,12 +66,12 @@ class Dispatcher:
 
     def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
-                 negotiator: negotiation.Negotiator, limits: Limits | None = None,
-                 check_answers: bool = False) -> None:
+                 negotiator: operation.Negotiator, limits: Limits | None = None,
+                 check: Check | None = None) -> None:
         """Compile everything that a request will need.
 
-        :param services: handed to targets and handlers as it is
-        :param check_answers: hold each answer against its schema; for tests
+        :param services: handed to handlers as it is; targets are loaded from its ``database``
+        :param check: called with each answer, for tests
         :raises ValueError: the operations contradict each other, or name an unknown rule
         """
         rows = tuple(operations)
@@ -107,7 +81,7 @@ class Dispatcher:
         self._table = routing.Table(rows)
         # By identity: rows hold schemas, which have no hash. The table keeps them alive.
         self._checks = {id(row): _compile(row) for row in rows}
-        self._promises = _Promises() if check_answers else None
+        self._check = check
         self._services = services
         self._policy = policy
         self._authenticate = authenticate
@@ -137,7 +111,7 @@ class Dispatcher:
         call = operation.Call(
             context=context, version=negotiated.version, extension=negotiated.extension,
             path=match.variables,
-            query=operation.Query.parse(request.environ.get('QUERY_STRING', '')),
+            query=operation.read_query(request.environ.get('QUERY_STRING', '')),
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
             url=self._url(request, match))
         self._permit(row, call)
@@ -145,10 +119,10 @@ class Dispatcher:
         if has_body:
             _check(checks.body, call.version, body)
         if row.query is not None:
-            _check(checks.query, call.version, call.query.as_dict())
+            _check(checks.query, call.version, dict(call.query.items()))
         response = _respond(row, row.handler(self._services, call))
-        if self._promises is not None:
-            self._promises.check(row, call, response)
+        if self._check is not None:
+            self._check(row, call, response)
         return response
 
     def _match(self, request: webob.Request) -> routing.Match | None:
@@ -177,17 +151,17 @@ class Dispatcher:
             raise errors.NotAuthorized(NO_PROJECT)
         return context
 
-    def _negotiate(self, request: webob.Request, match: routing.Match) -> negotiation.Negotiated:
+    def _negotiate(self, request: webob.Request, match: routing.Match) -> operation.Negotiated:
         header = request.environ.get('HTTP_OPENSTACK_API_VERSION')
         if match.entry.root:
             # How a client finds out what it may ask for must not depend on what it asks for.
-            return negotiation.Negotiated(operation.BASE, None, '')
+            return operation.Negotiated(operation.BASE, None, '')
         negotiated = self._negotiator.negotiate(header)
         middleware.set_version_header(request, negotiated.header)
         return negotiated
 
     def _select(self, request: webob.Request, match: routing.Match,
-                negotiated: negotiation.Negotiated) -> tuple[operation.Operation, Any, bool]:
+                negotiated: operation.Negotiated) -> tuple[operation.Operation, Any, bool]:
         """The operation that is meant, the parsed body, and whether the body matters."""
         rows = match.entry.operations
         size = _length(request)
@@ -246,7 +220,7 @@ class Dispatcher:
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target and ask the policy about it."""
         if row.target is not None:
-            call.target = row.target(self._services, call)
+            call.target = row.target(call.context, self._services.database, call.path['id'])
         if row.policy is None:
             return
         owner = getattr(call.target, 'project_id', None)
@@ -296,7 +270,7 @@ def _length(request: webob.Request) -> int | None:
 
 
 def _select_action(rows: tuple[operation.Operation, ...], body: Any,
-                   negotiated: negotiation.Negotiated) -> operation.Operation:
+                   negotiated: operation.Negotiated) -> operation.Operation:
     if not isinstance(body, dict) or len(body) != 1:
         raise errors.InvalidInput(MALFORMED_BODY)
     action = next(iter(body))

@@ -14,11 +14,6 @@ UNEXPECTED = ('The server has either erred or is incapable of performing the req
               'operation.')
 
 
-class WrongAnswer(AssertionError):
-    """In tests: a handler has answered what the operation does not promise. Never answered, so
-    that the test ends with the reason."""
-
-
 class Fault(NamedTuple):
     """How an error is answered; ``shown``: its text goes to the client."""
 

@@ -13,11 +13,10 @@ from typing import Any
 import webob
 from oslo_context import context as oslo_context
 
-from blockattach import clock
 from blockattach import context as request_context
 from blockattach import errors
 from blockattach.http import faults
-from blockattach.http import negotiation
+from blockattach.http import operation
 from blockattach.log import fields
 from blockattach.telemetry import acts
 
@@ -91,7 +90,7 @@ def name_operation(request: webob.Request, name: str) -> None:
 
 
 def set_version_header(request: webob.Request, value: str) -> None:
-    """Remember what was negotiated, for `version_header`."""
+    """Remember what was negotiated, for the answer."""
     request.environ[_VERSION] = value
 
 
@@ -110,64 +109,36 @@ def check_writing(request: webob.Request) -> None:
         raise errors.NotAuthorized(reason)
 
 
-def name_request(inner: Handler) -> Handler:
-    """Give the request an id, which each answer carries."""
-    def handle(request: webob.Request) -> webob.Response:
-        name = oslo_context.generate_request_id()
-        request.environ[_REQUEST_ID] = name
-        # Lines before authentication must not carry the former request's context.
-        request_context.RequestContext(request_id=name,
-                                       global_request_id=global_request_id(request))
-        response = inner(request)
-        response.headerlist.extend((('x-openstack-request-id', name),
-                                    ('x-compute-request-id', name)))
-        return response
-    return handle
+def watch_request(telemetry: acts.Telemetry) -> Layer:
+    """Give the request an id, time it, see it in a trace, and write one line when it has been
+    answered. Each answer carries the id and the negotiated version.
 
-
-def log_request(time: clock.Clock) -> Layer:
-    """Write one line a request, when it has been answered. The query string is left out: what it
-    filters by is the user's own business."""
+    The query string is not logged: what it filters by is the user's own business.
+    """
     def layer(inner: Handler) -> Handler:
         def handle(request: webob.Request) -> webob.Response:
-            begin = time.monotonic()
-            response = inner(request)
-            LOG.info('Request is answered%s', fields(
-                method=request.environ['REQUEST_METHOD'],
-                path=request.environ.get('PATH_INFO', ''),
-                status=response.status_code,
-                length=response.content_length or 0,
-                seconds=f'{time.monotonic() - begin:.4f}'))
+            environ = request.environ
+            environ[_REQUEST_ID] = name = oslo_context.generate_request_id()
+            # Lines before authentication must not carry the former request's context.
+            request_context.RequestContext(request_id=name,
+                                           global_request_id=global_request_id(request))
+            parent = environ.get('HTTP_TRACEPARENT') if telemetry.trusts_clients else None
+            with telemetry.http(parent) as act:
+                environ[_ACT] = act
+                response = inner(request)
+                act.note(status=f'{response.status_code // 100}xx')
+                LOG.info('Request is answered%s', fields(
+                    method=environ['REQUEST_METHOD'], path=environ.get('PATH_INFO', ''),
+                    status=response.status_code, length=response.content_length or 0,
+                    seconds=f'{act.seconds():.4f}'))
+            response.headerlist.extend((('x-openstack-request-id', name),
+                                        ('x-compute-request-id', name)))
+            if _VERSION in environ:
+                response.headerlist.extend(((operation.VERSION_HEADER, environ[_VERSION]),
+                                            ('Vary', operation.VERSION_HEADER)))
             return response
         return handle
     return layer
-
-
-def watch_request(telemetry: acts.Telemetry) -> Layer:
-    """Time the request, and see it in a trace."""
-    def layer(inner: Handler) -> Handler:
-        def handle(request: webob.Request) -> webob.Response:
-            parent = (request.environ.get('HTTP_TRACEPARENT') if telemetry.trusts_clients
-                      else None)
-            with telemetry.http(parent) as act:
-                request.environ[_ACT] = act
-                response = inner(request)
-                act.note(status=f'{response.status_code // 100}xx')
-                return response
-        return handle
-    return layer
-
-
-def version_header(inner: Handler) -> Handler:
-    """Put the negotiated version into each answer."""
-    def handle(request: webob.Request) -> webob.Response:
-        response = inner(request)
-        negotiated = request.environ.get(_VERSION)
-        if negotiated is not None:
-            response.headerlist.extend(((negotiation.HEADER, negotiated),
-                                        ('Vary', negotiation.HEADER)))
-        return response
-    return handle
 
 
 def answer_faults(inner: Handler) -> Handler:
@@ -175,8 +146,6 @@ def answer_faults(inner: Handler) -> Handler:
     def handle(request: webob.Request) -> webob.Response:
         try:
             return inner(request)
-        except faults.WrongAnswer:
-            raise
         except Exception as error:  # noqa: BLE001 - the last line: nothing may escape to the server
             return faults.answer(error)
     return handle

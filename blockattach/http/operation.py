@@ -1,25 +1,42 @@
-"""One row of the API: everything that is promised about one operation, and what its handler gets.
+"""One row of the API: everything that is promised about one operation, what its handler gets, and
+which version a client gets.
 
 A resource is a literal table of `Operation`; `blockattach.http.dispatch` enforces each row in a
 fixed order, so a handler can neither forget the policy nor see an unchecked body.
+
+Versions are negotiated by ``OpenStack-API-Version: volume 3.71, blockattach 1.0``, a list of
+services. ``volume`` is the API that all clients know; ``blockattach`` is what goes beyond it, with
+a version history of its own, for clients that ask for it.
 """
 import dataclasses
 import functools
 import hashlib
+import re
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 from urllib import parse
 
 import orjson
+from webob import multidict
 
 from blockattach import context as request_context
 from blockattach import errors
+from blockattach.db import idempotency
 
 Schema = Mapping[str, Any]
+
+
+VERSION_HEADER = 'OpenStack-API-Version'
+VOLUME = 'volume'
+EXTENSION = 'blockattach'
+OFFER_HEADER = 'Blockattach-API-Versions'
+"""Sent with the version documents, whose bodies clients check against strict schemas."""
+LATEST = 'latest'
+
+
+_VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
 
 
 class V(NamedTuple):
@@ -39,58 +56,18 @@ NONE = V(0, 0)
 """Below every version: what the client did not ask for."""
 
 
-class Query:
-    """The query string: like a mapping, but a name may come several times."""
+def read_query(text: str) -> multidict.MultiDict:
+    """Take a query string apart. A name may come several times; its last value counts.
 
-    __slots__ = ('pairs',)
-
-    def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
-        self.pairs = tuple(pairs)
-
-    @classmethod
-    def parse(cls, text: str) -> 'Query':
-        """Take a query string apart.
-
-        :raises InvalidInput: it is not UTF-8 behind its percent signs, or has a zero character
-        """
-        if not text:
-            return cls()
-        try:
-            pairs = parse.parse_qsl(text, keep_blank_values=True, errors='strict')
-        except ValueError:
-            raise errors.InvalidInput('Query string is not UTF-8 encoded') from None
-        if '%00' in text or '\0' in text:
-            raise errors.InvalidInput('Query string has a zero character')
-        return cls(pairs)
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The last value of the name."""
-        for key, value in reversed(self.pairs):
-            if key == name:
-                return value
-        return default
-
-    def all(self, name: str) -> list[str]:
-        """Every value of the name, in order."""
-        return [value for key, value in self.pairs if key == name]
-
-    def as_dict(self) -> dict[str, str]:
-        """The last value of each name: what a schema checks."""
-        return dict(self.pairs)
-
-    def replaced(self, name: str, value: str, *left_out: str) -> str:
-        """The query string with one name set anew, the others as they came."""
-        kept = [pair for pair in self.pairs if pair[0] not in (name, *left_out)]
-        return parse.urlencode([*kept, (name, value)])
-
-    def __contains__(self, name: str) -> bool:
-        return any(key == name for key, _ in self.pairs)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.as_dict())
-
-    def __len__(self) -> int:
-        return len(self.pairs)
+    :raises InvalidInput: it is not UTF-8 behind its percent signs, or has a zero character
+    """
+    try:
+        pairs = parse.parse_qsl(text, keep_blank_values=True, errors='strict')
+    except ValueError:
+        raise errors.InvalidInput('Query string is not UTF-8 encoded') from None
+    if '%00' in text or '\0' in text:
+        raise errors.InvalidInput('Query string has a zero character')
+    return multidict.MultiDict(pairs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,7 +92,7 @@ class Call:
     """The negotiated version of ``blockattach``; None where the client did not ask for it."""
     path: dict[str, str] = dataclasses.field(default_factory=dict)
     """The variables of the operation's path, without the project id."""
-    query: Query = dataclasses.field(default_factory=Query)
+    query: multidict.MultiDict = dataclasses.field(default_factory=multidict.MultiDict)
     body: Any = None
     """The parsed JSON, if the operation has a schema for its body."""
     target: Any = None
@@ -127,26 +104,31 @@ class Call:
         """The address of something of the API, ``path`` from the noun on: ``/volumes/<id>``."""
         return f'{self.url.base}/v3{self.url.project}{path}'
 
-    def bookmark(self, path: str) -> str:
-        """The URL without the version: what the API calls a bookmark."""
-        return f'{self.url.base}{self.url.project}{path}'
+    def links(self, path: str) -> list[dict[str, str]]:
+        """The address with the version and, as a bookmark, without it."""
+        return [{'rel': 'self', 'href': self.link(path)},
+                {'rel': 'bookmark', 'href': f'{self.url.base}{self.url.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
         """The URL of the next page: this query from ``marker`` on.
 
         What was passed over before the first page (``offset``) is not passed over again.
         """
-        return f'{self.link(self.url.path)}?{self.query.replaced("marker", marker, "offset")}'
+        kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
+        return f'{self.link(self.url.path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
-    @property
-    def idempotency_key(self) -> str | None:
-        """What the client calls this request, so that a repeat makes nothing twice."""
-        return self.headers.get('Idempotency-Key')
+    def named(self) -> idempotency.Request | None:
+        """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
+        twice; None: it has no name. Equal bodies are the same, however their keys were ordered.
 
-    @property
-    def body_digest(self) -> str:
-        """Equal for equal bodies, however their keys were ordered: 64 hexadecimal digits."""
-        return hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        :raises InvalidInput: a name that is empty or too long
+        """
+        key = self.headers.get('Idempotency-Key')
+        if key is None:
+            return None
+        digest = hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return idempotency.named(self.context.project_id or '', self.context.user_id or '', 'POST',
+                                 self.url.path, key, digest)
 
 
 class Answer(NamedTuple):
@@ -162,7 +144,7 @@ class Answer(NamedTuple):
 
 
 Handler = Callable[[Any, Call], Any]
-Target = Callable[[Any, Call], Any]
+Target = Callable[[request_context.RequestContext, Any, str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,8 +159,9 @@ class Operation:
     :ivar policy: rule that is asked, on the project of the target or else of the caller
     :ivar refusal: error instead of NotAuthorized, where a caller that policy denies must not learn
         that the resource exists
-    :ivar target: ``(services, call)`` to the record that is acted on; raises NotFound. What it
-        returns without a ``project_id`` of its own counts as the caller's
+    :ivar target: ``(caller's context, database, {id} of the path)`` to the record that is acted
+        on; raises NotFound. What it returns without a ``project_id`` of its own counts as the
+        caller's
     :ivar body: schema by the version it begins with; None: a body does not matter
     :ivar query: schema of the query string by version (last value of each name)
     :ivar answer: schema of the answer by version; checked in tests only
@@ -235,3 +218,61 @@ def at_version(by_version: Mapping[V, Any] | None, version: V) -> Any:
         return None
     begun = [since for since in by_version if since <= version]
     return by_version[max(begun)] if begun else None
+
+
+class Range(NamedTuple):
+    """What is offered, both ends included."""
+
+    minimum: V
+    maximum: V
+
+
+class Negotiated(NamedTuple):
+    """The negotiated versions; ``header`` is their header of the answer."""
+
+    version: V
+    extension: V | None
+    header: str
+
+
+class Negotiator:
+    """Reads the header against what is offered."""
+
+    def __init__(self, volume: Range, extension: Range) -> None:
+        """Offer these versions."""
+        self._volume = volume
+        self._extension = extension
+
+    def negotiate(self, header: str | None) -> Negotiated:
+        """The versions that a request gets; the lowest where it names none.
+
+        :raises VersionInvalid: an item of ours is malformed
+        :raises VersionNotAcceptable: an item of ours is outside of what is offered
+        """
+        version: V | None = None
+        extension: V | None = None
+        for item in (header or '').split(','):
+            service, asked = (*item.split(None, 1), '', '')[:2]
+            if service == VOLUME and version is None:
+                version = _choose(asked.strip(), self._volume)
+            elif service == EXTENSION and extension is None:
+                extension = _choose(asked.strip(), self._extension)
+        if version is None:
+            version = self._volume.minimum
+        header = f'{VOLUME} {version}'
+        if extension is not None:
+            header = f'{header}, {EXTENSION} {extension}'
+        return Negotiated(version, extension, header)
+
+
+def _choose(asked: str, offered: Range) -> V:
+    if asked == LATEST:
+        return offered.maximum
+    match = _VERSION.fullmatch(asked)
+    if match is None:
+        raise errors.VersionInvalid(version=asked)
+    version = V(int(match[1]), int(match[2]))
+    if not offered.minimum <= version <= offered.maximum:
+        raise errors.VersionNotAcceptable(requested=version, minimum=offered.minimum,
+                                          maximum=offered.maximum)
+    return version

@@ -1,5 +1,5 @@
 """oslo.middleware around every request: headers of proxies, and CORS for browsers. Instead of its
-other parts, request ids are given by `middleware.name_request`, bodies are limited by ``[api]
+other parts, request ids are given by `middleware.watch_request`, bodies are limited by ``[api]
 max_request_body_size``, and `blockattach.http.health` answers ``/healthcheck``.
 """
 import webob

@@ -1,17 +1,38 @@
-"""The layer in which a request waits for a work slot."""
+"""The layer in which a request waits for a work slot, and how the request came: how long it has
+waited before anybody read it, and whether its client still is there.
+
+Linux knows when data of a connection came last, also of one that nobody has accepted yet: so the
+time in the listen backlog of any server counts, if the server lets us see the connection. Ours
+does, and uWSGI does; of another one, and of a Unix socket, nothing is known but that the request
+is here.
+"""
 import contextlib
+import functools
+import importlib
+import select
+import socket
+import struct
+from collections.abc import Mapping
+from typing import Any
 
 import webob
 
 from blockattach import errors
 from blockattach.admission import controller
-from blockattach.http import arrival
 from blockattach.http import middleware
 
-_MOST_BYTES = 1048576
-
+SOCKET = 'blockattach.socket'
+"""The connection of a request, in its environ: what has a number of a file."""
+REFUSED = 'blockattach.refused'
+"""In its environ: the error that a request is answered with, instead of being begun."""
 DEADLINE = 'blockattach.deadline'
-"""In a request's environ: when the RPC messages sent for it expire, on the monotonic clock."""
+"""In its environ: when the RPC messages sent for it expire, on the monotonic clock."""
+
+# struct tcp_info of Linux: 8 bytes, then numbers of 4; the 12th is in milliseconds.
+_LAST_DATA_RECEIVED = 8 + 11 * 4
+_NUMBER = struct.Struct('=I')
+_HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+_MOST_BYTES = 1048576
 
 
 def admitting(admission: controller.AdmissionController, timeout: float) -> middleware.Layer:
@@ -22,13 +43,14 @@ def admitting(admission: controller.AdmissionController, timeout: float) -> midd
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
             environ = request.environ
-            refused = environ.get(arrival.REFUSED)
+            refused = environ.get(REFUSED)
             try:
                 if refused is not None:
                     raise refused
-                came = arrival.of(environ)
-                environ[DEADLINE] = admission.now() - came.waited + timeout
-                with admission.slot(came.waited, came.gone):
+                number = connection_number(environ)
+                waited = waited_seconds(number)
+                environ[DEADLINE] = admission.now() - waited + timeout
+                with admission.slot(waited, functools.partial(is_gone, number)):
                     return inner(request)
             except errors.Overloaded:
                 _read_to_end(request)
@@ -43,3 +65,46 @@ def _read_to_end(request: webob.Request) -> None:
     # Servers differ in what they raise; the answer is sent all the same.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)
+
+
+def connection_number(environ: Mapping[str, Any]) -> int:
+    """The file of the connection; negative: it cannot be known."""
+    connection = environ.get(SOCKET)
+    if connection is not None:
+        return int(connection.fileno())
+    return int(_uwsgi().connection_fd()) if 'uwsgi.version' in environ else -1
+
+
+@functools.cache
+def _uwsgi() -> Any:
+    """The module that exists inside of uWSGI only."""
+    return importlib.import_module('uwsgi')
+
+
+def waited_seconds(number: int) -> float:
+    """Seconds since the request came; 0 if that cannot be known."""
+    if number < 0:
+        return 0.0
+    try:
+        # Only a way to ask: that it would be one over IPv4 matters to nobody, and it stays open.
+        asked = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
+        try:
+            info = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
+                                    _LAST_DATA_RECEIVED + _NUMBER.size)
+        finally:
+            asked.detach()
+    except OSError:
+        return 0.0
+    if len(info) < _LAST_DATA_RECEIVED + _NUMBER.size:
+        return 0.0
+    milliseconds: int = _NUMBER.unpack_from(info, _LAST_DATA_RECEIVED)[0]
+    return milliseconds / 1000
+
+
+def is_gone(number: int) -> bool:
+    """Whether the other end has closed, or sends nothing more, as one that has given up."""
+    if number < 0:
+        return False
+    asked = select.poll()
+    asked.register(number, select.POLLRDHUP)
+    return any(events & _HUNG_UP for _, events in asked.poll(0))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.conf import api as api_conf
-from blockattach.http import arrival
 from blockattach.http import connection as connections
 from blockattach.http import gateway
 from blockattach.http import incoming
 from blockattach.http import loop
 from blockattach.http import pool
+from blockattach.http import queueing
 from blockattach.http import tls
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
@@ -161,9 +161,9 @@ class Server:
         address = connection.address
         environ = gateway.environ(request, {
             **self._environ, 'REMOTE_ADDR': address[0], 'REMOTE_PORT': str(address[1]),
-            arrival.SOCKET: connection.socket})
+            queueing.SOCKET: connection.socket})
         if refused is not None:
-            environ[arrival.REFUSED] = refused
+            environ[queueing.REFUSED] = refused
         # Where it stops, the client need not find out by trying.
         request.closes = request.closes or self._loop.ending
         self._loop.answered(connection, gateway.answer(

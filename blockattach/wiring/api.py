@@ -19,6 +19,7 @@ from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db import services as db_services
 from blockattach.domain import binaries
+from blockattach.http import dispatch
 from blockattach.http import health
 from blockattach.http import queueing
 from blockattach.policy import enforcer
@@ -98,10 +99,10 @@ def build_handling(base: dependencies.Dependencies,
 
 
 def build_application(base: dependencies.Dependencies, services: api_services.ApiServices,
-                      check_answers: bool = False) -> Wsgi:
+                      check: dispatch.Check | None = None) -> Wsgi:
     """The layers around handlers that use these services.
 
-    :param check_answers: hold each answer against its schema; for tests
+    :param check: of each answer, for tests
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
@@ -111,7 +112,7 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
         return app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.admitting(base.admission, _call_seconds(base))],
                              outer=authentication.build_outer_middleware(base.conf, settings),
-                             check_answers=check_answers)
+                             check=check)
 
 
 def _call_seconds(base: dependencies.Dependencies) -> float:

@@ -47,12 +47,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     messages.delete(services.database, call.target.id)
 
 
-def _target(services: api_services.ApiServices, call: operation.Call) -> records.Message:
-    return access.message(call.context, services.database, call.path['id'])
-
-
 def _view(call: operation.Call, message: records.Message) -> dict[str, Any]:
-    path = f'/messages/{message.id}'
     return {
         'id': message.id,
         'event_id': message.event_id,
@@ -64,8 +59,7 @@ def _view(call: operation.Call, message: records.Message) -> dict[str, Any]:
         'request_id': message.request_id or '',
         'resource_type': message.resource_type,
         'resource_uuid': message.resource_id,
-        'links': [{'rel': 'self', 'href': call.link(path)},
-                  {'rel': 'bookmark', 'href': call.bookmark(path)}],
+        'links': call.links(f'/messages/{message.id}'),
     }
 
 
@@ -89,10 +83,10 @@ _MESSAGES = schema.obj({
 OPERATIONS = (
     Operation('GET', '/messages', index, since=_SINCE, policy=policies.GET_ALL,
               answer={_SINCE: _MESSAGES}, summary='List user messages.'),
-    Operation('GET', '/messages/{id}', show, since=_SINCE, policy=policies.GET, target=_target,
-              answer={_SINCE: schema.wrapped('message', _MESSAGE)},
+    Operation('GET', '/messages/{id}', show, since=_SINCE, policy=policies.GET,
+              target=access.message, answer={_SINCE: schema.wrapped('message', _MESSAGE)},
               summary='Show a user message.'),
     Operation('DELETE', '/messages/{id}', delete, since=_SINCE, policy=policies.DELETE,
-              target=_target, status=204, answer={_SINCE: answers.EMPTY},
+              target=access.message, status=204, answer={_SINCE: answers.EMPTY},
               summary='Delete a user message.'),
 )

@@ -6,12 +6,12 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.db import engine
 from blockattach.db import qos_specs
 from blockattach.domain import qos
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import BASE
 from blockattach.http.operation import Operation
 from blockattach.policy import qos_specs as policies
 
@@ -82,8 +82,9 @@ def disassociate_all(services: api_services.ApiServices, call: operation.Call) -
     qos_specs.disassociate(services.database, call.target.id)
 
 
-def _target(services: api_services.ApiServices, call: operation.Call) -> records.QosSpecs:
-    return qos_specs.get(services.database, call.path['id'])
+def _target(_: object, database: engine.Database,
+            qos_specs_id: str) -> records.QosSpecs:
+    return qos_specs.get(database, qos_specs_id)
 
 
 def _type_id(call: operation.Call) -> str:
@@ -106,10 +107,7 @@ def _view(found: records.QosSpecs) -> dict[str, Any]:
 
 
 def _detail(call: operation.Call, found: records.QosSpecs) -> dict[str, Any]:
-    path = f'/qos-specs/{found.id}'
-    return {'qos_specs': _view(found),
-            'links': [{'rel': 'self', 'href': call.link(path)},
-                      {'rel': 'bookmark', 'href': call.bookmark(path)}]}
+    return {'qos_specs': _view(found), 'links': call.links(f'/qos-specs/{found.id}')}
 
 
 _CONSUMER: schema.Schema = {'enum': list(qos.CONSUMERS)}
@@ -137,30 +135,31 @@ _ASSOCIATIONS = schema.wrapped('qos_associations', schema.array(answers.whole({
     'name': answers.TEXT,
     'id': schema.UUID,
 })))
-_NOTHING = {BASE: answers.EMPTY}
-_OF_TYPE = {BASE: schema.obj({'vol_type_id': answers.TEXT}, additional=True)}
-_FORCED = {BASE: schema.obj({'force': answers.TEXT}, additional=True)}
+_NOTHING = {operation.BASE: answers.EMPTY}
+_OF_TYPE = {operation.BASE: schema.obj({'vol_type_id': answers.TEXT}, additional=True)}
+_FORCED = {operation.BASE: schema.obj({'force': answers.TEXT}, additional=True)}
 _ONE = '/qos-specs/{id}'
 
 OPERATIONS = (
-    Operation('GET', '/qos-specs', index, policy=policies.GET_ALL, answer={BASE: _LIST},
+    Operation('GET', '/qos-specs', index, policy=policies.GET_ALL, answer={operation.BASE: _LIST},
               faults=(errors.QosSpecsNotFound,), summary='List QoS specs.'),
-    Operation('POST', '/qos-specs', create, policy=policies.CREATE, body={BASE: _CREATE},
-              answer={BASE: _DETAIL}, faults=(errors.QosSpecsExist,),
+    Operation('POST', '/qos-specs', create, policy=policies.CREATE, body={operation.BASE: _CREATE},
+              answer={operation.BASE: _DETAIL}, faults=(errors.QosSpecsExist,),
               summary='Create QoS specs.'),
-    Operation('GET', _ONE, show, policy=policies.GET, target=_target, answer={BASE: _DETAIL},
-              summary='Show QoS specs.'),
+    Operation('GET', _ONE, show, policy=policies.GET, target=_target,
+              answer={operation.BASE: _DETAIL}, summary='Show QoS specs.'),
     Operation('PUT', _ONE, update, policy=policies.UPDATE, target=_target,
-              body={BASE: _UPDATE}, answer={BASE: schema.wrapped('qos_specs', _SPECS)},
+              body={operation.BASE: _UPDATE},
+              answer={operation.BASE: schema.wrapped('qos_specs', _SPECS)},
               summary='Change QoS specs; attached volumes keep the old limits.'),
     Operation('DELETE', _ONE, delete, policy=policies.DELETE, target=_target, status=202,
               query=_FORCED, answer=_NOTHING,
               summary='Delete QoS specs; force=true: also those that types have.'),
     Operation('PUT', f'{_ONE}/delete_keys', delete_keys, policy=policies.DELETE, target=_target,
-              body={BASE: _KEYS}, answer=_NOTHING, status=202,
+              body={operation.BASE: _KEYS}, answer=_NOTHING, status=202,
               summary='Delete some of the QoS specs.'),
     Operation('GET', f'{_ONE}/associations', associations, policy=policies.GET_ALL,
-              target=_target, answer={BASE: _ASSOCIATIONS},
+              target=_target, answer={operation.BASE: _ASSOCIATIONS},
               summary='List the volume types that have QoS specs.'),
     Operation('GET', f'{_ONE}/associate', associate, policy=policies.UPDATE, target=_target,
               query=_OF_TYPE, answer=_NOTHING, status=202, writes=True,

@@ -4,6 +4,7 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
+from blockattach.db import engine
 from blockattach.db import quota_sets
 from blockattach.domain import records
 from blockattach.http import operation
@@ -43,12 +44,12 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     quota_sets.change(services.database, call.target.project_id, None)
 
 
-def _quota_set(services: api_services.ApiServices, call: operation.Call) -> records.QuotaSet:
-    project_id = call.path['id']
+def _quota_set(_: object, database: engine.Database,
+               project_id: str) -> records.QuotaSet:
     if len(project_id) > _LONGEST_ID:
         raise errors.InvalidInput(
             f'cannot use a project id of {len(project_id)} characters, more than {_LONGEST_ID}')
-    return quota_sets.get(services.database, project_id)
+    return quota_sets.get(database, project_id)
 
 
 _LIMIT: schema.Schema = {'type': 'integer', 'minimum': -1, 'maximum': _MOST}

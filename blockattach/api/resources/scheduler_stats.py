@@ -37,7 +37,7 @@ def _filtered(services: api_services.ApiServices, call: operation.Call,
     An unknown filter is an error here for administrators too.
     """
     known = {'detail', 'name'} | ({'volume_type'} if call.version >= _BY_TYPE else set())
-    unknown = [key for key in call.query if key not in known]
+    unknown = [key for key in dict.fromkeys(call.query) if key not in known]
     if unknown:
         raise errors.InvalidFilter(filters=','.join(unknown))
     name = call.query.get('name')

@@ -1,22 +1,22 @@
 """Transfers: a project offers a volume, and another one accepts it with the key."""
 from typing import Any
 
+from blockattach import context as request_context
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.db import engine
 from blockattach.db import transfers
 from blockattach.domain import transfers as domain
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import Operation
-from blockattach.http.operation import V
 from blockattach.policy import access
 from blockattach.policy import transfers as policies
 
-_SNAPSHOTS = V(3, 55)
-_HISTORY = V(3, 57)
-_ENCRYPTED = V(3, 70)
+_SNAPSHOTS = operation.V(3, 55)
+_HISTORY = operation.V(3, 57)
+_ENCRYPTED = operation.V(3, 70)
 _FILTERS = listing.FilterRules(known=frozenset(('id', 'name', 'display_name', 'volume_id')))
 
 
@@ -65,9 +65,10 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     transfers.withdraw(services.database, call.target)
 
 
-def _target(services: api_services.ApiServices, call: operation.Call) -> domain.Transfer:
-    found = transfers.get(services.database, call.path['id'])
-    if not access.is_visible(call.context, found.project_id):
+def _target(caller: request_context.RequestContext, database: engine.Database,
+            transfer_id: str) -> domain.Transfer:
+    found = transfers.get(database, transfer_id)
+    if not access.is_visible(caller, found.project_id):
         raise errors.TransferNotFound(transfer_id=found.id)
     return found
 
@@ -83,10 +84,8 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: Any) -
 
 
 def _name(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
-    path = f'{policies.PATHS[0]}/{transfer.id}'
     return {'id': transfer.id, 'name': transfer.name, 'volume_id': transfer.volume_id,
-            'links': [{'rel': 'self', 'href': call.link(path)},
-                      {'rel': 'bookmark', 'href': call.bookmark(path)}]}
+            'links': call.links(f'{policies.PATHS[0]}/{transfer.id}')}
 
 
 def _detail(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
@@ -102,7 +101,8 @@ def _detail(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
 
 _NAME = {'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'volume_id': schema.UUID,
          'links': answers.LINKS}
-_KEYS: dict[V, dict[str, schema.Schema]] = {operation.BASE: {**_NAME, 'created_at': answers.TIME}}
+_KEYS: dict[operation.V, dict[str, schema.Schema]] = {
+    operation.BASE: {**_NAME, 'created_at': answers.TIME}}
 _KEYS[_SNAPSHOTS] = {**_KEYS[operation.BASE], 'no_snapshots': answers.BOOLEAN}
 _KEYS[_HISTORY] = {**_KEYS[_SNAPSHOTS], 'source_project_id': answers.TEXT,
                    'destination_project_id': answers.NULL, 'accepted': {'enum': [False]}}
@@ -128,22 +128,26 @@ _ACCEPT = {operation.BASE: schema.wrapped('accept', schema.obj(
 
 OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (operation.BASE, _SNAPSHOTS),
                                               strict=True) for row in (
-    Operation('GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
-              faults=(errors.TransferNotFound,), summary='List transfers.'),
-    Operation('GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL,
-              answer=_DETAILS, faults=(errors.TransferNotFound,),
-              summary='List transfers with all that is known of them.'),
-    Operation('GET', f'{path}/{{id}}', show, since=since, policy=policies.GET, target=_target,
-              answer=_SHOWN, summary='Show a transfer.'),
-    Operation('POST', path, create, since=since, policy=policies.CREATE, status=202, body=_CREATE,
-              answer=_MADE, faults=(errors.VolumeNotFound,),
-              summary='Offer a volume to another project.'),
-    Operation('POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT,
-              status=202, body=_ACCEPT,
-              answer={operation.BASE: schema.wrapped('transfer', answers.whole(_NAME))},
-              faults=(errors.TransferNotFound, errors.TransferKeyWrong),
-              summary='Take a volume that another project offers.'),
-    Operation('DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE,
-              target=_target, status=202, answer={operation.BASE: answers.EMPTY},
-              summary='Take an offer back.'),
+    operation.Operation(
+        'GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
+        faults=(errors.TransferNotFound,), summary='List transfers.'),
+    operation.Operation(
+        'GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL, answer=_DETAILS,
+        faults=(errors.TransferNotFound,),
+        summary='List transfers with all that is known of them.'),
+    operation.Operation(
+        'GET', f'{path}/{{id}}', show, since=since, policy=policies.GET, target=_target,
+        answer=_SHOWN, summary='Show a transfer.'),
+    operation.Operation(
+        'POST', path, create, since=since, policy=policies.CREATE, status=202, body=_CREATE,
+        answer=_MADE, faults=(errors.VolumeNotFound,),
+        summary='Offer a volume to another project.'),
+    operation.Operation(
+        'POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT, status=202,
+        body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', answers.whole(_NAME))},
+        faults=(errors.TransferNotFound, errors.TransferKeyWrong),
+        summary='Take a volume that another project offers.'),
+    operation.Operation(
+        'DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE, target=_target,
+        status=202, answer={operation.BASE: answers.EMPTY}, summary='Take an offer back.'),
 ))

@@ -2,11 +2,10 @@
 from typing import Any
 
 from blockattach.api import versions
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.http import schema
 
-_OFFER = {negotiation.OFFER_HEADER:
+_OFFER = {operation.OFFER_HEADER:
           f'min={versions.EXTENSION_MINIMUM}, max={versions.EXTENSION_MAXIMUM}'}
 
 

@@ -8,6 +8,7 @@ from blockattach.api import app
 from blockattach.http import auth
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import promises
 
 SCOPES = {
     'domain': {'HTTP_X_DOMAIN_ID': 'default'},
@@ -29,7 +30,7 @@ class ScopeTest(base.ApiTestCase):
         self.app = app.build_app(
             self.http.services,
             auth.Authentication(auth.KeystoneAuthentication(self.http.services.policy.is_admin)),
-            check_answers=True)
+            check=promises.Promises().check)
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id, connector=make.connector())
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from schemathesis import checks
 from schemathesis.core import failures as schemathesis_failures
 
-from blockattach.http import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import promises as promised
 from blockattach.tests.rules import sources
 
 EXAMPLES = 2000
@@ -155,7 +155,7 @@ class SchemathesisTest(base.ApiTestCase):
             case = self.example(data)
             try:
                 response = case.call()
-            except faults.WrongAnswer as wrong:
+            except promised.WrongAnswer as wrong:
                 failures.append(str(wrong))
                 return
             seen[response.status_code] = seen.get(response.status_code, 0) + 1

@@ -3,7 +3,7 @@ import dataclasses
 
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.api.resources.attachments import extension
+from blockattach.api.resources.attachments import views
 from blockattach.db import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -36,7 +36,7 @@ def listed(services: api_services.ApiServices, call: operation.Call,
 
 def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
     """What shall be listed; None: nothing can match."""
-    more = operation.at_version(extension.FILTERS, call.extension or operation.NONE) or {}
+    more = operation.at_version(views.FILTERS, call.extension or operation.NONE) or {}
     asked = listing.asked(call, dataclasses.replace(_RULES, known=_RULES.known | more.keys()))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():

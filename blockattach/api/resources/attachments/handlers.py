@@ -1,14 +1,14 @@
 """What each operation on attachments does."""
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach.api import connection_info
-from blockattach.api import naming
 from blockattach.api import services as api_services
-from blockattach.api.resources.attachments import extension
 from blockattach.api.resources.attachments import filters
-from blockattach.api.resources.attachments import requests
 from blockattach.api.resources.attachments import views
+from blockattach.db import attachments
+from blockattach.domain import connection
+from blockattach.domain import connectors
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import access
@@ -30,7 +30,7 @@ def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one attachment."""
     shown = _detail(services, call, call.target)
-    shown['attachment'] |= extension.reserved(services, call, call.target)
+    shown['attachment'] |= views.reserved(services, call, call.target)
     return shown
 
 
@@ -41,15 +41,18 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
                                        wish.get('instance_uuid'), wish.get('connector'))
     volume = expected.volume
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
-    asked = requests.read(wish, expected,
-                          attaching.forbidden_by(services.policy, call.context, volume))
-    made = services.attachments.create(call.context, volume, asked, naming.request_of(call))
+    asked = attachments.Wish(
+        volume.id, volume.project_id, wish.get('instance_uuid'),
+        connection.AccessMode(wish['mode']) if 'mode' in wish else None, _connector(wish),
+        forbidden_by=attaching.forbidden_by(services.policy, call.context, volume),
+        expected=expected)
+    made = services.attachments.create(call.context, volume, asked, call.named())
     return _detail(services, call, made)
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Connect the host of a connector."""
-    connector = requests.connector(call.body['attachment'])
+    connector = _connector(call.body['attachment'])
     assert connector is not None
     return _detail(services, call,
                    services.attachments.update(call.context, call.target, connector))
@@ -62,11 +65,11 @@ def complete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Remove an attachment; answers the remaining ones of its volume."""
-    if extension.forced(services, call):
+    if views.forced(services, call):
         remaining = services.attachments.delete(call.context, call.target, force=True)
     else:
         remaining = services.attachments.delete(call.context, call.target)
-    more = extension.remaining(services, call, remaining)
+    more = views.remaining(services, call, remaining)
     return {'attachments': [{**views.summary(one), **more[one.id]} for one in remaining]}
 
 
@@ -77,6 +80,16 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 
 def _details(services: api_services.ApiServices, call: operation.Call,
              rows: Sequence[records.Attachment]) -> list[dict[str, Any]]:
-    infos = connection_info.flat(services, call, rows)
-    more = extension.more(services, call, rows)
+    infos = attaching.connection_infos(services.policy, call.context, services.database, rows)
+    more = views.more(services, call, rows)
     return [{**views.detail(one, infos[one.id]), **more[one.id]} for one in rows]
+
+
+def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a host says of itself; None: nothing.
+
+    :raises InvalidInput: it is beyond `connectors.check`
+    """
+    found = asked.get('connector') or {}
+    connectors.check(found)
+    return found or None

@@ -1,6 +1,5 @@
 """Bodies of requests and answers on attachments."""
 from blockattach.api import answers
-from blockattach.api import connection_info
 from blockattach.domain import attachment_lifecycle
 from blockattach.http import schema
 
@@ -10,12 +9,12 @@ _UUID: schema.Schema = {**schema.UUID, 'maxLength': 36}
 CREATE = schema.wrapped('attachment', schema.obj({
     'volume_uuid': _UUID,
     'instance_uuid': _UUID,
-    'connector': schema.nullable(connection_info.CONNECTOR),
+    'connector': schema.nullable(answers.CONNECTOR),
 }, required=['volume_uuid']))
 CREATE_WITH_MODE = schema.extend(CREATE, {'mode': {'enum': ['rw', 'ro']}}, at='attachment')
 
 UPDATE = schema.wrapped('attachment', schema.obj(
-    {'connector': {**connection_info.CONNECTOR, 'minProperties': 1}}, required=['connector']))
+    {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
 # Clients send null, an object or the attachment's id here.
 COMPLETE = schema.wrapped('os-complete', {})
@@ -32,7 +31,7 @@ _DETAIL = answers.whole({
     'attached_at': answers.TIME_OR_EMPTY,
     'detached_at': answers.TIME_OR_EMPTY,
     'attach_mode': {'enum': ['rw', 'ro', 'null']},
-    'connection_info': connection_info.FLAT,
+    'connection_info': answers.CONNECTION,
 })
 
 SUMMARIES = schema.wrapped('attachments', schema.array(answers.whole(_SUMMARY)))

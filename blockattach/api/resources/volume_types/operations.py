@@ -1,22 +1,15 @@
 """What can be done with volume types and their extra specs."""
 from blockattach import errors
-from blockattach.api import services as api_services
 from blockattach.api.resources.volume_types import encryption
 from blockattach.api.resources.volume_types import extra_specs
 from blockattach.api.resources.volume_types import handlers
 from blockattach.api.resources.volume_types import schemas
-from blockattach.domain import records
-from blockattach.http import operation
 from blockattach.http.operation import BASE
 from blockattach.http.operation import Operation
 from blockattach.policy import access
 from blockattach.policy import volume_types as policies
 
-
-def _type(services: api_services.ApiServices, call: operation.Call) -> records.VolumeType:
-    return access.volume_type(call.context, services.database, call.path['id'])
-
-
+_type = access.volume_type
 _ENCRYPTION = '/types/{id}/encryption'
 _SPECS = '/types/{id}/extra_specs'
 _SPEC = '/types/{id}/extra_specs/{key}'

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
-from blockattach.api import connection_info
+from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.control import legacy
@@ -47,9 +47,16 @@ def initialize_connection(services: api_services.ApiServices,
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
-    info = connection_info.flat(services, call, [row])[row.id]
+    info = attaching.connection_infos(services.policy, call.context, services.database,
+                                      [row])[row.id]
     assert info is not None
-    return {'connection_info': connection_info.nested(info)}
+    # The form that clients knew before there were attachments.
+    return {'connection_info': {
+        'driver_volume_type': info['driver_volume_type'],
+        'data': {key: value for key, value in info.items()
+                 if key not in answers.CONNECTION_NAMES},
+        'enforce_multipath': info['enforce_multipath'],
+    }}
 
 
 def terminate_connection(services: api_services.ApiServices, call: operation.Call) -> None:

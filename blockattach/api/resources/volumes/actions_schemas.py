@@ -1,6 +1,5 @@
 """Bodies of the actions on a volume, and what is answered."""
 from blockattach.api import answers
-from blockattach.api import connection_info
 from blockattach.api.resources.volumes import schemas
 from blockattach.http import schema
 from blockattach.http.operation import BASE
@@ -8,7 +7,7 @@ from blockattach.http.operation import BASE
 _LONGEST_TEXT = 255
 _NULLABLE_UUID: schema.Schema = {**schema.NULLABLE_UUID, 'maxLength': 36}
 # Old clients send a text here, which identifies no host.
-_CONNECTOR: schema.Schema = {**connection_info.CONNECTOR, 'type': ['object', 'string']}
+_CONNECTOR: schema.Schema = {**answers.CONNECTOR, 'type': ['object', 'string']}
 _NO_CONNECTOR = schema.nullable(_CONNECTOR)
 
 RESERVE = {BASE: schema.wrapped('os-reserve', {})}
@@ -42,5 +41,5 @@ RESET_STATUS = {BASE: schema.wrapped('os-reset_status', schema.obj(
 UPDATE_READONLY_FLAG = {BASE: schema.wrapped('os-update_readonly_flag', schema.obj(
     {'readonly': schemas.BOOLEAN}, required=['readonly']))}
 
-CONNECTION = {BASE: schema.wrapped('connection_info', connection_info.NESTED)}
+CONNECTION = {BASE: schema.wrapped('connection_info', answers.NESTED_CONNECTION)}
 NOTHING = {BASE: answers.EMPTY}

@@ -5,7 +5,6 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.api import listing
-from blockattach.api import naming
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import filters
 from blockattach.api.resources.volumes import requests
@@ -47,7 +46,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, wish.name, wish.description, wish.size_gb, wish.kind,
-        wish.availability_zone, wish.metadata, naming.request_of(call), wish.hints)
+        wish.availability_zone, wish.metadata, call.named(), wish.hints)
     return {'volume': shown.made(services, call, made)}
 
 

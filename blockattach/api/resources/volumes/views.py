@@ -65,7 +65,7 @@ def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[tuple[str, _R
 
 def name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
     """One line of a list."""
-    return {'id': volume.id, 'name': volume.name, 'links': _links(call, volume)}
+    return {'id': volume.id, 'name': volume.name, 'links': call.links(f'/volumes/{volume.id}')}
 
 
 def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[s
         'source_volid': None,
         'consistencygroup_id': None,
         'metadata': volume.metadata,
-        'links': _links(call, volume),
+        'links': call.links(f'/volumes/{volume.id}'),
         'bootable': 'true' if volume.bootable else 'false',
         'encrypted': volume.encrypted,
         'replication_status': None,
@@ -147,7 +147,4 @@ def _server(volume: records.Volume, attached: records.AttachedServer,
     }
 
 
-def _links(call: operation.Call, volume: records.Volume) -> list[dict[str, str]]:
-    path = f'/volumes/{volume.id}'
-    return [{'rel': 'self', 'href': call.link(path)},
-            {'rel': 'bookmark', 'href': call.bookmark(path)}]
+

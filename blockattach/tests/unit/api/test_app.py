@@ -12,6 +12,7 @@ from blockattach.conf import api as api_conf
 from blockattach.http import auth
 from blockattach.http import operation
 from blockattach.http.operation import V
+from blockattach.tests.fixtures import promises
 from blockattach.tests.unit.http import tiny
 
 
@@ -34,7 +35,7 @@ class BuildTest(unittest.TestCase):
     """From settings to a WSGI application."""
 
     def test_the_whole_api_can_be_put_together(self):
-        answer = get(app.build_app(services(), anybody(), check_answers=True), '/v3/')
+        answer = get(app.build_app(services(), anybody(), check=promises.Promises().check), '/v3/')
         self.assertEqual('3.71', answer.json['versions'][0]['version'])
 
     def test_settings_arrive(self):
@@ -91,7 +92,7 @@ class ExtensionTest(unittest.TestCase):
                 self.assertEqual(answered, app.negotiator().negotiate(header).header)
 
     def test_version_documents_name_it_beside_their_strict_bodies(self):
-        built = app.build_app(services(), anybody(), check_answers=True)
+        built = app.build_app(services(), anybody(), check=promises.Promises().check)
         for path in ('/', '/v3', '/v3/'):
             with self.subTest(path=path):
                 self.assertEqual('min=1.0, max=1.3',

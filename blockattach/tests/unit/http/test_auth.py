@@ -8,6 +8,7 @@ from keystoneauth1 import session
 
 from blockattach.http import auth
 from blockattach.http import middleware
+from blockattach.telemetry import acts
 from blockattach.tests.unit.http import tiny
 
 
@@ -19,7 +20,8 @@ def ask(authenticator, headers=None, project_id=None, environ=None):
         seen.append(authenticator(request, project_id))
         return webob.Response()
     request = webob.Request.blank('/', headers=headers or {}, environ=environ or {})
-    request.get_response(middleware.Application((middleware.name_request,), inner))
+    layers = (middleware.watch_request(acts.Telemetry()),)
+    request.get_response(middleware.Application(layers, inner))
     return seen[0]
 
 

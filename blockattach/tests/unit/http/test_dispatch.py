@@ -4,10 +4,10 @@ import unittest
 from blockattach import context
 from blockattach import errors
 from blockattach.http import dispatch
-from blockattach.http import faults
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import V
+from blockattach.tests.fixtures import promises
 from blockattach.tests.unit.http import tiny
 
 ACTION = '/v3/attachments/a/action'
@@ -157,17 +157,18 @@ class CallTest(unittest.TestCase):
                 body = self.api.call('GET', f'/v3{middle}/attachments/a').json['attachment']
                 self.assertEqual(
                     (f'http://localhost/v3{middle}/attachments/a',
-                     f'http://localhost{middle}/attachments/a'), (body['self'], body['bookmark']))
+                     f'http://localhost{middle}/attachments/a'),
+                    tuple(link['href'] for link in body['links']))
 
     def test_the_public_endpoint_replaces_what_was_called(self):
         api = tiny.Tiny(limits=dispatch.Limits(public_endpoint='https://s.example.org/vol'))
         body = api.call('GET', '/v3/attachments/a').json['attachment']
-        self.assertEqual('https://s.example.org/vol/v3/attachments/a', body['self'])
+        self.assertEqual('https://s.example.org/vol/v3/attachments/a', body['links'][0]['href'])
 
     def test_a_prefix_of_the_server_stays_in_the_links(self):
         answer = self.api.call('GET', 'http://s.example.org:8776/v3/attachments/a')
         self.assertEqual('http://s.example.org:8776/v3/attachments/a',
-                         answer.json['attachment']['self'])
+                         answer.json['attachment']['links'][0]['href'])
 
     def test_the_next_page_asks_the_same_from_there_on(self):
         answer = self.api.call('GET', '/v3/attachments/detail?limit=2&marker=x&name=%C3%A4+b')
@@ -215,7 +216,7 @@ class AnswerTest(unittest.TestCase):
             'GET', '/v3/x').status_int)
         for value in ({'a': 'x'}, {'a': 1, 'b': 2}, None):
             with self.subTest(value=value), self.assertRaisesRegex(
-                    faults.WrongAnswer, r'^GET /x at 3\.71'):
+                    promises.WrongAnswer, r'^GET /x at 3\.71'):
                 self.api(value, answer=promise).call('GET', '/v3/x')
 
     def test_the_extension_has_promises_of_its_own(self):
@@ -231,7 +232,7 @@ class AnswerTest(unittest.TestCase):
                 if kept:
                     self.assertEqual(200, api.call('GET', '/v3/x', version=version).status_int)
                     continue
-                with self.assertRaises(faults.WrongAnswer):
+                with self.assertRaises(promises.WrongAnswer):
                     api.call('GET', '/v3/x', version=version)
 
     def test_a_failure_is_not_checked_against_the_promise(self):

@@ -45,7 +45,8 @@ class RequestLogTest(unittest.TestCase):
 
     def line(self, path, inner):
         app = middleware.Application(
-            (middleware.log_request(StoppedClock()), middleware.answer_faults), inner)
+            (middleware.watch_request(acts.Telemetry(StoppedClock())), middleware.answer_faults),
+            inner)
         with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
             webob.Request.blank(path).get_response(app)
         self.assertEqual(1, len(logged.output))
@@ -79,7 +80,7 @@ class RequestLogTest(unittest.TestCase):
             seen.append((oslo_context.get_current().request_id, middleware.request_id(request)))
             return webob.Response()
 
-        app = middleware.Application((middleware.name_request,), handle)
+        app = middleware.Application((middleware.watch_request(acts.Telemetry()),), handle)
         for _ in range(2):
             webob.Request.blank('/').get_response(app)
         self.assertEqual(2, len(set(seen)))

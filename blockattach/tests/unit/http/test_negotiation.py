@@ -2,16 +2,16 @@
 import unittest
 
 from blockattach import errors
-from blockattach.http import negotiation
+from blockattach.http import operation
 from blockattach.http.operation import V
 
-VOLUME = negotiation.Range(V(3, 0), V(3, 71))
-EXTENSION = negotiation.Range(V(1, 0), V(1, 2))
+VOLUME = operation.Range(V(3, 0), V(3, 71))
+EXTENSION = operation.Range(V(1, 0), V(1, 2))
 
 
 class NegotiationTest(unittest.TestCase):
     def setUp(self):
-        self.both = negotiation.Negotiator(VOLUME, EXTENSION)
+        self.both = operation.Negotiator(VOLUME, EXTENSION)
 
     def test_what_is_asked_for_is_given(self):
         for header, version, extension, answered in (

@@ -7,7 +7,6 @@ import webob
 from blockattach import errors
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
-from blockattach.http import arrival
 from blockattach.http import queueing
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import clock
@@ -37,7 +36,7 @@ class InTurnTest(unittest.TestCase):
     def test_what_the_server_refuses_is_read_to_its_end_and_not_begun(self):
         body = io.BytesIO(b'with a body')
         request = webob.Request.blank('/', method='POST', environ={
-            arrival.REFUSED: errors.QueueFull(), 'wsgi.input': body, 'CONTENT_LENGTH': '11'})
+            queueing.REFUSED: errors.QueueFull(), 'wsgi.input': body, 'CONTENT_LENGTH': '11'})
         with self.assertRaises(errors.QueueFull):
             self.handle(request)
         self.assertEqual(b'', body.read())
@@ -50,5 +49,5 @@ class InTurnTest(unittest.TestCase):
         for length in ('11', 'x', ''):
             with self.subTest(length=length), self.assertRaises(errors.QueueFull):
                 self.handle(webob.Request.blank('/', method='POST', environ={
-                    arrival.REFUSED: errors.QueueFull(), 'wsgi.input': Broken(),
+                    queueing.REFUSED: errors.QueueFull(), 'wsgi.input': Broken(),
                     'CONTENT_LENGTH': length}))

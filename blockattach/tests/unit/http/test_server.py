@@ -7,7 +7,7 @@ import unittest
 
 from blockattach import errors
 from blockattach.conf import api as api_conf
-from blockattach.http import arrival
+from blockattach.http import queueing
 from blockattach.http import server
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
@@ -297,7 +297,7 @@ class BusyServerTest(unittest.TestCase):
         self.addCleanup(self.go_on.set)
 
     def application(self, environ, start_response):
-        refused = environ.get(arrival.REFUSED)
+        refused = environ.get(queueing.REFUSED)
         if environ['PATH_INFO'] == '/slow':
             self.begun.set()
             self.go_on.wait(2 * SECONDS)
@@ -359,23 +359,24 @@ class ArrivalTest(unittest.TestCase):
         self.addCleanup(self.client.close)
         self.connection = listening.accept()[0]
         self.addCleanup(self.connection.close)
+        self.number = queueing.connection_number({queueing.SOCKET: self.connection})
 
     def test_it_has_waited_since_the_client_wrote(self):
         self.client.sendall(b'x')
-        polling.until(lambda: arrival.of(
-            {arrival.SOCKET: self.connection}).waited >= 0.05)
+        polling.until(lambda: queueing.waited_seconds(self.number) >= 0.05)
         self.assertEqual(b'x', self.connection.recv(1))
 
     def test_the_client_is_gone(self):
-        came = arrival.of({arrival.SOCKET: self.connection})
-        self.assertFalse(came.gone())
+        self.assertFalse(queueing.is_gone(self.number))
         self.client.sendall(b'x')
         self.client.close()
-        polling.until(came.gone)
+        polling.until(lambda: queueing.is_gone(self.number))
 
     def test_where_nothing_can_be_known(self):
-        self.assertEqual((0.0, False), (arrival.of({}).waited, arrival.of({}).gone()))
+        unknown = queueing.connection_number({})
+        self.assertEqual((0.0, False), (queueing.waited_seconds(unknown),
+                                        queueing.is_gone(unknown)))
         one, other = socket.socketpair()
         self.addCleanup(one.close)
         self.addCleanup(other.close)
-        self.assertEqual(0.0, arrival.of({arrival.SOCKET: one}).waited)
+        self.assertEqual(0.0, queueing.waited_seconds(one.fileno()))

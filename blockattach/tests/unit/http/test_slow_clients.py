@@ -11,7 +11,7 @@ import unittest
 
 from blockattach import errors
 from blockattach.conf import api as api_conf
-from blockattach.http import arrival
+from blockattach.http import queueing
 from blockattach.http import server
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
@@ -49,7 +49,7 @@ class Case(unittest.TestCase):
 
     def application(self, environ, start_response):
         path = environ['PATH_INFO']
-        refused = environ.get(arrival.REFUSED)
+        refused = environ.get(queueing.REFUSED)
         if refused is None:
             self.begun.append(path)
             if path == '/held':

@@ -5,18 +5,17 @@ import webob
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
-from blockattach import clock
 from blockattach import errors
 from blockattach.http import auth
 from blockattach.http import dispatch
 from blockattach.http import middleware
-from blockattach.http import negotiation
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
 from blockattach.telemetry import acts
+from blockattach.tests.fixtures import promises
 
 PROJECT = '9d1f3c3ae2b54b0a8a2f1c1f1f1f1f1f'
 OTHER = '00000000000000000000000000000bad'
@@ -43,26 +42,29 @@ class Services:
     def __init__(self):
         self.log = []
 
-    def load(self, call):
+    @property
+    def database(self):
+        return self
+
+    def load(self, thing_id):
         self.log.append('target')
-        if call.path['id'] in ('none', 'action'):
-            raise errors.AttachmentNotFound(attachment_id=call.path['id'])
-        return Thing(call.path['id'])
+        if thing_id in ('none', 'action'):
+            raise errors.AttachmentNotFound(attachment_id=thing_id)
+        return Thing(thing_id)
 
     def answer(self, call, value):
         self.log.append('handler')
         return value
 
 
-def load(services, call):
-    return services.load(call)
+def load(context, database, thing_id):
+    return database.load(thing_id)
 
 
 def show(services, call):
     return services.answer(call, {'attachment': {
         'id': call.target.id, 'extension': call.extension and str(call.extension),
-        'self': call.link(f'/attachments/{call.target.id}'),
-        'bookmark': call.bookmark(f'/attachments/{call.target.id}')}})
+        'links': call.links(f'/attachments/{call.target.id}')}})
 
 
 def create(services, call):
@@ -144,13 +146,11 @@ class Tiny:
         dispatcher = dispatch.Dispatcher(
             operations, self.services, policy=rules,
             authenticate=authenticate or auth.NoAuthentication(rules.is_admin),
-            negotiator=negotiation.Negotiator(
-                negotiation.Range(V(3, 0), V(3, 71)), negotiation.Range(V(1, 0), V(1, 0))),
-            limits=limits, check_answers=check_answers)
-        layers = (middleware.name_request,
-                  middleware.watch_request(telemetry or acts.Telemetry()),
-                  middleware.log_request(clock.Clock()),
-                  middleware.version_header, middleware.answer_faults)
+            negotiator=operation.Negotiator(
+                operation.Range(V(3, 0), V(3, 71)), operation.Range(V(1, 0), V(1, 0))),
+            limits=limits, check=promises.Promises().check if check_answers else None)
+        layers = (middleware.watch_request(telemetry or acts.Telemetry()),
+                  middleware.answer_faults)
         self.app = middleware.Application(layers, dispatcher)
 
     def call(self, method, path, body=None, *, token=MEMBER, version=LATEST, headers=None,
