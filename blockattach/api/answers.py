@@ -75,11 +75,13 @@ CONNECTION: schema.Schema = {'anyOf': [
 ]}
 """Empty before there is a connector; null where os-attach named a consumer without one."""
 
-NESTED_CONNECTION: schema.Schema = whole({
+_NESTED = {
     'driver_volume_type': TEXT,
     'data': schema.obj({**_ALWAYS, **_SOMETIMES}, required=_ALWAYS),
     'enforce_multipath': BOOLEAN,
-})
+}
+NESTED_CONNECTION: schema.Schema = schema.obj(_NESTED, required=_NESTED)
+"""The form that clients knew before there were attachments."""
 
 
 BACKEND = (errors.BackendRefused, errors.BackendUncertain, errors.ServiceUnreachable)
