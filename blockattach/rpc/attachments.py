@@ -21,6 +21,7 @@ from typing import Any
 
 from blockattach import context
 from blockattach.objects import attachment
+from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.rpc import transport
 
@@ -101,7 +102,7 @@ class AttachmentsClient(AttachmentsInterface):
     """The client of consumers; it raises the errors of `contract.Invoke` too."""
 
     def __init__(self, bus: transport.Bus) -> None:
-        self._invoke: contract.Invoke = bus.client(AttachmentsInterface)
+        self._stub = calling.stub(AttachmentsInterface, bus.client(AttachmentsInterface))
 
     def create(self, ctxt: context.RequestContext, volume_id: str,
                instance_uuid: str | None = None, connector: Mapping[str, Any] | None = None,
@@ -111,43 +112,33 @@ class AttachmentsClient(AttachmentsInterface):
 
         Without one the message has a key of its own: delivered twice, it makes one attachment.
         """
-        made: attachment.Attachment = self._invoke(
-            ctxt, 'create', volume_id=volume_id, instance_uuid=instance_uuid, connector=connector,
-            mode=mode,
-            idempotency_key=uuid.uuid4().hex if idempotency_key is None else idempotency_key)
-        return made
+        return self._stub.create(
+            ctxt, volume_id, instance_uuid, connector, mode,
+            uuid.uuid4().hex if idempotency_key is None else idempotency_key)
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> attachment.Attachment:
         """Connect a host."""
-        updated: attachment.Attachment = self._invoke(
-            ctxt, 'update', attachment_id=attachment_id, connector=connector)
-        return updated
+        return self._stub.update(ctxt, attachment_id, connector)
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
         """Say that the volume is used."""
-        self._invoke(ctxt, 'complete', attachment_id=attachment_id)
+        self._stub.complete(ctxt, attachment_id)
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
         """Look at one."""
-        found: attachment.Attachment = self._invoke(ctxt, 'get', attachment_id=attachment_id)
-        return found
+        return self._stub.get(ctxt, attachment_id)
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
              all_projects: bool = False, marker: str | None = None,
              limit: int | None = None) -> Sequence[attachment.Attachment]:
         """List a page of attachments."""
-        found: Sequence[attachment.Attachment] = self._invoke(
-            ctxt, 'list', filters=filters or {}, all_projects=all_projects, marker=marker,
-            limit=limit)
-        return found
+        return self._stub.list(ctxt, filters or {}, all_projects, marker, limit)
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
         """Disconnect an attachment and remove it."""
-        left: Sequence[attachment.Attachment] = self._invoke(ctxt, 'delete',
-                                                             attachment_id=attachment_id)
-        return left
+        return self._stub.delete(ctxt, attachment_id)
 
 
 def caller(project_id: str, user_id: str, roles: Sequence[str] = (),

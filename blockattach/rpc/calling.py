@@ -1,21 +1,32 @@
-"""The client's side: send a message, wait until it expires, translate failures."""
+"""The client's side: send a message, wait until it expires, translate failures.
+
+A call that may be done twice is sent again while nobody sends heartbeats, until an answer comes:
+the message has gone with a process that ended, or lies in the queue of one that comes back.
+"""
 import contextlib
+import inspect
+import itertools
+import logging
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
+from typing import TypeVar
 
 import oslo_messaging
 from kombu import exceptions as kombu_errors
 
+from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.conf import rpc as rpc_conf
+from blockattach.log import fields
 from blockattach.rpc import contract
-from blockattach.rpc import deadlines
-from blockattach.rpc import exposing
-from blockattach.rpc import resending
+from blockattach.rpc import heartbeats
+from blockattach.rpc import serializing
 from blockattach.telemetry import acts
+
+LOG = logging.getLogger(__name__)
 
 # Errors of a message that was not accepted: from the driver, and from the library under
 # RabbitMQ's.
@@ -25,13 +36,36 @@ _NOT_TAKEN = (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalErr
 # How the other side says that it does not know what it was sent.
 _TOO_OLD = frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})
 
+_LEAST_SECONDS = 1.0
+# A caller that got one heartbeat has waited longer than one that got none, by this at least.
+_WITH_SIGNS = 1 + 0.5 / heartbeats.SIGNS
+
+_Interface = TypeVar('_Interface', bound=contract.Interface)
+
+
+def stub(interface: type[_Interface], invoke: contract.Invoke) -> _Interface:
+    """A client of an interface, made from its declaration; it raises the errors of
+    `contract.Invoke`."""
+    methods = {name: _sending(name, inspect.signature(getattr(interface, name)), invoke)
+               for name in contract.methods(interface)}
+    made: _Interface = type(f'{interface.__name__}Stub', (interface,), methods)()
+    return made
+
+
+def _sending(name: str, signature: inspect.Signature,
+             invoke: contract.Invoke) -> Callable[..., Any]:
+    def send(self: object, ctxt: context.RequestContext, *values: Any, **more: Any) -> Any:
+        # The first two are the stub and the caller.
+        _, _, *arguments = signature.bind(self, ctxt, *values, **more).arguments.items()
+        return invoke(ctxt, name, **dict(arguments))
+    return send
+
 
 class Client:
     """Sends the methods of one interface, to one server or to whichever listens."""
 
     def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
-                 server: str | None, settings: rpc_conf.RpcSettings,
-                 deadlines: deadlines.Deadlines,
+                 server: str | None, settings: rpc_conf.RpcSettings, clock: clocks.Clock,
                  reach: Callable[[context.RequestContext], None],
                  telemetry: acts.Telemetry,
                  while_waiting: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
@@ -40,13 +74,13 @@ class Client:
         """
         self._telemetry = telemetry
         self._while_waiting = while_waiting
-        self._deadlines = deadlines
-        self._resending = resending.Resending(settings, deadlines)
+        self._clock = clock
         self._reach = reach
         self._interface = interface.TOPIC
         self._topic = rpc_client.target.topic
         self._server = server
         self._methods = contract.methods(interface)
+        self._interval = settings.repeat_interval
         self._silence = settings.silence_timeout
         self._seconds: dict[contract.Timeout | None, float | None] = {
             contract.Timeout.SHORT: settings.short_call_timeout,
@@ -77,16 +111,20 @@ class Client:
     def _invoke(self, ctxt: context.RequestContext, name: str,
                 arguments: Mapping[str, Any]) -> Any:
         method = self._methods[name]
-        seconds = self._deadlines.seconds_for(ctxt, self._seconds[method.timeout])
+        begun = self._clock.monotonic()
+        seconds = self._seconds[method.timeout]
+        # A consumer may use a context class of its own, without a deadline.
+        deadline = getattr(ctxt, 'deadline', None)
+        if seconds is not None and deadline is not None:
+            seconds = min(seconds, deadline - begun)
         if seconds is not None and seconds <= 0:
             raise errors.DeadlinePassed(method=name)
-        begun = self._deadlines.now()
         try:
-            return self._send(method, deadlines.Outgoing(ctxt, seconds), arguments)
+            return self._send(method, serializing.Outgoing(ctxt, seconds), arguments)
         except errors.BlockattachError as error:
             raise _ours(error) from error
         except oslo_messaging.MessagingTimeout as error:
-            waited = self._deadlines.now() - begun
+            waited = self._clock.monotonic() - begun
             raise errors.ServiceUnreachable(
                 topic=self._server_name(), seconds=round(waited)) from error
         except _NOT_TAKEN as error:
@@ -98,9 +136,9 @@ class Client:
         except oslo_messaging.RemoteError as error:
             if error.exc_type in _TOO_OLD:
                 raise self._too_old(name, self._server_name()) from error
-            raise exposing.unforeseen(name, self._server_name(), error.exc_type) from error
+            raise contract.unforeseen(name, self._server_name(), error.exc_type) from error
 
-    def _send(self, method: contract.Method, outgoing: deadlines.Outgoing,
+    def _send(self, method: contract.Method, outgoing: serializing.Outgoing,
               arguments: Mapping[str, Any]) -> Any:
         prepared = self._prepared[method.name]
         before, after = self._points[method.name]
@@ -122,14 +160,42 @@ class Client:
             raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
         return answer
 
-    def _wait_for(self, method: contract.Method, prepared: Any, outgoing: deadlines.Outgoing,
+    def _wait_for(self, method: contract.Method, prepared: Any, outgoing: serializing.Outgoing,
                   arguments: Mapping[str, Any]) -> Any:
         if method.repeated and outgoing.seconds is not None:
-            return self._resending.call(prepared, method.name, outgoing, arguments,
-                                        self._server_name())
+            return self._resend(prepared, method.name, outgoing.caller, outgoing.seconds,
+                                arguments)
         if outgoing.seconds != self._seconds[method.timeout]:
             prepared = prepared.prepare(timeout=outgoing.seconds)
         return prepared.call(outgoing, method.name, **arguments)
+
+    def _resend(self, prepared: Any, name: str, caller: context.RequestContext, seconds: float,
+                arguments: Mapping[str, Any]) -> Any:
+        """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
+
+        :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
+            ``silence_timeout``
+        """
+        now = self._clock.monotonic()
+        until, hopeless = now + seconds, now + self._silence
+        for attempt in itertools.count():
+            begun = self._clock.monotonic()
+            left = max(until - begun, 0)
+            listens = min(self._interval, max(hopeless - begun, _LEAST_SECONDS))
+            listening = prepared.prepare(
+                timeout=left, call_monitor_timeout=listens if left > listens else None)
+            try:
+                return listening.call(serializing.Outgoing(caller, left), name, **arguments)
+            except oslo_messaging.MessagingTimeout:
+                now = self._clock.monotonic()
+                if now - begun > listens * _WITH_SIGNS:
+                    hopeless = now + self._silence
+                if now >= min(until, hopeless):
+                    raise
+                if not attempt:
+                    LOG.warning('Call is sent again: no heartbeat of its server%s',
+                                fields(method=name, topic=self._server_name()))
+        raise AssertionError('the count has no end')
 
     def _server_name(self) -> str:
         return f'{self._topic}.{self._server}' if self._server else str(self._topic)

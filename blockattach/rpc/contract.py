@@ -24,6 +24,8 @@ from typing import ClassVar
 from typing import Protocol
 from typing import TypeVar
 
+from blockattach import errors
+
 Function = TypeVar('Function', bound=Callable[..., Any])
 
 _MARK = '_contract'
@@ -132,6 +134,11 @@ def methods(interface: type[Interface]) -> dict[str, Method]:
             if isinstance(method, Method):
                 found[name] = method
     return found
+
+
+def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
+    """An error that is not ours: it is unknown how far the other side came."""
+    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {server} came: {what}')
 
 
 def parsed(version: str) -> tuple[int, int]:

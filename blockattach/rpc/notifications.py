@@ -12,11 +12,13 @@ from typing import Any
 import oslo_messaging
 from oslo_config import cfg
 
+from blockattach import clock
 from blockattach import context
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.log import fields
 from blockattach.objects import notifications as payloads
+from blockattach.rpc import serializing
 from blockattach.rpc import transport
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +37,8 @@ class Notifications:
         self._notifier = None
         if channel is not None:
             self._notifier = oslo_messaging.Notifier(
-                channel, publisher_id=publisher, retry=0, serializer=transport.Serializer({}))
+                channel, publisher_id=publisher, retry=0,
+                serializer=serializing.Serializer({}, clock.Clock()))
 
     @property
     def enabled(self) -> bool:

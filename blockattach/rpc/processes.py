@@ -8,6 +8,7 @@ import abc
 
 from blockattach import context
 from blockattach import log
+from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.rpc import serving
 from blockattach.rpc import transport
@@ -44,21 +45,6 @@ class ProcessEndpoint(ProcessInterface):
         log.set_levels(prefix, level)
 
 
-class ProcessClient(ProcessInterface):
-    """The client of one process; it raises the errors of `blockattach.rpc.contract.Invoke`."""
-
-    def __init__(self, invoke: contract.Invoke) -> None:
-        self._invoke = invoke
-
-    def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
-        """Ask for its levels."""
-        return dict(self._invoke(ctxt, 'get_log_levels', prefix=prefix))
-
-    def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
-        """Ask it to set them; returns when it has."""
-        self._invoke(ctxt, 'set_log_levels', prefix=prefix, level=level)
-
-
 class ProcessClients:
     """The processes by name."""
 
@@ -70,7 +56,8 @@ class ProcessClients:
 
         :param host: without a backend
         """
-        return ProcessClient(self._bus.client(ProcessInterface, server=f'{binary}.{host}'))
+        return calling.stub(ProcessInterface,
+                            self._bus.client(ProcessInterface, f'{binary}.{host}'))
 
 
 def server(bus: transport.Bus, binary: str, host: str) -> serving.Server:

@@ -3,6 +3,7 @@ import abc
 
 from blockattach import context
 from blockattach.objects import placement
+from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.rpc import transport
 
@@ -27,17 +28,6 @@ class SchedulerInterface(contract.Interface):
         """Receive a backend's report of its pools. A lost report is followed by the next."""
 
 
-class SchedulerClient(SchedulerInterface):
-    """The client of schedulers; it raises the errors of `blockattach.rpc.contract.Invoke`."""
-
-    def __init__(self, bus: transport.Bus) -> None:
-        self._invoke: contract.Invoke = bus.client(SchedulerInterface)
-
-    def create_volume(self, ctxt: context.RequestContext,
-                      request: placement.VolumeRequest) -> None:
-        """Send a request to one of them."""
-        self._invoke(ctxt, 'create_volume', request=request)
-
-    def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
-        """Send a report to all of them."""
-        self._invoke(ctxt, 'report_pools', report=report)
+def client(bus: transport.Bus) -> SchedulerInterface:
+    """The client of schedulers."""
+    return calling.stub(SchedulerInterface, bus.client(SchedulerInterface))

@@ -1,6 +1,11 @@
-"""oslo.messaging's server with threads and heartbeats of our own."""
+"""The server's side: oslo.messaging's server with threads and heartbeats of our own; endpoints
+whose expired messages are dropped, and whose failures are translated.
+"""
+import contextlib
 import functools
+import inspect
 import logging
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,9 +13,11 @@ import oslo_messaging
 from oslo_messaging.rpc import server as rpc_server
 
 from blockattach import clock as clocks
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.log import fields
 from blockattach.rpc import contract
-from blockattach.rpc import deadlines
-from blockattach.rpc import exposing
 from blockattach.rpc import heartbeats
 from blockattach.rpc import rabbit
 from blockattach.telemetry import acts
@@ -18,11 +25,94 @@ from blockattach.telemetry import threads as counted_threads
 
 LOG = logging.getLogger(__name__)
 
-Admit = exposing.Admit
-at_once = exposing.at_once
+Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
+"""Surrounds the work for a caller: waits for a slot, or raises one of our errors."""
 
 _FAST_LANE_THREADS = 4
 """For methods that only write to the database: a slow backend must not delay their callers."""
+
+
+def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
+    """Admit every call at once."""
+    return contextlib.nullcontext()
+
+
+class Exposed:
+    """The methods of an endpoint that its interface names, and no others."""
+
+    def __init__(self, endpoint: contract.Interface, clock: clocks.Clock,
+                 telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
+        self.target = oslo_messaging.Target(version=contract.version(type(endpoint)))
+        for name, method in contract.methods(type(endpoint)).items():
+            function = _watched(endpoint.TOPIC, name, telemetry,
+                                _checked(name, getattr(endpoint, name), clock, admit))
+            if method.kind is contract.Kind.CALL:
+                setattr(self, name, _answering(name, endpoint.TOPIC, function))
+            else:
+                setattr(self, name, _unheard(name, function))
+
+
+def _watched(topic: str, name: str, telemetry: acts.Telemetry,
+             function: Callable[..., Any]) -> Callable[..., Any]:
+    """Time it, and continue the caller's trace."""
+    before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
+
+    def watch(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        with telemetry.rpc_server(topic, name, ctxt.traceparent):
+            failpoints.point(before)
+            answer = function(ctxt, **arguments)
+            failpoints.point(after)
+            return answer
+    return watch
+
+
+def _checked(name: str, function: Callable[..., Any],
+             clock: clocks.Clock, admit: Admit) -> Callable[..., Any]:
+    """Begin no call that has expired, or that is malformed."""
+    signature = inspect.signature(function)
+    # The caller comes first, and not by a name.
+    usual = frozenset(list(signature.parameters)[1:])
+
+    def check(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        if ctxt.deadline is not None and ctxt.deadline <= clock.monotonic():
+            LOG.warning('Message has expired and is dropped: its sender no longer waits%s',
+                        fields(method=name))
+            raise errors.DeadlinePassed(method=name)
+        if arguments.keys() != usual:
+            # Some may be left out.
+            try:
+                signature.bind(ctxt, **arguments)
+            except TypeError as error:
+                raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
+        with admit(ctxt):
+            return function(ctxt, **arguments)
+    return check
+
+
+def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return every failure to the caller as one of our errors."""
+    def answer(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        try:
+            return function(ctxt, **arguments)
+        except errors.BlockattachError:
+            raise
+        except Exception as error:
+            LOG.exception('Cannot handle a call: an unexpected error%s', fields(method=name))
+            raise contract.unforeseen(name, topic, type(error).__name__) from error
+    # Keeps oslo.messaging from logging as an error what the caller gets.
+    return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
+
+
+def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
+    """Log every failure: no caller gets it. A deadline in the database brings the work back."""
+    def act(ctxt: context.RequestContext, **arguments: Any) -> None:
+        try:
+            function(ctxt, **arguments)
+        except errors.BlockattachError as error:
+            LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
+        except Exception:
+            LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
+    return act
 
 
 class RpcServer(rpc_server.RPCServer):
@@ -113,8 +203,8 @@ class Server:
 
 def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
            endpoint: contract.Interface, serializer: oslo_messaging.Serializer,
-           deadlines: deadlines.Deadlines, telemetry: acts.Telemetry, clock: clocks.Clock,
-           suffix: str, admit: Admit = at_once) -> RpcServer:
+           clock: clocks.Clock, telemetry: acts.Telemetry, suffix: str,
+           admit: Admit = at_once) -> RpcServer:
     """A server on one transport, which does not listen yet.
 
     :param suffix: tells servers of one name on several transports apart
@@ -123,6 +213,6 @@ def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
     fast_lane = frozenset(method.name for method in contract.methods(type(endpoint)).values()
                           if method.fast_lane)
     return oslo_messaging.get_rpc_server(
-        transport, target, [exposing.Exposed(endpoint, deadlines, telemetry, admit)],
+        transport, target, [Exposed(endpoint, clock, telemetry, admit)],
         serializer=serializer,
         server_cls=functools.partial(RpcServer, telemetry, clock, suffix, fast_lane))

@@ -5,7 +5,7 @@ What comes back from the other side is one of five:
 * an error of ours (`blockattach.errors`): the same class with the same fields;
 * ``ServiceUnreachable``: no answer in time, or the broker took nothing. Uncertain: it may have
   happened;
-* ``DeadlinePassed``: the caller no longer waits (`blockattach.rpc.deadlines`). Final: it was not
+* ``DeadlinePassed``: the caller no longer waits (`blockattach.rpc.serializing`). Final: it was not
   begun;
 * ``BackendUncertain``: the other side failed with an error that is not ours, so it is unknown how
   far it came. One class for every interface, as only its uncertainty matters to callers;
@@ -14,10 +14,7 @@ What comes back from the other side is one of five:
 import contextlib
 import logging
 import threading
-import types
 from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
@@ -29,12 +26,11 @@ from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
-from blockattach.objects import base
 from blockattach.rpc import calling
 from blockattach.rpc import contract
-from blockattach.rpc import deadlines
 from blockattach.rpc import history
 from blockattach.rpc import rabbit
+from blockattach.rpc import serializing
 from blockattach.rpc import serving
 from blockattach.telemetry import acts
 
@@ -43,10 +39,6 @@ LOG = logging.getLogger(__name__)
 EXCHANGE = 'blockattach'
 ALLOWED_REMOTE_MODULES = (errors.__name__,)
 
-_DEADLINE = 'blockattach_deadline'
-_SERVICE_ROLES = 'service_roles'
-# Types that both sides have: those of most arguments.
-_PLAIN = frozenset((str, int, float, bool, types.NoneType))
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
 """The version of an interface that a release does not have: nothing can be sent on it."""
@@ -82,57 +74,6 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
             reason=f'{option} is no URL, or has a query that its driver does not know') from None
 
 
-class Serializer(base.ObjectSerializer):
-    """Contexts and objects to plain data and back; objects in the versions of a release."""
-
-    def __init__(self, object_versions: Mapping[str, str],
-                 deadlines: deadlines.Deadlines | None = None,
-                 telemetry: acts.Telemetry | None = None) -> None:
-        """
-        :param deadlines: None for notifications, which do not expire
-        :param telemetry: None for no trace
-        """
-        self._versions = dict(object_versions)
-        self._deadlines = deadlines
-        self._telemetry = telemetry
-
-    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """Plain data for an argument or an answer."""
-        if type(entity) in _PLAIN:
-            return entity
-        if isinstance(entity, base.BlockattachObject):
-            return entity.obj_to_primitive(self._versions.get(entity.obj_name(), entity.VERSION),
-                                           self._versions)
-        return super().serialize_entity(ctxt, entity)
-
-    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """An argument or an answer from plain data."""
-        return entity if type(entity) in _PLAIN else super().deserialize_entity(ctxt, entity)
-
-    def serialize_context(self, ctxt: context.RequestContext | deadlines.Outgoing,
-                          ) -> dict[str, Any]:
-        """The caller as plain data, without its token: no server acts with it."""
-        caller, seconds = ctxt if isinstance(ctxt, deadlines.Outgoing) else (ctxt, None)
-        values = caller.to_dict()
-        values.pop('auth_token', None)
-        values[_SERVICE_ROLES] = caller.service_roles
-        if self._deadlines is not None and seconds is not None:
-            values[_DEADLINE] = self._deadlines.stamp(seconds)
-        if self._telemetry is not None:
-            self._telemetry.inject(values)
-        return values
-
-    def deserialize_context(self, ctxt: dict[str, Any]) -> context.RequestContext:
-        """The caller on the other side; also what this thread logs by from now on."""
-        caller = context.RequestContext.from_values(ctxt)
-        stamp = ctxt.get(_DEADLINE)
-        if self._deadlines is not None and stamp is not None:
-            caller.deadline = self._deadlines.read(stamp)
-        if self._telemetry is not None:
-            caller.traceparent = self._telemetry.extract(ctxt)
-        return caller
-
-
 class Bus:
     """A transport with the settings of ``[rpc]``."""
 
@@ -154,9 +95,9 @@ class Bus:
         self._release = history.pinned(settings.release, releases)
         self._known = frozenset(releases[-1].interfaces)
         self._clock = clock or clocks.Clock()
-        self._deadlines = deadlines.Deadlines(self._clock)
         self._telemetry = telemetry or acts.Telemetry(clock)
-        self._serializer = Serializer(self._release.objects, self._deadlines, self._telemetry)
+        self._serializer = serializing.Serializer(self._release.objects, self._clock,
+                                                  self._telemetry)
         self._reached = False
         self._while_waiting = while_waiting
 
@@ -166,7 +107,7 @@ class Bus:
         rpc_client = oslo_messaging.get_rpc_client(
             self._transport, self._target(interface), serializer=self._serializer,
             version_cap=self._cap(interface), retry=self._settings.send_retries)
-        return calling.Client(rpc_client, interface, server, self._settings, self._deadlines,
+        return calling.Client(rpc_client, interface, server, self._settings, self._clock,
                               self._reach, self._telemetry, self._while_waiting)
 
     def server(self, endpoint: contract.Interface, host: str,
@@ -179,8 +120,8 @@ class Bus:
         """
         target = self._target(type(endpoint), server=host)
         listening = [serving.listen(
-            transport, target, endpoint, self._serializer, self._deadlines, self._telemetry,
-            self._clock, suffix, admit)
+            transport, target, endpoint, self._serializer, self._clock, self._telemetry, suffix,
+            admit)
             for transport, suffix in zip(self._transports, ('', '.second'), strict=False)]
         return serving.Server(listening, threads or self._settings.threads)
 

@@ -1,4 +1,4 @@
-"""What a volume manager can be asked: `VolumeInterface`, and the client for each of them.
+"""What a volume manager can be asked: `VolumeInterface`, and its clients.
 
 Every method may be repeated. A method that gets a generation changes nothing if the row has moved
 on since.
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
+from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.rpc import transport
 
@@ -72,60 +73,17 @@ class VolumeInterface(contract.Interface):
         """
 
 
-class VolumeClient(VolumeInterface):
-    """The client of one volume manager; it raises the errors of
-    `blockattach.rpc.contract.Invoke`."""
-
-    def __init__(self, invoke: contract.Invoke) -> None:
-        self._invoke = invoke
-
-    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> bool:
-        """Ask whether it takes the volume on."""
-        return bool(self._invoke(ctxt, 'create_volume', volume_id=volume_id,
-                                 generation=generation))
-
-    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> None:
-        """Begin to remove a volume; returns at once."""
-        self._invoke(ctxt, 'delete_volume', volume_id=volume_id, generation=generation)
-
-    def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
-                attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """Ask it to grant the initiator; returns when it is done."""
-        made: Mapping[str, Any] = self._invoke(
-            ctxt, 'connect', volume_id=volume_id, initiator=initiator,
-            attachment_id=attachment_id, generation=generation)
-        return made
-
-    def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                   attachment_id: str, generation: int) -> None:
-        """Ask it to revoke the initiators; returns when it is done."""
-        self._invoke(ctxt, 'disconnect', volume_id=volume_id, initiators=list(initiators),
-                     attachment_id=attachment_id, generation=generation)
-
-    def ping(self, ctxt: context.RequestContext) -> bool:
-        """Ask whether it is there."""
-        return bool(self._invoke(ctxt, 'ping'))
-
-    def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
-                         initiator: str) -> str | None:
-        """Ask what an initiator holds of a volume."""
-        held = self._invoke(ctxt, 'host_reservation', volume_id=volume_id, initiator=initiator)
-        return None if held is None else str(held)
-
-
 class VolumeClients:
     """The volume managers by name."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._bus = bus
-        self._clients: dict[str, VolumeClient] = {}
+        self._clients: dict[str, VolumeInterface] = {}
 
     def on(self, host: str) -> VolumeInterface:
         """The manager of ``host@backend``; whether it is there shows when it is asked."""
         client = self._clients.get(host)
         if client is None:
-            client = VolumeClient(self._bus.client(VolumeInterface, server=host))
+            client = calling.stub(VolumeInterface, self._bus.client(VolumeInterface, host))
             self._clients[host] = client
         return client

@@ -89,7 +89,7 @@ def build_handling(base: dependencies.Dependencies,
         logs=log_levels.LogControl(base.database, processes.ProcessClients(base.bus),
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(volume_parts.VolumeParts(
-            base.database, scheduler_rpc.SchedulerClient(base.bus), volume_services,
+            base.database, scheduler_rpc.client(base.bus), volume_services,
             base.control, check, named, base.telemetry)),
         settings=settings,
         default_volume_type=base.control.default_volume_type,

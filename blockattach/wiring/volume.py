@@ -122,7 +122,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
                              base.telemetry.readings))
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
-                                  scheduler_rpc.SchedulerClient(base.bus), base.threads)
+                                  scheduler_rpc.client(base.bus), base.threads)
     kept.runner.afterwards = reporter.report_again
     taking = kept.manager.leases
     answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, kept.runner)
@@ -176,7 +176,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     settings = volume_conf.settings(base.conf)
     acting = volume_work.VolumeWork(
         base.database, manager,
-        placing.PlacingAgain(base.database, scheduler_rpc.SchedulerClient(base.bus),
+        placing.PlacingAgain(base.database, scheduler_rpc.client(base.bus),
                              base.control.schedule_seconds),
         remains.Remains(base.database, manager, settings.reconcile_seconds))
     running = runner.Runner(base.database, acting, host, owner,

@@ -97,7 +97,7 @@ class World:
         self.placing = scheduler.build_placing(base)
         self.waiting = self.placing.waiting
         self.scheduler = self.bus.server(self.placing.endpoint, in_process.API_HOST)
-        self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
+        self.schedulers = scheduler_rpc.client(self.bus)
         handling = self.deployment.handling()
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)

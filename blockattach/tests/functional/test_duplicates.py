@@ -86,7 +86,7 @@ class DuplicatesTest(instances.WorldTestCase):
             server.start()
             self.addCleanup(server.stop)
         self.manager = volume_rpc.VolumeClients(self.bus).on(instances.HOST)
-        self.schedulers = scheduler_rpc.SchedulerClient(self.bus)
+        self.schedulers = scheduler_rpc.client(self.bus)
         self.consumer = attachments_rpc.AttachmentsClient(self.bus)
         self.user = attachments_rpc.caller(make.PROJECT, make.USER, ['member', 'reader'])
 

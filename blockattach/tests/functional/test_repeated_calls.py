@@ -9,7 +9,6 @@ from blockattach import errors
 from blockattach.db import attachments as attachment_verbs
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
-from blockattach.rpc import volume as volume_rpc
 from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
 from blockattach.volume import attachment_outcomes
@@ -20,12 +19,14 @@ S = lifecycle.State
 SETTLE_SECONDS = 10
 
 
-class Unheard(volume_rpc.VolumeClient):
+class Unheard:
     """Does what it is asked; the answer is lost, and it is asked again."""
 
     def __init__(self, manager):
-        super().__init__(None)
         self._manager = manager
+
+    def __getattr__(self, name):
+        return getattr(self._manager, name)
 
     def _twice(self, act, *arguments):
         instances.outcome(act, *arguments)

@@ -12,7 +12,6 @@ import oslo_messaging
 
 from blockattach.rpc import calling
 from blockattach.rpc import contract
-from blockattach.rpc import exposing
 from blockattach.rpc import serving
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import messages
@@ -202,7 +201,7 @@ class Server:
     """Listens for one endpoint of a process."""
 
     def __init__(self, bus: 'SimulatedBus', topic: str, host: str,
-                 exposed: exposing.Exposed) -> None:
+                 exposed: serving.Exposed) -> None:
         self._bus = bus
         self.process = bus.process
         self._addresses = [topic, f'{topic}.{host}', f'{topic}_fanout']
@@ -269,14 +268,14 @@ class SimulatedBus(transport.Bus):
         """What a client of this interface is made on."""
         return calling.Client(
             RpcClient(self, f'{self._settings.topic_prefix}-{interface.TOPIC}'), interface,
-            server, self._settings, self._deadlines, lambda ctxt: None, self._telemetry,
+            server, self._settings, self._clock, lambda ctxt: None, self._telemetry,
             self._while_waiting)
 
     def server(self, endpoint: contract.Interface, host: str, threads: int | None = None,
                admit: serving.Admit = serving.at_once) -> Any:
         """A server of the interface that the endpoint is."""
         return Server(self, f'{self._settings.topic_prefix}-{endpoint.TOPIC}', host,
-                      exposing.Exposed(endpoint, self._deadlines, self._telemetry))
+                      serving.Exposed(endpoint, self._clock, self._telemetry))
 
     def close(self) -> None:
         """Nothing is held."""

@@ -188,7 +188,7 @@ class InterfacesTest(unittest.TestCase):
         request = pools.VolumeRequest(
             volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone=None,
             extra_specs={'multiattach': '<is> True'}, tried=('h@b#p',))
-        scheduler.SchedulerClient(self.bus).create_volume(
+        scheduler.client(self.bus).create_volume(
             self.ctxt, placement.VolumeRequest.from_domain(request))
         heard = endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(request, heard.to_domain())
@@ -197,7 +197,7 @@ class InterfacesTest(unittest.TestCase):
         endpoints = [SchedulerEndpoint() for _ in range(2)]
         for number, endpoint in enumerate(endpoints):
             self.serve(endpoint, f'host{number}')
-        scheduler.SchedulerClient(self.bus).report_pools(
+        scheduler.client(self.bus).report_pools(
             self.ctxt, placement.PoolsReport.from_capabilities(
                 'h@b', {'p': {'free_capacity_gb': 1.5}}))
         for endpoint in endpoints:
