@@ -1,7 +1,6 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
 from blockattach.api.resources import capabilities
-from blockattach.api.resources import freezing
 from blockattach.api.resources import limits
 from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
@@ -26,7 +25,6 @@ FAMILIES = (
     limits.OPERATIONS,
     quota_sets.OPERATIONS,
     services.OPERATIONS,
-    freezing.OPERATIONS,
     log_levels.OPERATIONS,
     scheduler_stats.OPERATIONS,
     capabilities.OPERATIONS,

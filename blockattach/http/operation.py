@@ -24,9 +24,8 @@ from webob import multidict
 from blockattach import context as request_context
 from blockattach import errors
 from blockattach.db import idempotency
-
-Schema = Mapping[str, Any]
-
+from blockattach.http import schema
+from blockattach.http.schema import Schema
 
 VERSION_HEADER = 'OpenStack-API-Version'
 VOLUME = 'volume'
@@ -210,6 +209,16 @@ class Operation:
         """For logs, documents and failures of tests."""
         action = f' ({self.action})' if self.action else ''
         return f'{self.method} {self.path}{action}'
+
+
+def action(path: str, name: str, handler: Handler, body: Schema, *, since: V = BASE,
+           **more: Any) -> Operation:
+    """A row of ``POST .../action``: its name is the only key of the body, under which ``body`` is.
+    Unless ``more`` says otherwise, it is answered 202 and without a body.
+    """
+    promised: dict[str, Any] = {'status': 202, 'answer': {since: {'type': 'null'}}, **more}
+    return Operation('POST', path, handler, since=since, action=name,
+                     body={since: schema.wrapped(name, body)}, **promised)
 
 
 def at_version(by_version: Mapping[V, Any] | None, version: V) -> Any:

@@ -1,4 +1,5 @@
 """What a backend can do, as it last reported."""
+from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
@@ -11,6 +12,8 @@ from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.policy import services as policies
 
+_REPORTED = ('vendor_name', 'volume_backend_name', 'pool_name', 'driver_version',
+             'storage_protocol', 'display_name', 'description', 'visibility')
 # What a type may ask of any backend, as clients show it.
 _PROPERTIES = {
     name: {'title': title, 'description': description, 'type': 'boolean'}
@@ -34,17 +37,12 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
     if not keeping[0].up:
         raise errors.ServiceSilent(binary=binaries.VOLUME, host=host, seconds=down_after)
     found = [pool for pool in pools.list_all(services.database, down_after) if pool.host == host]
-    reported = found[0].capabilities if found else {}
+    reported: Mapping[str, Any] = {}
+    if found:
+        reported = {**found[0].capabilities, 'pool_name': found[0].name.partition('#')[2]}
     return {
         'namespace': f'OS::Storage::Capabilities::{host}',
-        'vendor_name': reported.get('vendor_name'),
-        'volume_backend_name': reported.get('volume_backend_name'),
-        'pool_name': found[0].name.partition('#')[2] if found else None,
-        'driver_version': reported.get('driver_version'),
-        'storage_protocol': reported.get('storage_protocol'),
-        'display_name': reported.get('display_name'),
-        'description': reported.get('description'),
-        'visibility': reported.get('visibility'),
+        **{key: reported.get(key) for key in _REPORTED},
         'replication_targets': [],
         'properties': _PROPERTIES,
     }
@@ -54,14 +52,7 @@ _PROPERTY = answers.whole({'title': answers.TEXT, 'description': answers.TEXT,
                            'type': answers.TEXT})
 _ANSWER = answers.whole({
     'namespace': answers.TEXT,
-    'vendor_name': answers.NULLABLE_TEXT,
-    'volume_backend_name': answers.NULLABLE_TEXT,
-    'pool_name': answers.NULLABLE_TEXT,
-    'driver_version': answers.NULLABLE_TEXT,
-    'storage_protocol': answers.NULLABLE_TEXT,
-    'display_name': answers.NULLABLE_TEXT,
-    'description': answers.NULLABLE_TEXT,
-    'visibility': answers.NULLABLE_TEXT,
+    **dict.fromkeys(_REPORTED, answers.NULLABLE_TEXT),
     'replication_targets': schema.array(answers.TEXT),
     'properties': schema.obj(patternProperties={'.+': _PROPERTY}),
 })

@@ -22,6 +22,7 @@ _WITH_ATTACHMENTS = V(1, 3)
 _LIMITLESS = -1
 _LIMITS = ('maxTotalVolumes', 'maxTotalVolumeGigabytes', 'maxTotalSnapshots', 'maxTotalBackups',
            'maxTotalBackupGigabytes')
+_USED = ('totalVolumesUsed', 'totalGigabytesUsed')
 _UNMADE = ('totalSnapshotsUsed', 'totalBackupsUsed', 'totalBackupGigabytesUsed')
 """Clients expect these, though there are no snapshots or backups."""
 
@@ -54,18 +55,8 @@ def _project(call: operation.Call) -> str:
     return call.query.get('project_id', own) or own
 
 
-_ABSOLUTE = schema.obj({
-    'maxTotalVolumes': answers.INTEGER,
-    'maxTotalVolumeGigabytes': answers.INTEGER,
-    'maxTotalSnapshots': answers.INTEGER,
-    'maxTotalBackups': answers.INTEGER,
-    'maxTotalBackupGigabytes': answers.INTEGER,
-    'totalVolumesUsed': answers.INTEGER,
-    'totalGigabytesUsed': answers.INTEGER,
-    'totalSnapshotsUsed': answers.INTEGER,
-    'totalBackupsUsed': answers.INTEGER,
-    'totalBackupGigabytesUsed': answers.INTEGER,
-}, required=_LIMITS)
+_ABSOLUTE = schema.obj(
+    dict.fromkeys((*_LIMITS, *_USED, *_UNMADE), answers.INTEGER), required=_LIMITS)
 _SHOWN = schema.wrapped('limits', answers.whole({
     'rate': schema.array(answers.TEXT, maxItems=0), 'absolute': _ABSOLUTE}))
 

@@ -1,4 +1,5 @@
-"""The processes of the service, as operators see them, and take them out of use."""
+"""The processes of the service, as operators see them and take them out of use; and backends whose
+volumes stay as they are: frozen, and thawed. None of them is replicated."""
 from typing import Any
 
 from blockattach import errors
@@ -16,6 +17,8 @@ from blockattach.policy import services as policies
 _FROZEN = 'frozen'
 _STATUS = {True: 'disabled', False: 'enabled'}
 _CLUSTERS = operation.V(3, 7)
+_FREEZING = operation.V(3, 26)
+"""From here on a cluster may be named instead of a host."""
 _BACKENDS = operation.V(3, 49)
 _RECONCILED = operation.V(1, 2)
 
@@ -47,6 +50,30 @@ def disable_log_reason(handed: api_services.ApiServices,
     """Disable a service, with a reason."""
     reason = call.body['disabled_reason']
     return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
+
+
+def freeze(handed: api_services.ApiServices, call: operation.Call) -> None:
+    """Let no volume be made or deleted there; those that are there are used as ever."""
+    services.set_frozen(handed.database, _backend(call), True)
+
+
+def thaw(handed: api_services.ApiServices, call: operation.Call) -> None:
+    """The end of that; whether the service is disabled stays as it was before."""
+    services.set_frozen(handed.database, _backend(call), False)
+
+
+def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
+    """Refuse: there is no other backend with the same volumes."""
+    backend = _backend(call)
+    if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
+        services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
+    raise errors.InvalidInput(
+        reason=f'Invalid input received: {errors.shortened(backend)} is not replicated '
+               '(its replication_status is disabled).')
+
+
+def _backend(call: operation.Call) -> str:
+    return str(call.body.get('host') or call.body['cluster'])
 
 
 def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
@@ -141,6 +168,14 @@ _CHANGED = answers.whole({
 _CHANGED_WITH_REASON = schema.extend(_CHANGED, {'disabled_reason': answers.NULLABLE_TEXT},
                                      required=['disabled_reason'])
 
+_BACKEND_ID: dict[str, Any] = {
+    'backend_id': {'type': ['string', 'null'], 'minLength': 1, 'maxLength': 255}}
+_HOST = schema.obj({'host': _NAME}, required=['host'])
+_HOST_OR_CLUSTER = schema.obj({'host': _NAME, 'cluster': _NAME}, oneOf=[
+    {'required': ['host']}, {'required': ['cluster']}])
+_BACKEND = {operation.BASE: _HOST, _FREEZING: _HOST_OR_CLUSTER}
+_NOTHING = {operation.BASE: answers.EMPTY}
+
 OPERATIONS = (
     operation.Operation(
         'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
@@ -158,4 +193,22 @@ OPERATIONS = (
         'PUT', '/os-services/disable-log-reason', disable_log_reason, policy=policies.UPDATE,
         body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _CHANGED_WITH_REASON},
         faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
+    operation.Operation(
+        'PUT', '/os-services/freeze', freeze, policy=policies.FREEZE, body=_BACKEND,
+        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        summary='Keep the volumes of a backend as they are: none is made or deleted.'),
+    operation.Operation(
+        'PUT', '/os-services/thaw', thaw, policy=policies.THAW, body=_BACKEND,
+        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        summary='Let volumes be made and deleted on a backend again.'),
+    operation.Operation(
+        'PUT', '/os-services/failover_host', failover, policy=policies.FAILOVER, status=202,
+        body={operation.BASE: schema.extend(_HOST, _BACKEND_ID)},
+        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        summary='Refused: no backend is replicated.'),
+    operation.Operation(
+        'PUT', '/os-services/failover', failover, since=_FREEZING, policy=policies.FAILOVER,
+        status=202, body={_FREEZING: schema.extend(_HOST_OR_CLUSTER, _BACKEND_ID)},
+        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        summary='Refused: no backend is replicated.'),
 )

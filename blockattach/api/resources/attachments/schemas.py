@@ -16,9 +16,6 @@ CREATE_WITH_MODE = schema.extend(CREATE, {'mode': {'enum': ['rw', 'ro']}}, at='a
 UPDATE = schema.wrapped('attachment', schema.obj(
     {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
-# Clients send null, an object or the attachment's id here.
-COMPLETE = schema.wrapped('os-complete', {})
-
 _SUMMARY = {
     'id': schema.UUID,
     'status': {'enum': sorted(set(attachment_lifecycle.WIRE_STATUS.values()))},

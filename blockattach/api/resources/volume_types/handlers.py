@@ -1,4 +1,4 @@
-"""What each operation on volume types does."""
+"""What each operation on volume types, their extra specs and their encryption does."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -6,13 +6,15 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.api.resources.volume_types import extra_specs
 from blockattach.api.resources.volume_types import views
+from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.domain import volume_type
 from blockattach.http import operation
 from blockattach.http.operation import V
 
+_WHICHEVER = 'provider'
+"""What stock clients send instead of the id of an encryption: a type has one."""
 _BY_EXTRA_SPECS = V(3, 52)
 _FILTERS = listing.FilterRules(known=frozenset(('name', 'is_public', 'extra_specs')))
 _FIRST_FILTERS = frozenset(('name', 'is_public'))
@@ -46,7 +48,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Make a type."""
     asked: Mapping[str, Any] = call.body['volume_type']
-    extra_specs.check(asked.get('extra_specs') or {})
+    _check_specs(asked.get('extra_specs') or {})
     made = volume_types.create(
         services.database, asked['name'].strip(), asked.get('description'),
         _truth(asked.get('os-volume-type-access:is_public', True)),
@@ -77,6 +79,74 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     """Remove a type that no volume has."""
     volume_types.delete(services.database, call.target.id, services.default_volume_type)
+
+
+def list_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List what the caller may see."""
+    return {'extra_specs': views.extra_specs(services, call, call.target)}
+
+
+def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one; what the caller may not see is not there."""
+    key = call.path['key']
+    specs = views.extra_specs(services, call, call.target)
+    if key not in specs:
+        raise errors.ExtraSpecNotFound(volume_type_id=call.target.id, key=key)
+    return {key: specs[key]}
+
+
+def create_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Set some; answers those that were given."""
+    _check_specs(call.body['extra_specs'])
+    volume_types.set_extra_specs(services.database, call.target.id, call.body['extra_specs'])
+    return {'extra_specs': call.body['extra_specs']}
+
+
+def update_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Set one."""
+    if call.path['key'] not in call.body:
+        raise errors.InvalidInput('Request body and URI mismatch')
+    _check_specs(call.body)
+    volume_types.set_extra_specs(services.database, call.target.id, call.body)
+    return dict(call.body)
+
+
+def delete_spec(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Remove one."""
+    volume_types.delete_extra_spec(services.database, call.target.id, call.path['key'])
+
+
+def show_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show all of it, or nothing."""
+    return views.encryption_detail(call.target.encryption)
+
+
+def encryption_fact(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one fact."""
+    key = call.path['key']
+    shown = views.encryption_detail(call.target.encryption)
+    if key not in shown:
+        raise errors.VolumeTypeEncryptionNotFound(volume_type_id=call.target.id)
+    return {key: shown[key]}
+
+
+def create_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Let the volumes of a type be encrypted."""
+    made = volume_type_encryptions.create(services.database, call.target.id,
+                                          **_asked_encryption(call))
+    return {'encryption': views.encryption(made)}
+
+
+def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Change what is named; answers that."""
+    changes = _asked_encryption(call)
+    volume_type_encryptions.update(services.database, call.target.id, _named(call), changes)
+    return {'encryption': changes}
+
+
+def delete_encryption(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Let the volumes of a type be plain again."""
+    volume_type_encryptions.delete(services.database, call.target.id, _named(call))
 
 
 def _asked(call: operation.Call) -> listing.Asked:
@@ -112,3 +182,27 @@ def _public(call: operation.Call) -> bool | None:
 
 def _truth(value: bool | str) -> bool:
     return value if isinstance(value, bool) else bool(listing.boolean(value))
+
+
+def _check_specs(specs: Mapping[str, str]) -> None:
+    """Check extra specs before they are written: an invalid value would show too late.
+
+    :raises InvalidInput: a value that its key cannot have
+    """
+    mode = specs.get(volume_type.MODE)
+    if mode is not None and mode not in volume_type.MODES:
+        raise errors.InvalidInput(
+            f"Invalid input for field/attribute {volume_type.MODE}. Value: {mode}. A type is "
+            f"'RO' (one server writes at a time, others read) or 'RW' (all write).")
+
+
+def _asked_encryption(call: operation.Call) -> dict[str, Any]:
+    """The facts that were given; clients send the size of the key as a text too."""
+    asked: dict[str, Any] = call.body['encryption']
+    size = asked.get('key_size')
+    return asked if size is None else {**asked, 'key_size': int(size)}
+
+
+def _named(call: operation.Call) -> str | None:
+    encryption_id = call.path['encryption_id']
+    return None if encryption_id == _WHICHEVER else encryption_id

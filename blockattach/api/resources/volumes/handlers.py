@@ -8,7 +8,7 @@ from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import filters
 from blockattach.api.resources.volumes import requests
-from blockattach.api.resources.volumes import shown
+from blockattach.api.resources.volumes import views
 from blockattach.db import volume_queries
 from blockattach.domain import records
 from blockattach.domain import volume_type
@@ -24,17 +24,17 @@ View = Callable[[api_services.ApiServices, operation.Call, Sequence[records.Volu
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List volumes, a line each."""
-    return _list(services, call, shown.names)
+    return _list(services, call, views.names)
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List volumes with all that is known of them."""
-    return _list(services, call, shown.details)
+    return _list(services, call, views.details)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one volume."""
-    return {'volume': shown.details(services, call, [call.target])[0]}
+    return {'volume': views.details(services, call, [call.target])[0]}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     made = services.volumes.create(
         call.context, wish.name, wish.description, wish.size_gb, wish.kind,
         wish.availability_zone, wish.metadata, call.named(), wish.hints)
-    return {'volume': shown.made(services, call, made)}
+    return {'volume': views.made(services, call, made)}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -72,13 +72,13 @@ def summary(services: api_services.ApiServices, call: operation.Call) -> dict[st
 
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Clients ask for this before they attach a volume, whether it is encrypted or not."""
-    return shown.encryption(services, call.target)
+    return views.encryption(services, call.target)
 
 
 def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """One of these facts."""
     key = call.path['key']
-    found = shown.encryption(services, call.target)
+    found = views.encryption(services, call.target)
     if key not in found:
         raise errors.NotFound()
     return {key: found[key]}

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers on volumes."""
+"""Bodies of requests and answers on volumes, and of the actions on them."""
 from collections.abc import Callable
 
 from blockattach.api import answers
@@ -159,3 +159,32 @@ def _each_with_more(answer: schema.Schema) -> schema.Schema:
 EXTENDED = {V(1, 0): _with_more}
 EXTENDED_LIST = {V(1, 0): _each_with_more}
 """What ``blockattach`` makes of the answers."""
+
+_LONGEST_TEXT = 255
+# Old clients send a text here, which identifies no host.
+_CONNECTOR: schema.Schema = {**answers.CONNECTOR, 'type': ['object', 'string']}
+_NO_CONNECTOR = schema.nullable(_CONNECTOR)
+
+INITIALIZE_CONNECTION = schema.obj({'connector': _CONNECTOR}, required=['connector'])
+TERMINATE_CONNECTION = schema.obj({'connector': _NO_CONNECTOR}, required=['connector'])
+CONNECTION = {BASE: schema.wrapped('connection_info', answers.NESTED_CONNECTION)}
+
+ATTACH = schema.obj({
+    'instance_uuid': {**schema.UUID, 'maxLength': 36},
+    'host_name': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mountpoint': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mode': {'enum': ['rw', 'ro']},
+}, required=['mountpoint'], anyOf=[{'required': ['instance_uuid']}, {'required': ['host_name']}])
+
+DETACH = schema.nullable(schema.obj(
+    {'attachment_id': {**schema.NULLABLE_UUID, 'maxLength': 36}}))
+FORCE_DETACH = schema.obj({
+    'connector': _NO_CONNECTOR,
+    'attachment_id': {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT},
+})
+
+_WORD: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT}
+RESET_STATUS = schema.obj(
+    {'status': _WORD, 'attach_status': _WORD, 'migration_status': _WORD})
+
+UPDATE_READONLY_FLAG = schema.obj({'readonly': BOOLEAN}, required=['readonly'])

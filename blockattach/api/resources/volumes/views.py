@@ -1,18 +1,24 @@
-"""Volumes as the API shows them, at each version, to each kind of caller."""
+"""Volumes as the API shows them, at each version, to each kind of caller: what it may see, and has
+asked for."""
 import dataclasses
 import functools
 import operator
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from blockattach.api import services as api_services
+from blockattach.db import attachment_counts
+from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http.operation import V
+from blockattach.policy import volumes as policies
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rights:
+class _Rights:
     """What the caller may see of the volumes of one project.
 
     :ivar admin: keys for administrators
@@ -29,6 +35,7 @@ class Rights:
     migration: bool
 
 
+_SERVICE_ROLE = 'service'
 _Read = Callable[[records.Volume], Any]
 
 
@@ -63,12 +70,67 @@ def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[tuple[str, _R
             tuple((row.key, row.read) for row in rows if row.read is not None))
 
 
-def name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
+def names(services: api_services.ApiServices, call: operation.Call,
+          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """A line each."""
+    return [_name(call, volume) for volume in volumes]
+
+
+def details(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """All that the caller may know of each."""
+    rights = {owner: _rights(services, call, owner)
+              for owner in {volume.project_id for volume in volumes}}
+    shown = [_detail(call, volume, rights[volume.project_id]) for volume in volumes]
+    for one, more in zip(shown, _more(services, call, volumes), strict=False):
+        one |= more
+    return shown
+
+
+def made(services: api_services.ApiServices, call: operation.Call,
+         volume: records.Volume) -> dict[str, Any]:
+    """A volume as the answer to its creation shows it."""
+    shown = _made(call, volume, _rights(services, call, volume.project_id))
+    for more in _more(services, call, [volume]):
+        shown |= more
+    return shown
+
+
+def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
+    """How a volume is encrypted. Its type says that; it cannot say another thing meanwhile."""
+    return _encryption(
+        volume_types.get(services.database, volume.volume_type_id).encryption
+        if volume.encrypted else None)
+
+
+def _more(services: api_services.ApiServices, call: operation.Call,
+          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """What ``blockattach 1.0`` adds to each, in their order, by one query; none if it was not
+    asked for."""
+    if call.extension is None:
+        return []
+    counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])
+    return [{'attachment_count': counts.get(one.id, 0)} for one in volumes]
+
+
+def _rights(services: api_services.ApiServices, call: operation.Call,
+            owner: str) -> _Rights:
+    def allowed(rule: str) -> bool:
+        return services.policy.allowed(call.context, rule, owner)
+
+    is_admin = bool(call.context.is_admin)
+    return _Rights(
+        admin=is_admin, hosts=is_admin or _SERVICE_ROLE in call.context.roles,
+        tenant=allowed(policies.TENANT_ATTRIBUTE), pool=allowed(policies.HOST_ATTRIBUTE),
+        migration=allowed(policies.MIG_STATUS_ATTRIBUTE))
+
+
+def _name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
     """One line of a list."""
     return {'id': volume.id, 'name': volume.name, 'links': call.links(f'/volumes/{volume.id}')}
 
 
-def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
+def _made(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
     alike, read = _added(call.version, rights.admin)
     shown = {
@@ -99,9 +161,9 @@ def made(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[s
     return shown
 
 
-def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict[str, Any]:
+def _detail(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict[str, Any]:
     """All that the caller may know of a volume."""
-    shown = made(call, volume, rights)
+    shown = _made(call, volume, rights)
     if volume.readonly is not None or volume.attached_mode is not None:
         shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
     if rights.tenant:
@@ -114,7 +176,7 @@ def detail(call: operation.Call, volume: records.Volume, rights: Rights) -> dict
     return shown
 
 
-def encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
+def _encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
     """What a consumer needs to know of a volume's encryption; None: it is plain.
 
     The storage encrypts by itself, so no volume has a key that a consumer would fetch.
@@ -134,7 +196,7 @@ def _set_by_actions(volume: records.Volume) -> dict[str, str]:
 
 
 def _server(volume: records.Volume, attached: records.AttachedServer,
-            rights: Rights) -> dict[str, Any]:
+            rights: _Rights) -> dict[str, Any]:
     return {
         # Clients expect the volume's id here; the attachment has a key of its own.
         'id': volume.id,
