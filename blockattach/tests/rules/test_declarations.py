@@ -11,7 +11,7 @@ import unittest
 from blockattach.tests.rules import sources
 
 DECLARATIONS = (
-    (r'(frozenset|tuple|dict|list|set|sorted|range|zip|len|min|max|str|int|float|chr|ord|property)',
+    (r'(frozenset|tuple|dict(\.fromkeys)?|list|set|sorted|range|zip|len|min|max|str|int|float|chr|ord|property)',
      'literals that Python has no brackets for'),
     (r'types\.MappingProxyType|datetime\.(timedelta|datetime)|pathlib\.(Pure\w*)?Path|re\.compile'
      r'|decimal\.Decimal|fractions\.Fraction|struct\.Struct|string\.Template|operator\.\w+',
