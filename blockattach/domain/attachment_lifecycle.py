@@ -7,6 +7,7 @@ import enum
 from typing import NamedTuple
 
 from blockattach import errors
+from blockattach.domain import messages
 
 
 class State(enum.StrEnum):
@@ -220,6 +221,11 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
     if awaited or (state is State.CONNECTING and came_from in GRANTED):
         return Event.REFUSED
     return Event.FAILED
+
+
+FAILURES = {State.CONNECTING: messages.ATTACH_FAILED,
+            State.DISCONNECTING: messages.DETACH_FAILED}
+"""What the user is told of a row whose work the backend refuses finally."""
 
 
 def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:

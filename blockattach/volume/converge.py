@@ -1,47 +1,71 @@
 """One way to act on a pair, an initiator of a volume: `Converger.converge`.
 
 Under its lease: read what all live rows of the pair want, check that the intent still stands,
-grant or revoke, record. It may be repeated at any time. The only caller of ``ExportTarget.grant``
-and ``.revoke``.
+grant or revoke, record: the row, its notification, the user's message. It may be repeated at any
+time. The only caller of ``ExportTarget.grant`` and ``.revoke``.
 """
 import contextlib
+import dataclasses
 from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent import futures
 from typing import Any
 
 from oslo_log import log as oslo_log
 
+from blockattach import context
 from blockattach import errors
+from blockattach import failpoints
 from blockattach import log
 from blockattach.db import attachments
-from blockattach.db import desired_state
 from blockattach.db import engine
+from blockattach.db import messages
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
-from blockattach.volume import attachment_outcomes
+from blockattach.rpc import notifications
 from blockattach.volume import backends
 from blockattach.volume import lease
 
 LOG = oslo_log.getLogger(__name__)
 
+_Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
-Intent = attachment_outcomes.Intent
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Intent:
+    """What a row says that it wants done: in ``state``, as of ``generation``.
+
+    :ivar awaited: the caller waits for the answer; see `attachment_lifecycle.refusal`
+    """
+
+    caller: context.RequestContext
+    attachment_id: str
+    generation: int
+    state: attachment_lifecycle.State
+    awaited: bool = True
+
+
+def stale(intent: Intent) -> errors.StaleGeneration:
+    """Its row has moved on."""
+    return errors.StaleGeneration(noun='attachment', id=intent.attachment_id,
+                                  generation=intent.generation)
 
 
 class Converger:
     """Brings the target of one backend to what the rows want, pair by pair."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 leases: lease.Leases, outcome: attachment_outcomes.AttachmentOutcomes,
+                 leases: lease.Leases, notify: notifications.AttachmentNotifications,
                  pool: futures.Executor) -> None:
         """
         :param pool: threads in which pairs that were enqueued are converged
         """
+        self.backend = backend
         self.leases = leases
-        self.target = backend.target
+        self.notify = notify
         self._database = database
-        self._backend = backend
-        self._outcome = outcome
+        self._target = backend.target
         self._pool = pool
 
     def converge(self, lease: lease.Lease, intent: Intent | None = None,
@@ -93,24 +117,48 @@ class Converger:
                 volume_id=volume_id, initiator=initiator, reason=exc),
                 exc_info=not errors.is_known(exc))
 
-    def _desired(self, lease: lease.Lease, also: str | None = None) -> desired_state.DesiredState:
-        """What the rows want now, once no other process has a lease where this one stores none.
+    def move(self, caller: context.RequestContext, row: records.Attachment,
+             event: attachment_lifecycle.Event, facts: attachments.Facts,
+             held: lease.Lease | None = None) -> attachments.Moved:
+        """Apply an event to a row that was read just before, and notify.
 
-        The intent is in the row already, and a process that stores a lease looks for intents then:
-        at least one of the two sees the other.
+        :param held: the lease under which the backend acted, given back in the same transaction
+        :raises StaleGeneration: the row has moved on
+        :raises AttachmentNotFound: it is gone
+        :raises BackendUncertain: the lease was lost meanwhile
+        """
+        moved = attachments.move(self._database, row.volume_id, row.id, event, facts,
+                                 row.generation,
+                                 None if held is None else held.giving_back, row)
+        self.notify.moved(caller, moved.old, moved.new)
+        return moved
+
+    def done(self, intent: Intent, row: records.Attachment,
+             connection: Mapping[str, Any] | None = None,
+             held: lease.Lease | None = None) -> attachments.Moved:
+        """The backend has granted or revoked; what it reported of a grant is stored.
+
+        For the lease and errors see `move`.
+        """
+        if row.state is _State.DISCONNECTING:
+            failpoints.point('volume.attachments.after_revoke')
+            return self.move(intent.caller, row, _Event.DISCONNECTED, attachments.Facts(), held)
+        failpoints.point('volume.attachments.after_grant')
+        if connection is None:
+            raise stale(intent)
+        return self.move(intent.caller, row, _Event.CONNECTED,
+                         attachments.Facts(connection=connection), held)
+
+    def _desired(self, lease: lease.Lease, also: str | None = None) -> lease.DesiredState:
+        """What the rows want now.
 
         :param also: a row that wants its host granted, whatever its state says
         """
         with _uncertain(lease):
-            while True:
-                state = desired_state.get(
-                    self._database, lease.volume_id, lease.initiator, also)
-                if lease.stored is not None or state.leased_by is None:
-                    return state
-                lease.wait()
+            return self.leases.desired_state(lease, also)
 
     def _row_of(self, lease: lease.Lease, intent: Intent,
-                state: desired_state.DesiredState) -> records.Attachment:
+                state: lease.DesiredState) -> records.Attachment:
         """The row of an intent that still stands, among those of its pair.
 
         :raises StaleGeneration: it has moved on
@@ -120,34 +168,33 @@ class Converger:
             # It connects another host by now, and an earlier call may have granted this one.
             self._once_more(lease)
         if row is None or row.generation != intent.generation or row.state is not intent.state:
-            raise errors.StaleGeneration(noun='attachment', id=intent.attachment_id,
-                                         generation=intent.generation)
+            raise stale(intent)
         return row
 
-    def _act(self, lease: lease.Lease, state: desired_state.DesiredState) -> dict[str, Any] | None:
+    def _act(self, lease: lease.Lease, state: lease.DesiredState) -> dict[str, Any] | None:
         """Grant or revoke; the connection of a grant, as it is stored."""
-        telemetry = self._backend.telemetry
+        telemetry = self.backend.telemetry
         with _uncertain(lease):
             if state.volume is not None and state.grant is not None:
                 with telemetry.attaching('export'):
-                    export = self._backend.export_of(state.volume)
+                    export = self.backend.export_of(state.volume)
                 lease.check()
                 with telemetry.attaching('grant'):
-                    made = self.target.grant(export, state.grant)
-                return self._backend.for_consumer(made, export, state.volume).to_dict()
+                    made = self._target.grant(export, state.grant)
+                return self.backend.for_consumer(made, export, state.volume).to_dict()
             lease.check()
             with telemetry.detaching('revoke'):
-                self.target.revoke(lease.volume_id, lease.initiator)
+                self._target.revoke(lease.volume_id, lease.initiator)
             return None
 
     def _record(self, lease: lease.Lease, intent: Intent, row: records.Attachment,
                 connection: dict[str, Any] | None) -> attachments.Moved:
-        telemetry = self._backend.telemetry
+        telemetry = self.backend.telemetry
         recording = (telemetry.attaching if row.state is _State.CONNECTING
                      else telemetry.detaching)
         try:
             with recording('record'):
-                moved = self._outcome.done(intent, row, connection, lease.stored)
+                moved = self.done(intent, row, connection, lease)
         except errors.BackendUncertain:
             lease.lost = True
             raise
@@ -161,11 +208,26 @@ class Converger:
         :raises BackendUncertain: the row cannot say again that its host is granted
         """
         # It would be taken at its word, and others may have revoked its host.
-        if self._outcome.stays(intent, row) and not self._once_more(lease, row.id):
+        if _stays(intent, row) and not self._once_more(lease, row.id):
             raise errors.BackendUncertain(
                 reason=f'{refusal}; and its host cannot be granted again') from refusal
-        self._outcome.refused(intent, row, refusal)
+        self._record_refusal(intent, row, refusal)
         self._once_more(lease)
+
+    def _record_refusal(self, intent: Intent, row: records.Attachment,
+                        refusal: errors.BackendRefused) -> None:
+        """In the row, and as a message to the user; one that has moved on is left alone."""
+        fields = log.fields(attachment_id=row.id, volume_id=row.volume_id,
+                            initiator=row.initiator, generation=row.generation)
+        LOG.warning('Cannot serve an attachment: the backend refused%s', fields)
+        try:
+            self.move(intent.caller, row, _refusal(intent, row),
+                      attachments.Facts(error=str(refusal)))
+        except (errors.StaleGeneration, errors.AttachmentNotFound):
+            LOG.info('Attachment has moved on by itself%s', fields)
+            return
+        messages.create(self._database, row.project_id, intent.caller.request_id,
+                        attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))
 
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:
         """Whether it was done; what cannot be done is left to the next comparison."""
@@ -177,6 +239,18 @@ class Converger:
                 volume_id=lease.volume_id, initiator=lease.initiator), exc_info=True)
             return False
         return True
+
+
+def _stays(intent: Intent, row: records.Attachment) -> bool:
+    """Whether a row that is refused to go will say again that its host is granted."""
+    return row.state is _State.DISCONNECTING and attachment_lifecycle.next_state(
+        row.state, _refusal(intent, row), row.previous_state) in attachment_lifecycle.GRANTED
+
+
+def _refusal(intent: Intent, row: records.Attachment) -> attachment_lifecycle.Event:
+    # Nothing would show that a reservation has failed: it stays as it is.
+    return attachment_lifecycle.refusal(row.state, row.previous_state,
+                                        intent.awaited or row.legacy_reservation)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.domain import records
 from blockattach.telemetry import acts
-from blockattach.volume import attachments as volume_attachments
+from blockattach.volume import manager as managers
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -40,25 +40,22 @@ _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 class Expirer:
     """One backend's attachments that wait."""
 
-    def __init__(self, database: engine.Database, host: str,
-                 attachment_manager: volume_attachments.AttachmentManager, limits: waits.Limits,
-                 lease_seconds: float, ask: Ask | None,
+    def __init__(self, database: engine.Database, manager: managers.VolumeManager,
+                 limits: waits.Limits, ask: Ask | None,
                  telemetry: acts.Telemetry | None = None, *,
                  nova: expiry_rule.Nova = expiry_rule.Nova.NONE,
                  detach_seconds: float = 0) -> None:
         """
         :param limits: none: attachments may wait without end
-        :param lease_seconds: how long a backend may take to disconnect a host
         :param ask: asks Nova
         :param nova: what there is where no Nova can be asked
         :param detach_seconds: how long an announced detach may take to begin; 0: without end
         """
         self._telemetry = telemetry or acts.Telemetry()
         self._database = database
-        self._host = host
-        self._attachments = attachment_manager
+        self._host = manager.host
+        self._manager = manager
         self._limits = limits
-        self._lease_seconds = lease_seconds
         self._ask = ask
         self._nova = expiry_rule.Nova.ASKED if ask is not None else nova
         self._detach_seconds = detach_seconds
@@ -103,7 +100,7 @@ class Expirer:
         facts = expiry_rule.Facts(
             row.id, row.instance_uuid, self._nova,
             has_session=not row.instance_uuid and row.initiator is not None
-            and self._attachments.has_session(row))
+            and self._manager.has_session(row))
         decided = expiry_rule.decide(facts)
         if decided.outcome is _Outcome.ASK_NOVA:
             assert self._ask is not None and row.instance_uuid is not None
@@ -126,13 +123,11 @@ class Expirer:
 
     def _end(self, row: records.Attachment) -> None:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
-        generation = self._attachments.outcome.abandoned(caller, row, ending.event, self._host,
-                                                         self._lease_seconds)
+        ended = self._manager.abandon(caller, row, ending.event)
         LOG.warning('Attachment has expired and is ended%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, f'Attachment {row.id}.')
-        if ending.event is _Event.DISCONNECT:
-            self._attachments.resume_disconnect(caller, row.id, generation)
+        self._manager.go_on(caller, ended)
 
 
 def _fields(row: records.Attachment, reason: Exception | None = None) -> log.Fields:

@@ -2,7 +2,7 @@
 
 Threads of one process exclude each other by names. Where several processes serve a backend, each
 also stores what it acts on (`blockattach.db.leases`). A process that serves its backend alone
-stores nothing, and waits while a command has stored a lease (`Lease.wait`).
+stores nothing, and waits while a command has stored a lease (`Leases.desired_state`).
 """
 import collections
 import contextlib
@@ -16,11 +16,14 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.db import attachment_queries
+from blockattach.db import desired_state
 from blockattach.db import engine
 from blockattach.db import leases
 from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
+
+DesiredState = desired_state.DesiredState
 
 _FIRST_REST = 0.01
 _LAST_REST = 0.25
@@ -38,6 +41,8 @@ class Lease:
         self.volume_id = volume_id
         self.initiator = initiator
         self.stored = stored
+        self.giving_back = None if stored is None else leases.giving_back(stored)
+        """What gives it back in the transaction that records the act."""
         self.released = False
         """Whether it was given back with the record of the act."""
         self.lost = False
@@ -162,6 +167,22 @@ class Leases:
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
             LOG.info('Work is released for others%s', log.fields(owner=self.owner, rows=rows))
+
+    def desired_state(self, lease: Lease, also: str | None = None) -> DesiredState:
+        """What the rows of a pair want now, once no other process has a lease where this one
+        stores none.
+
+        The intent is in the row already, and a process that stores a lease looks for intents then:
+        at least one of the two sees the other.
+
+        :param also: a row that wants its host granted, whatever its state says
+        :raises BackendUncertain: another process has it all the time
+        """
+        while True:
+            state = desired_state.get(self._database, lease.volume_id, lease.initiator, also)
+            if lease.stored is not None or state.leased_by is None:
+                return state
+            lease.wait()
 
     def sweep(self) -> None:
         """Remove leases of ended processes, long after their deadlines."""

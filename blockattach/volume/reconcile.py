@@ -7,16 +7,13 @@ from collections.abc import Callable
 
 from oslo_log import log as oslo_log
 
-from blockattach import context
 from blockattach import log
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
-from blockattach.volume import attachment_outcomes
-from blockattach.volume import attachments as volume_attachments
+from blockattach.volume import manager as managers
 from blockattach.volume import repair as repairs
-from blockattach.volume import volumes
 from blockattach.work import recover
 
 LOG = oslo_log.getLogger(__name__)
@@ -30,11 +27,8 @@ _REMEDIES = {_Event.CONNECT: 'its host is connected', _Event.DISCONNECT: 'it is 
 class Reconciler:
     """One backend's interrupted rows."""
 
-    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
-                 attachment_manager: volume_attachments.AttachmentManager,
-                 outcome: attachment_outcomes.AttachmentOutcomes,
+    def __init__(self, database: engine.Database, manager: managers.VolumeManager,
                  recovery: recover.Recovery, repairer: repairs.Repairer,
-                 lease_seconds: float,
                  settle_seconds: float = 0,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """
@@ -44,11 +38,8 @@ class Reconciler:
         """
         self._database = database
         self._manager = manager
-        self._attachments = attachment_manager
-        self._outcome = outcome
         self._recovery = recovery
         self._repairer = repairer
-        self._lease_seconds = lease_seconds
         self._settle_seconds = settle_seconds
         self._monotonic = monotonic
         self._orphans: list[records.Attachment] = []
@@ -128,20 +119,13 @@ class Reconciler:
     def _case(self, row: records.Attachment, event: attachment_lifecycle.Event,
               said: str) -> repairs.Case:
         return repairs.Case('attachment', said, _REMEDIES[event],
-                            lambda: self._finish_attachment(row, event), row.volume_id, row.id,
+                            lambda: self._resume(row, event), row.volume_id, row.id,
                             row.initiator)
 
-    def _finish_attachment(self, row: records.Attachment,
-                           event: attachment_lifecycle.Event) -> bool:
-        if self._attachments.is_at_work(row):
+    def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> bool:
+        if self._manager.is_at_work(row):
             return False
         LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
-        caller = context.admin_context()
-        generation = self._outcome.taken_on(caller, row, event, self._manager.host,
-                                            self._lease_seconds)
-        if event is _Event.CONNECT:
-            self._attachments.resume_connect(caller, row.id, generation)
-        elif event is _Event.DISCONNECT:
-            self._attachments.resume_disconnect(caller, row.id, generation)
+        self._manager.resume(row, event)
         return True

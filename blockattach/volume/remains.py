@@ -11,7 +11,8 @@ from blockattach.db import volumes as db_volumes
 from blockattach.db import work
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
-from blockattach.volume import volumes
+from blockattach.volume import backends
+from blockattach.volume import lease
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -21,20 +22,21 @@ _Own = volume_lifecycle.OwnStatus
 class Remains:
     """On the pools of one backend."""
 
-    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
-                 retry_seconds: float) -> None:
+    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
+                 leases: lease.Leases, retry_seconds: float) -> None:
         """
         :param retry_seconds: when to try again what cannot be removed
         """
         self._database = database
-        self._manager = manager
+        self._backend = backend
+        self._leases = leases
         self._retry_seconds = retry_seconds
 
     def remove_if_elsewhere(self, volume: records.Volume) -> None:
         """Remove what was made of a volume that was taken away, unless it was given back; what
         cannot be removed now is work.
         """
-        with self._manager.leases.alone(volume.id):
+        with self._leases.alone(volume.id):
             here = self._own_status_here(volume)
             if here is _Own.CREATING:
                 return
@@ -46,7 +48,7 @@ class Remains:
     def removed(self, volume: records.Volume) -> bool:
         """Remove a volume's bytes; whether they are gone."""
         try:
-            self._manager.backend.delete(volume)
+            self._backend.delete(volume)
         except Exception as exc:
             LOG.error('Cannot remove the rest of a volume%s', log.fields(
                 volume_id=volume.id, pool=volume.pool, reason=exc),
@@ -57,7 +59,7 @@ class Remains:
     def clean(self, claim: records.Claim) -> None:
         """Remove what may remain of a volume on a pool, as work."""
         volume_id, _, pool = claim.resource_id.partition('@')
-        with self._manager.leases.alone(volume_id):
+        with self._leases.alone(volume_id):
             try:
                 volume = dataclasses.replace(
                     volume_queries.get_even_deleted(self._database, volume_id), pool=pool)
@@ -68,7 +70,7 @@ class Remains:
             if here is _Own.CREATING:
                 raise errors.BackendUncertain(reason='the volume is being made there again')
             if here in (None, _Own.DELETING):
-                self._manager.backend.delete(volume)
+                self._backend.delete(volume)
 
     def forget(self, claim: records.Claim) -> None:
         """Nothing remains."""

@@ -132,7 +132,8 @@ class TargetTruth:
         self._database = database
         self._host = host
         self._converger = converger
-        self._target = converger.target
+        self._leases = converger.leases
+        self._target = converger.backend.target
         self._repairer = repairer
         self._bare: set[str] = set()
 
@@ -168,7 +169,7 @@ class TargetTruth:
 
         :raises BackendError: it could not be done
         """
-        with self._converger.leases.try_pair(volume_id, initiator) as lease:
+        with self._leases.try_pair(volume_id, initiator) as lease:
             if lease is not None:
                 self._converger.converge(lease)
             return lease is not None
@@ -178,7 +179,7 @@ class TargetTruth:
 
         :raises BackendUncertain: the lease has expired: others may have acted meanwhile
         """
-        with self._converger.leases.volume(volume_id, wait=False) as lease:
+        with self._leases.volume(volume_id, wait=False) as lease:
             if lease is None or grants.wanted(self._database, volume_id):
                 return False
             lease.check()

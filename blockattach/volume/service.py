@@ -15,7 +15,7 @@ from blockattach.telemetry import threads
 from blockattach.volume import backends
 from blockattach.volume import repair
 from blockattach.volume import stats
-from blockattach.volume import target_process
+from blockattach.volume import targets
 from blockattach.work import runner
 
 LOG = oslo_log.getLogger(__name__)
@@ -64,9 +64,8 @@ class VolumeService:
         self._reporting = periodic.Periodic(f'report-{host}', reporter.report,
                                             settings.stats_seconds, clock, begin)
         self._tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
-        self._target = target_process.TargetProcess(backend.target, host,
-                                                    self._reconciling.poke, ends_target,
-                                                    reporter.target_is)
+        self._target = targets.TargetProcess(backend.target, host, self._reconciling.poke,
+                                             ends_target, reporter.target_is)
         if self._target.there:
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._target.watch,
                                                  _WATCH_SECONDS, clock, begin))

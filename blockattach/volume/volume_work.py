@@ -1,4 +1,6 @@
 """Make and remove volumes on one backend: the acts that go on after the answer."""
+from collections.abc import Callable
+
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
@@ -7,25 +9,33 @@ from blockattach.db import volume_queries
 from blockattach.db import volumes as db_volumes
 from blockattach.domain import messages
 from blockattach.domain import records
-from blockattach.volume import placing
+from blockattach.volume import backends
+from blockattach.volume import lease
 from blockattach.volume import remains
-from blockattach.volume import volumes
 from blockattach.work import verbs
 
 
 class VolumeWork:
     """The acts on the volumes of one backend."""
 
-    def __init__(self, database: engine.Database, manager: volumes.VolumeManager,
-                 placing: placing.PlacingAgain, remains: remains.Remains) -> None:
+    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
+                 leases: lease.Leases, remains: remains.Remains,
+                 place_again: Callable[[context.RequestContext, records.Claim], None],
+                 schedule_seconds: float) -> None:
+        """
+        :param place_again: has a scheduler find another pool for a volume
+        :param schedule_seconds: how long it may take before it is asked again
+        """
         self._database = database
-        self._manager = manager
-        self._placing = placing
+        self._backend = backend
+        self._leases = leases
         self._remains = remains
+        self._place_again = place_again
+        self._schedule_seconds = schedule_seconds
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           volume: records.Volume) -> None:
-        self._placing.ask(caller, claim)
+        self._place_again(caller, claim)
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(volume)
 
@@ -33,17 +43,19 @@ class VolumeWork:
         'volume.create', deadline='create_seconds',
         done=lambda self, claim: db_volumes.created(
             self._database, claim.resource_id, claim.generation, False, claim.owner),
-        failed=lambda self, claim: self._placing.give_back(claim),
+        failed=lambda self, claim: db_volumes.unclaim(
+            self._database, claim.resource_id, claim.generation, self._schedule_seconds,
+            claim.owner),
         message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
         undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
         cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
     def create(self, caller: context.RequestContext, claim: records.Claim) -> records.Volume:
         """Make a volume."""
-        with self._manager.leases.alone(claim.resource_id):
+        with self._leases.alone(claim.resource_id):
             volume = self._claimed(claim)
             failpoints.point('volume.volumes.before_create')
             try:
-                self._manager.backend.create(volume)
+                self._backend.create(volume)
             except Exception as exc:
                 lost = volume_queries.claimed(self._database, claim) is None
                 if lost or isinstance(exc, errors.BackendRefused) or self._remains.removed(volume):
@@ -62,13 +74,13 @@ class VolumeWork:
         message=messages.DELETE_FAILED, cancel=db_volumes.delete_cancelled)
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a volume."""
-        with self._manager.leases.volume(claim.resource_id) as lease:
+        with self._leases.volume(claim.resource_id) as lease:
             volume = self._claimed(claim)
             if lease is None:
                 raise errors.BackendUncertain(reason='another process is at work on the volume')
-            self._manager.backend.target.unexport(volume.id)
+            self._backend.target.unexport(volume.id)
             failpoints.point('volume.volumes.after_unexport')
-            self._manager.backend.delete(volume)
+            self._backend.delete(volume)
             failpoints.point('volume.volumes.after_delete')
 
     @verbs.work('volume.cleanup', deadline='create_seconds',

@@ -8,8 +8,8 @@ from blockattach.conf import attachments as attachments_conf
 from blockattach.conf import nova as nova_conf
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import expiry_rule
-from blockattach.volume import attachments
 from blockattach.volume import expiry
+from blockattach.volume import manager as managers
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _SHORTEST, _LONGEST = 1.0, 60.0
 _State = attachment_lifecycle.State
 
 
-def build_expiry(base: dependencies.Dependencies, host: str,
-                 attachment_manager: attachments.AttachmentManager) -> list[periodic.Periodic]:
+def build_expiry(base: dependencies.Dependencies,
+                 manager: managers.VolumeManager) -> list[periodic.Periodic]:
     """One backend's; nothing where all may wait without end."""
     settings = attachments_conf.settings(base.conf)
     limits = {state: float(seconds) for state, seconds in (
@@ -35,11 +35,10 @@ def build_expiry(base: dependencies.Dependencies, host: str,
         return []
     nova = _nova(base)
     expirer = expiry.Expirer(
-        base.database, host, attachment_manager, limits, base.control.backend_seconds,
-        None if nova is None else nova.look, base.telemetry,
+        base.database, manager, limits, None if nova is None else nova.look, base.telemetry,
         nova=_unasked(base), detach_seconds=settings.detach_timeout)
     return [periodic.Periodic(
-        f'expire-{host}', expirer.look,
+        f'expire-{manager.host}', expirer.look,
         min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
         base.clock, base.threads.begin)]
 

@@ -1,4 +1,5 @@
 """The volume service of one backend."""
+import functools
 from collections.abc import Callable
 from collections.abc import Iterable
 from concurrent import futures
@@ -13,7 +14,7 @@ from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
-from blockattach.db import leases
+from blockattach.db import leases as db_leases
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import expressions
@@ -24,21 +25,18 @@ from blockattach.rpc import history
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import serving
-from blockattach.volume import attachment_outcomes
-from blockattach.volume import attachments
 from blockattach.volume import backends
 from blockattach.volume import converge
-from blockattach.volume import endpoint
 from blockattach.volume import lease
+from blockattach.volume import manager as managers
 from blockattach.volume import placing
 from blockattach.volume import reconcile
 from blockattach.volume import remains
 from blockattach.volume import repair
 from blockattach.volume import service
 from blockattach.volume import stats
-from blockattach.volume import target_answers
+from blockattach.volume import targets
 from blockattach.volume import volume_work
-from blockattach.volume import volumes
 from blockattach.wiring import dependencies
 from blockattach.wiring import expiry
 from blockattach.wiring import own_tgtd
@@ -75,11 +73,10 @@ def build_own(base: dependencies.Dependencies) -> serving.Server:
 
 
 class Manager(NamedTuple):
-    """What serves one backend; ``endpoint`` is what its service listens with."""
+    """What serves one backend."""
 
     service: service.VolumeService
     kept: 'Backend'
-    endpoint: endpoint.VolumeEndpoint
 
 
 def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
@@ -116,7 +113,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     repairer = _repairer(base)
     presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
-    kept = build_backend(base, loaded, host, leases.owner_of(name, presence.process_instance),
+    kept = build_backend(base, loaded, host, db_leases.owner_of(name, presence.process_instance),
                          base.service.cluster is not None, repairer, base.threads.executor(
                              f'volume-worker.{backend_name}', settings.worker_threads,
                              base.telemetry.readings))
@@ -125,34 +122,32 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
                                   scheduler_rpc.client(base.bus), base.threads)
     kept.runner.afterwards = reporter.report_again
     taking = kept.manager.leases
-    answering = endpoint.VolumeEndpoint(kept.manager, kept.attachments, kept.runner)
 
     def beat() -> None:
         presence.beat()
         kept.runner.renew()
 
     made = service.VolumeService(
-        host, kept.manager.backend, kept.runner, base.bus.server(answering, host), reporter,
+        host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
         prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
         recover=kept.reconciler.repair, reconcile=_comparing(kept, reporter), leave=taking.leave,
         heartbeat=beat,
         repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
-        more=expiry.build_expiry(base, host, kept.attachments), ends_target=ends_target)
+        more=expiry.build_expiry(base, kept.manager), ends_target=ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)
     base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
                                          volume_conf.settings(base.conf)))
     base.abandoned.extend([kept.runner.leave, taking.leave])
-    return Manager(made, kept, answering)
+    return Manager(made, kept)
 
 
 class Backend(NamedTuple):
     """What acts on one backend."""
 
-    manager: volumes.VolumeManager
-    attachments: attachments.AttachmentManager
+    manager: managers.VolumeManager
     reconciler: reconcile.Reconciler
     truth: repair.TargetTruth
     repairer: repair.Repairer
@@ -171,26 +166,23 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     repairer = repairer or _repairer(base)
     backend = backends.KeptBackend(loaded, base.telemetry)
     seconds = base.control.backend_seconds
-    manager = volumes.VolumeManager(backend, host, lease.Leases(
-        base.database, host, owner, seconds, shared, base.clock, base.threads))
+    leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
     acting = volume_work.VolumeWork(
-        base.database, manager,
-        placing.PlacingAgain(base.database, scheduler_rpc.client(base.bus),
-                             base.control.schedule_seconds),
-        remains.Remains(base.database, manager, settings.reconcile_seconds))
+        base.database, backend, leases,
+        remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
+        functools.partial(placing.place_again, base.database, scheduler_rpc.client(base.bus)),
+        base.control.schedule_seconds)
     running = runner.Runner(base.database, acting, host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
-    outcome = attachment_outcomes.AttachmentOutcomes(base.database, base.attachment_notifications)
-    converger = converge.Converger(base.database, backend, manager.leases, outcome,
+    converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
                                    repairer.pool)
-    attachment_manager = attachments.AttachmentManager(base.database, converger, outcome)
+    manager = managers.VolumeManager(base.database, host, converger, running, seconds)
     return Backend(
-        manager, attachment_manager,
-        reconcile.Reconciler(base.database, manager, attachment_manager, outcome,
-                             recover.Recovery(base.database, running), repairer, seconds,
-                             _settle_seconds(base), base.clock.monotonic),
+        manager,
+        reconcile.Reconciler(base.database, manager, recover.Recovery(base.database, running),
+                             repairer, _settle_seconds(base), base.clock.monotonic),
         repair.TargetTruth(base.database, host, converger, repairer), repairer, running)
 
 
@@ -200,7 +192,7 @@ def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], obje
     manager = kept.manager
     if isinstance(manager.backend.target, capabilities.Daemon):
         return kept.truth.repair
-    return target_answers.TargetAnswers(
+    return targets.TargetAnswers(
         kept.truth.repair, manager.host, reporter.target_is).compare
 
 
@@ -211,7 +203,7 @@ def _repairer(base: dependencies.Dependencies) -> repair.Repairer:
 
 
 def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: stats.PoolReporter,
-          manager: volumes.VolumeManager, running: runner.Runner) -> None:
+          manager: managers.VolumeManager, running: runner.Runner) -> None:
     """Add the backend to metrics and to state reports."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {

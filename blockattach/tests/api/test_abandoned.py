@@ -48,9 +48,8 @@ class Case(actions.ActionsTestCase):
 
     def look(self, limits=LIMITS, **more):
         """One pass of the volume manager; how many attachments it has ended."""
-        manager = self.http.manager
-        return expiry.Expirer(self.http.database, manager.host, manager.attachments, limits, 60,
-                              self.ask, self.telemetry, **more).look()
+        return expiry.Expirer(self.http.database, self.http.manager.kept, limits, self.ask,
+                              self.telemetry, **more).look()
 
     def pass_by(self, seconds):
         self.look()

@@ -68,9 +68,8 @@ class Instance:
         built = volume.build_manager(
             world.deployment.process(name, home if service else None, self.work, clock),
             backend_name, world.loaded)
-        self.service, kept, self.endpoint = built
-        (self.manager, self.attachments, self.reconciler, self.truth, self.repairer,
-         self.runner) = kept
+        self.service, kept = built
+        self.manager, self.reconciler, self.truth, self.repairer, self.runner = kept
 
     def look(self):
         """What comes round every few seconds."""

@@ -85,8 +85,8 @@ class CreateTest(FaultCase):
         volume = self.world.volume()
 
         def use(*arguments):
-            self.world.instance.endpoint.connect(*arguments)
-            self.world.managers.add(instances.HOST, self.world.instance.endpoint)
+            self.world.instance.manager.connect(*arguments)
+            self.world.managers.add(instances.HOST, self.world.instance.manager)
             [row] = self.world.rows(volume)
             self.world.update(row, 'b')
         self.world.managers.add(instances.HOST, Unanswered(use))
@@ -102,7 +102,7 @@ class CreateTest(FaultCase):
         def come_later(*arguments):
             def come():
                 failpoints.disarm('db.attachments.move.before')
-                self.world.instance.endpoint.connect(*arguments)
+                self.world.instance.manager.connect(*arguments)
             self.arm('db.attachments.move.before', come)
         self.world.managers.add(instances.HOST, Unanswered(come_later))
         made = self.world.create(volume, 'a')
@@ -112,7 +112,7 @@ class CreateTest(FaultCase):
     def test_nobody_keeps_what_was_not_even_asked(self):
         """A manager too old for the message: final, and known only to the caller's side."""
         volume = self.world.volume()
-        self.world.managers.add(instances.HOST, TooOld(self.world.instance.endpoint))
+        self.world.managers.add(instances.HOST, TooOld(self.world.instance.manager))
         with self.assertRaises(errors.BackendRefused):
             self.world.create(volume, 'a')
         self.assertEqual([], self.world.rows(volume))
@@ -120,9 +120,9 @@ class CreateTest(FaultCase):
         with self.assertRaises(errors.BackendRefused):
             self.world.update(row, 'a')
         self.assertEqual(S.RESERVED, self.world.again(row).state)
-        self.world.managers.add(instances.HOST, self.world.instance.endpoint)
+        self.world.managers.add(instances.HOST, self.world.instance.manager)
         self.world.update(row, 'a')
-        self.world.managers.add(instances.HOST, TooOld(self.world.instance.endpoint))
+        self.world.managers.add(instances.HOST, TooOld(self.world.instance.manager))
         with self.assertRaises(errors.BackendRefused):
             self.world.delete(row)
         self.assertEqual(S.CONNECTED, self.world.again(row).state)
@@ -376,7 +376,7 @@ class LostAnswersTest(instances.WorldTestCase):
         self.volume = self.world.volume()
 
     def lose(self, error=None):
-        self.world.managers.add(instances.HOST, LosesAnswers(self.world.instance.endpoint, error))
+        self.world.managers.add(instances.HOST, LosesAnswers(self.world.instance.manager, error))
 
     def test_a_caller_that_is_granted_gets_its_answer(self):
         self.lose()

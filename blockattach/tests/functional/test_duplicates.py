@@ -77,7 +77,7 @@ class DuplicatesTest(instances.WorldTestCase):
         self.world.waiting.look()
         policy = enforcer.Enforcer(conf)
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
-            (self.world.instance.endpoint, instances.HOST),
+            (self.world.instance.manager, instances.HOST),
             (self.world.placing.endpoint, 'any'),
             (control_endpoint.AttachmentsEndpoint(policy, self.world.control, 1000), 'any'))]
         self.servers.append(processes.server(self.bus, 'x', instances.HOST))

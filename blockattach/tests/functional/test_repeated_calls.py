@@ -11,7 +11,6 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
-from blockattach.volume import attachment_outcomes
 from blockattach.volume import reconcile
 from blockattach.work import recover
 
@@ -44,7 +43,7 @@ class UnheardTest(instances.WorldTestCase):
     def setUp(self):
         super().setUp()
         self.volume = self.world.volume()
-        self.world.managers.add(instances.HOST, Unheard(self.world.instance.endpoint))
+        self.world.managers.add(instances.HOST, Unheard(self.world.instance.manager))
 
     def test_an_attachment_comes_changes_its_host_and_goes(self):
         row = self.world.attached(self.volume, 'one')
@@ -62,7 +61,7 @@ class UnheardTest(instances.WorldTestCase):
         self.world.update(row, 'two')
         self.world.target.faults.plan('revoke', faults.Fault.REFUSED)
         with self.assertRaises(errors.StaleGeneration):
-            self.world.instance.endpoint.connect(
+            self.world.instance.manager.connect(
                 context.admin_context(), self.volume.id, row.initiator, row.id, row.generation)
         self.assertEqual((S.CONNECTED, 'two'), (self.world.again(row).state,
                                                 self.world.again(row).host))
@@ -88,15 +87,14 @@ class BeginningTest(instances.WorldTestCase):
         self.world.start_instance()
         instance, self.clock = self.world.instance, clock.ManualClock()
         self.reconciler = reconcile.Reconciler(
-            self.world.database, instance.manager, instance.attachments,
-            attachment_outcomes.AttachmentOutcomes(self.world.database, self.world.notifications),
+            self.world.database, instance.manager,
             recover.Recovery(self.world.database, instance.runner), instance.repairer,
-            instances.LEASE_SECONDS, SETTLE_SECONDS, self.clock.monotonic)
+            SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
         self.assertEqual(0, self.reconciler.repair())
 
     def test_the_call_comes_once_more(self):
-        self.world.instance.endpoint.connect(
+        self.world.instance.manager.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
         self.clock.advance(SETTLE_SECONDS)
@@ -115,7 +113,7 @@ class BeginningTest(instances.WorldTestCase):
             self.clock.advance(SETTLE_SECONDS)
             self.reconciler.repair()
         self.arm('volume.attachments.before_grant', repair)
-        self.world.instance.endpoint.connect(
+        self.world.instance.manager.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)

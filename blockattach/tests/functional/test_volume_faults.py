@@ -82,7 +82,7 @@ class CreateTest(VolumeCase):
 
         def come_twice():
             failpoints.disarm('volume.volumes.before_create')
-            begun.append(self.begin(self.world.instance.endpoint.create_volume, self.world.caller,
+            begun.append(self.begin(self.world.instance.manager.create_volume, self.world.caller,
                                     made.id, generation))
             # It may be made by now, or must wait; the one that asked first fails afterwards.
             futures.wait(begun, A_MOMENT)
@@ -218,7 +218,7 @@ class CreateTest(VolumeCase):
     def test_the_manager_is_silent_but_works(self):
         """It took the volume on, and nobody heard of it: what it makes is removed."""
         made = self.world.ask_volume()
-        self.world.managers.add(instances.HOST, Silent(self.world.instance.endpoint))
+        self.world.managers.add(instances.HOST, Silent(self.world.instance.manager))
         self.world.settle()
         self.assertEqual('error', self.world.shown(made).status)
         self.assert_only('error')
@@ -226,7 +226,7 @@ class CreateTest(VolumeCase):
 
     def test_the_manager_finishes_before_its_silence_is_noticed(self):
         made = self.world.ask_volume()
-        self.world.managers.add(instances.HOST, Silent(self.world.instance.endpoint,
+        self.world.managers.add(instances.HOST, Silent(self.world.instance.manager,
                                                        self.world.instance.work.settle))
         self.world.settle()
         self.assertEqual('available', self.world.shown(made).status)
@@ -284,7 +284,7 @@ class DeleteTest(VolumeCase):
         self.world.managers.remove(instances.HOST)
         self.delete(volume)
         self.assertEqual(['deleting'], self.statuses())
-        self.world.managers.add(instances.HOST, self.world.instance.endpoint)
+        self.world.managers.add(instances.HOST, self.world.instance.manager)
         # Not at its deadline, but at the next look.
         self.wait_for(lambda: self.world.instance.look() > 0)
         self.assert_only()

@@ -103,9 +103,11 @@ class Acts(volume_work.VolumeWork):
     def __init__(self, world):
         manager = world.instance.manager
         super().__init__(
-            world.database, manager,
-            placing.PlacingAgain(world.database, world.schedulers, instances.LEASE_SECONDS),
-            remains.Remains(world.database, manager, instances.LEASE_SECONDS))
+            world.database, manager.backend, manager.leases,
+            remains.Remains(world.database, manager.backend, manager.leases,
+                            instances.LEASE_SECONDS),
+            functools.partial(placing.place_again, world.database, world.schedulers),
+            instances.LEASE_SECONDS)
         self.acts = {}
 
     @verbs.work('thing.test', deadline='create_seconds')
@@ -247,7 +249,7 @@ class TargetProcessTest(ServiceCase):
 
     def test_one_that_hangs_is_waited_for_and_not_said_to_have_died(self):
         made, compared = self.begun()
-        with self.assertLogs('blockattach.volume.target_process') as said:
+        with self.assertLogs('blockattach.volume.targets') as said:
             self.daemon.hang()
             self.wait_for(lambda: said.output)
             self.daemon.hang(False)
@@ -280,7 +282,7 @@ class TargetProcessTest(ServiceCase):
         for hangs in (False, True):
             with self.subTest(hangs=hangs):
                 made, compared = self.begun()
-                with self.assertLogs('blockattach.volume.target_process') as said:
+                with self.assertLogs('blockattach.volume.targets') as said:
                     if hangs:
                         self.daemon.hang()
                         self.wait_for(lambda said=said: said.output)
@@ -295,7 +297,7 @@ class TargetProcessTest(ServiceCase):
 
     def test_one_that_cannot_be_started_is_logged_once(self):
         made, compared = self.begun()
-        with self.assertLogs('blockattach.volume.target_process') as said:
+        with self.assertLogs('blockattach.volume.targets') as said:
             self.daemon.refuse()
             self.wait_for(lambda: self.daemon.starts > 2)
             self.daemon.fault = None

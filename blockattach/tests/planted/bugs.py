@@ -70,7 +70,7 @@ BUGS = (
         'prepared.column_value(_rows.c.generation, _EXPECTED_ROW))\n',
         '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),)\n',
         'a row is changed only if it is as it was read', 'P6'),
-    Bug('an_old_outcome_counts', 'volume/attachment_outcomes.py',
+    Bug('an_old_outcome_counts', 'volume/converge.py',
         'facts,\n'
         '                                 row.generation,\n',
         'facts,\n'
@@ -125,7 +125,7 @@ BUGS = (
         '            raise self.client_error(sentence, exc) from exc\n',
         'an intent is taken back where nobody was asked', 'P9',
         'blockattach.tests.functional.test_attachment_faults.CreateTest'),
-    Bug('a_refusal_is_kept', 'volume/attachment_outcomes.py',
+    Bug('a_refusal_is_kept', 'volume/converge.py',
         '    return attachment_lifecycle.refusal(row.state, row.previous_state,\n'
         '                                        intent.awaited or row.legacy_reservation)\n',
         '    return _Event.FAILED\n',
@@ -143,7 +143,7 @@ BUGS = (
     # Intent, act, outcome.
     Bug('revoked_before_a_look', 'volume/converge.py',
         '            state = self._desired(lease)\n',
-        '            self.target.revoke(lease.volume_id, lease.initiator)\n'
+        '            self._target.revoke(lease.volume_id, lease.initiator)\n'
         '            state = self._desired(lease)\n',
         'a host that stays is never revoked, not for a moment', 'P4'),
     Bug('revoked_although_it_stays', 'db/desired_state.py',
@@ -151,7 +151,7 @@ BUGS = (
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
         'a host is revoked when its last attachment leaves', 'P4'),
     Bug('said_before_it_is_so', 'volume/converge.py',
-        '        if self._outcome.stays(intent, row) and not self._once_more(lease, row.id):\n',
+        '        if _stays(intent, row) and not self._once_more(lease, row.id):\n',
         '        if lease.released:\n',
         'a host is granted again before it is said to be attached again', 'P4',
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
@@ -167,7 +167,7 @@ BUGS = (
         '            if lease.is_late() and intent is not None:\n',
         'a comparison whose lease was lost repairs what it hit', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
-    Bug('the_replaced_host_stays', 'volume/attachments.py',
+    Bug('the_replaced_host_stays', 'volume/manager.py',
         '        if previous is not None and previous != initiator:\n',
         '        if previous is not None and previous == initiator:\n',
         'a host that was replaced is revoked', 'P7'),

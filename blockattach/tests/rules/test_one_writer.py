@@ -14,7 +14,7 @@ EXCEPTED = (WRITER, 'blockattach/db/migrations/', 'blockattach/db/derived.py')
 
 VERBS = ('blockattach.db.attachments.move', 'blockattach.db.attachments.reserve')
 # A function that makes a move notifies it; tests begin in the middle of a lifecycle.
-TELLERS = ('blockattach/control/backend_calls.py', 'blockattach/volume/attachment_outcomes.py',
+TELLERS = ('blockattach/control/backend_calls.py', 'blockattach/volume/converge.py',
            'blockattach/tests/fixtures/make.py')
 
 

@@ -2,9 +2,9 @@
 import unittest
 
 from blockattach import errors
-from blockattach.volume import target_answers
+from blockattach.volume import targets
 
-MODULE = 'blockattach.volume.target_answers'
+MODULE = 'blockattach.volume.targets'
 SILENT = errors.BackendUncertain(reason='LIO has not answered for 40 seconds')
 AWAY = errors.DatabaseUnavailable()
 
@@ -15,7 +15,7 @@ class TargetAnswersTest(unittest.TestCase):
         super().setUp()
         self.changes = []
         self.fault = None
-        self.answers = target_answers.TargetAnswers(self.ask, 'storage-1@disks',
+        self.answers = targets.TargetAnswers(self.ask, 'storage-1@disks',
                                                     self.changes.append)
 
     def ask(self):
