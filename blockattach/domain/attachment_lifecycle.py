@@ -225,7 +225,7 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
 
 FAILURES = {State.CONNECTING: messages.ATTACH_FAILED,
             State.DISCONNECTING: messages.DETACH_FAILED}
-"""What the user is told of a row whose work the backend refuses finally."""
+"""The message to the user about a row whose work the backend refuses finally."""
 
 
 def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:
