@@ -8,17 +8,18 @@ another backend need. So a slow or dead backend delays its own callers only.
 Both waits count against one deadline, which began when the request arrived. Nothing is written
 before both slots are held, so a refused request has changed nothing.
 """
+import collections
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
+from typing import NamedTuple
 
+from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import metrics
-from blockattach.admission import queues
 from blockattach.conf import api as api_conf
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
@@ -36,18 +37,113 @@ _MAY_HANG_UP = 1.0
 """Seconds of waiting after which a client is checked: it may have hung up."""
 
 
-class _Admitted:
-    """The request of this thread. ``working``: it holds a work slot now."""
+class QueueUse(NamedTuple):
+    """How one queue is used now."""
 
-    __slots__ = ('gone', 'until', 'working')
-
-    def __init__(self, until: float, gone: Callable[[], bool] | None) -> None:
-        self.until = until
-        self.gone = gone
-        self.working = True
+    slots: int
+    busy: int
+    waiting: int
 
 
-class BackendQueue(queues.SlotQueue):
+class _Waiting:
+    """A request in the queue. ``granted`` is written under the lock of the queue."""
+
+    __slots__ = ('came', 'granted')
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self.granted = False
+
+
+class SlotQueue:
+    """So many slots, and a bounded queue for them: first come, first served, until the deadline.
+
+    A slot that becomes free is handed to the first in the queue, so that nobody overtakes it. A
+    free slot is taken without a wait, at the cost of a lock.
+    """
+
+    def __init__(self, slots: int, most: int, clock: clocks.Clock) -> None:
+        """
+        :param most: how many may wait
+        """
+        self.slots = slots
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._waiting: collections.deque[_Waiting] = collections.deque()
+        # Requests that had a slot already and come back to end what they have begun.
+        self._returning: collections.deque[_Waiting] = collections.deque()
+
+    def use(self) -> QueueUse:
+        """How it is used now."""
+        with self._lock:
+            return QueueUse(self.slots, self._taken, len(self._waiting) + len(self._returning))
+
+    def should_shed(self, ahead: int, remaining: float) -> bool:
+        """Whether to refuse a request that has so many others ahead and so many seconds left."""
+        return False
+
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free now."""
+        with self._lock:
+            if self._taken >= self.slots:
+                return False
+            self._taken += 1
+            return True
+
+    def acquire(self, until: float) -> float:
+        """Take a slot, in the order of arrival; returns how many seconds that took.
+
+        :param until: on the monotonic clock
+        :raises QueueFull: the queue is full
+        :raises QueueTimeout: no slot was free in time, or the deadline has passed already
+        :raises BackendBusy: it should be shed
+        """
+        begun = self._clock.monotonic()
+        if begun >= until:
+            raise errors.QueueTimeout
+        with self._lock:
+            if self._taken < self.slots:
+                self._taken += 1
+                return 0.0
+            ahead = len(self._waiting)
+            if ahead >= self._most:
+                raise errors.QueueFull
+            if self.should_shed(ahead, until - begun):
+                raise errors.BackendBusy
+            mine = _Waiting()
+            self._waiting.append(mine)
+        self._clock.wait(mine.came, until - begun)
+        with self._lock:
+            if not mine.granted:
+                self._waiting.remove(mine)
+                raise errors.QueueTimeout
+        return self._clock.monotonic() - begun
+
+    def reacquire(self) -> None:
+        """Take a slot before every request that has not begun, however long that takes."""
+        with self._lock:
+            if self._taken < self.slots:
+                self._taken += 1
+                return
+            mine = _Waiting()
+            self._returning.append(mine)
+        mine.came.wait()
+
+    def release(self) -> None:
+        """Hand the slot to the next in the queue."""
+        with self._lock:
+            queue = self._returning or self._waiting
+            if not queue:
+                self._taken -= 1
+                return
+            following = queue.popleft()
+            following.granted = True
+        following.came.set()
+
+
+class BackendQueue(SlotQueue):
     """The slots of one backend, with what its calls take."""
 
     def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
@@ -73,7 +169,7 @@ class BackendQueue(queues.SlotQueue):
         self.release()
 
     def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether one more request would most likely miss its deadline; a `queues.Shed`."""
+        """Whether it would most likely miss its deadline."""
         if ahead < self._spare:
             return False
         # A backend that hangs ends no call: the age of the oldest counts as well.
@@ -82,13 +178,15 @@ class BackendQueue(queues.SlotQueue):
         return (ahead + 1) * takes / self.slots > _HOPE * remaining
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueUse:
-    """How one queue is used now."""
+class _Admitted:
+    """The request of this thread. ``working``: it holds a work slot now."""
 
-    slots: int
-    busy: int
-    waiting: int
+    __slots__ = ('gone', 'until', 'working')
+
+    def __init__(self, until: float, gone: Callable[[], bool] | None) -> None:
+        self.until = until
+        self.gone = gone
+        self.working = True
 
 
 class AdmissionController:
@@ -98,7 +196,7 @@ class AdmissionController:
         self._settings = settings
         self._telemetry = telemetry
         self._clock = telemetry.clock
-        self._work = queues.SlotQueue(settings.work_places, settings.size, telemetry.clock)
+        self._work = SlotQueue(settings.work_places, settings.size, telemetry.clock)
         self._backends: dict[str, BackendQueue] = {}
         self._here = threading.local()
         telemetry.readings.add('queues', self._read)
@@ -109,15 +207,12 @@ class AdmissionController:
 
     def use(self) -> dict[str, QueueUse]:
         """The queues by name."""
-        found = {}
-        for name, queue in ((WORK, self._work), *list(self._backends.items())):
-            busy, waiting = queue.use()
-            found[name] = QueueUse(queue.slots, busy, waiting)
-        return found
+        return {WORK: self._work.use(),
+                **{name: queue.use() for name, queue in list(self._backends.items())}}
 
     def report(self) -> dict[str, dict[str, Any]]:
         """The use of each queue by name, for the state report."""
-        return {name: dataclasses.asdict(queue) for name, queue in self.use().items()}
+        return {name: queue._asdict() for name, queue in self.use().items()}
 
     @contextlib.contextmanager
     def slot(self, waited: float = 0.0, gone: Callable[[], bool] | None = None,
@@ -133,7 +228,7 @@ class AdmissionController:
         end = self._clock.monotonic() + self._settings.timeout - waited
         mine = _Admitted(end if until is None else min(end, until), gone)
         if waited >= _MAY_HANG_UP or not self._work.try_acquire():
-            self._wait(WORK, self._work, mine, waited, None)
+            self._wait(WORK, self._work, mine, waited)
         self._here.admitted = mine
         try:
             yield
@@ -180,19 +275,18 @@ class AdmissionController:
             admitted = getattr(self._here, 'admitted', None) or _Admitted(
                 self._clock.monotonic() + self._settings.timeout, None)
             with self.released():
-                self._wait(backend, queue, admitted, 0.0, queue.should_shed)
+                self._wait(backend, queue, admitted, 0.0)
         mine = queue.begin()
         try:
             yield
         finally:
             queue.end(mine)
 
-    def _wait(self, name: str, queue: queues.SlotQueue, admitted: _Admitted, waited: float,
-              shed: queues.Shed | None) -> None:
+    def _wait(self, name: str, queue: SlotQueue, admitted: _Admitted, waited: float) -> None:
         """Take a slot, unless the client hangs up meanwhile."""
         try:
             with self._telemetry.queueing(name):
-                waited += queue.acquire(admitted.until, shed)
+                waited += queue.acquire(admitted.until)
                 if waited and admitted.gone is not None and admitted.gone():
                     queue.release()
                     raise errors.RequestAbandoned

@@ -2,7 +2,7 @@
 import unittest
 
 from blockattach import errors
-from blockattach.admission import queues
+from blockattach.admission import controller
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads
@@ -13,17 +13,17 @@ class SlotQueueTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.clock = clock.ManualClock()
-        self.queue = queues.SlotQueue(2, 3, self.clock)
+        self.queue = controller.SlotQueue(2, 3, self.clock)
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, *expected):
-        polling.until(lambda: self.queue.use() == expected)
-        self.assertEqual(expected, self.queue.use())
+        polling.until(lambda: self.queue.use()[1:] == expected)
+        self.assertEqual(expected, self.queue.use()[1:])
 
     def advance(self, seconds):
         """Let time pass for all that are in the queue: one that was just queued may not wait
         yet."""
-        self.assertTrue(self.clock.until_waiting(self.queue.use()[1]))
+        self.assertTrue(self.clock.until_waiting(self.queue.use().waiting))
         self.clock.advance(seconds)
 
     def fill(self):
@@ -41,7 +41,7 @@ class SlotQueueTest(unittest.TestCase):
         self.assertFalse(self.queue.try_acquire())
         self.queue.release()
         self.assertEqual(0.0, self.queue.acquire(self.clock.monotonic() + 1))
-        self.assertEqual((2, 0), self.queue.use())
+        self.assertEqual((2, 0), self.queue.use()[1:])
 
     def test_requests_are_granted_in_their_order(self):
         self.fill()
@@ -52,14 +52,14 @@ class SlotQueueTest(unittest.TestCase):
             # It was handed over: a request that comes now finds none.
             self.assertFalse(self.queue.try_acquire())
             self.assertEqual((number, number + 1), self.comers.next())
-        self.assertEqual((2, 0), self.queue.use())
+        self.assertEqual((2, 0), self.queue.use()[1:])
 
     def test_one_more_than_may_wait(self):
         self.fill()
         self.fill_queue(3)
         with self.assertRaises(errors.QueueFull):
             self.queue.acquire(self.clock.monotonic() + 100)
-        self.assertEqual((2, 3), self.queue.use())
+        self.assertEqual((2, 3), self.queue.use()[1:])
         for _ in range(3):
             self.queue.release()
             self.comers.next()
@@ -82,7 +82,7 @@ class SlotQueueTest(unittest.TestCase):
     def test_a_late_request_gets_no_slot(self):
         with self.assertRaises(errors.QueueTimeout):
             self.queue.acquire(self.clock.monotonic())
-        self.assertEqual((0, 0), self.queue.use())
+        self.assertEqual((0, 0), self.queue.use()[1:])
 
     def test_a_request_that_comes_back_goes_before_all_that_have_not_begun(self):
         self.fill()
@@ -102,17 +102,18 @@ class SlotQueueTest(unittest.TestCase):
         def doubt(ahead, left):
             asked.append((ahead, left))
             return ahead >= 1
-        self.comers.come('first', self.queue.acquire, self.clock.monotonic() + 5, doubt)
+        self.queue.should_shed = doubt
+        self.comers.come('first', self.queue.acquire, self.clock.monotonic() + 5)
         self.wait_for_use(2, 1)
         with self.assertRaises(errors.BackendBusy):
-            self.queue.acquire(self.clock.monotonic() + 5, doubt)
+            self.queue.acquire(self.clock.monotonic() + 5)
         self.assertEqual([(0, 5.0), (1, 5.0)], asked)
         self.queue.release()
         self.assertEqual('first', self.comers.next()[0])
 
     def test_nobody_is_lost(self):
         """Many requests at once: all are served, and all slots are free in the end."""
-        queue = queues.SlotQueue(2, 100, self.clock)
+        queue = controller.SlotQueue(2, 100, self.clock)
 
         def work():
             queue.acquire(self.clock.monotonic() + 1)
@@ -122,4 +123,4 @@ class SlotQueueTest(unittest.TestCase):
         for number in range(50):
             self.comers.come(number, work)
         self.assertEqual(set(range(50)), {self.comers.next()[0] for _ in range(50)})
-        self.assertEqual((0, 0), queue.use())
+        self.assertEqual((0, 0), queue.use()[1:])
