@@ -17,6 +17,9 @@ from typing import NamedTuple
 Value = float | str | bool
 Names = Mapping[str, Mapping[str, Any]]
 _Node = Callable[[Names], Value]
+_Operators = Mapping[str, Callable[..., Value]]
+_Signs = Sequence[str]
+_Operands = Sequence[Callable[[], Value]]
 
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
 """What a name may begin with."""
@@ -38,6 +41,9 @@ class ExpressionError(ValueError):
 class _Token(NamedTuple):
     kind: str
     text: str
+
+
+_END = _Token('end', '')
 
 
 def check(expression: str) -> None:
@@ -76,24 +82,69 @@ def _power(base: float, exponent: float) -> float:
     return math.pow(base, exponent)
 
 
-class Level(NamedTuple):
-    """Operators that bind equally. ``kind``: left, right, chain, prefix or choice."""
+def _apply(sign: str, function: Callable[..., Value], *values: Value) -> Value:
+    return function(*map(_number, values)) if sign in _NUMERIC else function(*values)
 
-    kind: str
-    operators: Mapping[str, Callable[..., Value]]
+
+# How the operands between operators of one level come to a value; they are evaluated as needed.
+
+def _left(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+    value = operands[0]()
+    for sign, operand in zip(signs, operands[1:], strict=True):
+        value = _apply(sign, operators[sign], value, operand())
+    return value
+
+
+def _right(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+    value, *others = reversed([operand() for operand in operands])
+    for sign, other in zip(reversed(signs), others, strict=True):
+        value = _apply(sign, operators[sign], other, value)
+    return value
+
+
+def _chain(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+    left = operands[0]()
+    for sign, operand in zip(signs, operands[1:], strict=True):
+        right = operand()
+        if not operators[sign](left, right):
+            return False
+        left = right
+    return True
+
+
+def _prefix(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+    value = operands[0]()
+    for sign in reversed(signs):
+        value = _apply(sign, operators[sign], value)
+    return value
+
+
+def _choice(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+    *pairs, last = operands
+    for condition, chosen in zip(pairs[::2], pairs[1::2], strict=True):
+        if condition():
+            return chosen()
+    return last()
+
+
+class Level(NamedTuple):
+    """Operators that bind equally, and how their operands come to a value."""
+
+    combine: Callable[[_Operators, _Signs, _Operands], Value]
+    operators: _Operators
 
 
 LEVELS: tuple[Level, ...] = (
-    Level('left', {'or': _either, 'OR': _either, '|': _either, '||': _either}),
-    Level('left', {'and': _both, 'AND': _both, '&': _both, '&&': _both}),
-    Level('choice', {'?': bool}),
-    Level('chain', {'<': operator.lt, '<=': operator.le, '>': operator.gt, '>=': operator.ge,
-                    '==': operator.eq, '!=': operator.ne, '<>': operator.ne}),
-    Level('prefix', {'not': operator.not_, 'NOT': operator.not_, '!': operator.not_}),
-    Level('left', {'+': operator.add, '-': operator.sub}),
-    Level('left', {'*': operator.mul, '/': operator.truediv}),
-    Level('prefix', {'+': operator.pos, '-': operator.neg}),
-    Level('right', {'^': _power}),
+    Level(_left, {'or': _either, 'OR': _either, '|': _either, '||': _either}),
+    Level(_left, {'and': _both, 'AND': _both, '&': _both, '&&': _both}),
+    Level(_choice, {'?': bool}),
+    Level(_chain, {'<': operator.lt, '<=': operator.le, '>': operator.gt, '>=': operator.ge,
+                   '==': operator.eq, '!=': operator.ne, '<>': operator.ne}),
+    Level(_prefix, {'not': operator.not_, 'NOT': operator.not_, '!': operator.not_}),
+    Level(_left, {'+': operator.add, '-': operator.sub}),
+    Level(_left, {'*': operator.mul, '/': operator.truediv}),
+    Level(_prefix, {'+': operator.pos, '-': operator.neg}),
+    Level(_right, {'^': _power}),
 )
 """The grammar, from what binds loosest; what binds tightest are numbers, texts, names, functions
 and parentheses."""
@@ -119,7 +170,7 @@ _WORDS = frozenset(('or', 'OR', 'and', 'AND', 'not', 'NOT'))
 
 @functools.lru_cache(maxsize=256)
 def _parse(expression: str) -> _Node:
-    parser = _Parser(_tokens(expression))
+    parser = _Parser([*_tokens(expression), _END])
     node = parser.level(0)
     parser.end()
     return node
@@ -150,103 +201,46 @@ class _Parser:
         """What stands here, with operators of this level and tighter ones."""
         if number == len(LEVELS):
             return self._operand()
-        kind, operators = LEVELS[number]
-        read: Callable[[int, Mapping[str, Any]], _Node] = getattr(self, f'_{kind}')
-        return read(number, operators)
+        combine, operators = LEVELS[number]
+        signs, nodes = [], []
+        if combine is _prefix:
+            while (sign := self._take(*operators)) is not None:
+                signs.append(sign)
+        nodes.append(self.level(number + 1))
+        while combine is not _prefix and (sign := self._take(*operators)) is not None:
+            signs.append(sign)
+            nodes.append(self.level(number + 1))
+            if combine is _choice:
+                self._need(':')
+                nodes.append(self.level(number + 1))
+        if not signs:
+            return nodes[0]
+        return lambda names: combine(operators, signs,
+                                     [functools.partial(node, names) for node in nodes])
 
     def end(self) -> None:
         """Nothing may follow."""
-        if self._at < len(self._tokens):
+        if self._tokens[self._at] is not _END:
             raise ExpressionError(f'{self._tokens[self._at].text!r} is not expected there')
 
     def _take(self, *operators: str) -> str | None:
         """The operator that stands here, if it is one of these."""
-        if self._at < len(self._tokens):
-            kind, text = self._tokens[self._at]
-            if kind == 'operator' and text in operators:
-                self._at += 1
-                return text
-        return None
+        kind, text = self._tokens[self._at]
+        if kind != 'operator' or text not in operators:
+            return None
+        self._at += 1
+        return text
 
     def _need(self, text: str) -> None:
         if self._take(text) is None:
             raise ExpressionError(f'{text!r} is missing')
 
-    def _series(self, number: int, operators: Mapping[str, Any],
-                ) -> tuple[_Node, list[tuple[str, _Node]]]:
-        first, rest = self.level(number + 1), []
-        while (sign := self._take(*operators)) is not None:
-            rest.append((sign, self.level(number + 1)))
-        return first, rest
-
-    def _left(self, number: int, operators: Mapping[str, Callable[..., Value]]) -> _Node:
-        first, rest = self._series(number, operators)
-
-        def node(names: Names) -> Value:
-            value = first(names)
-            for sign, operand in rest:
-                value = _apply(sign, operators[sign], value, operand(names))
-            return value
-        return node if rest else first
-
-    def _right(self, number: int, operators: Mapping[str, Callable[..., Value]]) -> _Node:
-        first, rest = self._series(number, operators)
-
-        def node(names: Names) -> Value:
-            values = [first(names), *(operand(names) for _, operand in rest)]
-            value = values.pop()
-            for sign, _ in reversed(rest):
-                value = _apply(sign, operators[sign], values.pop(), value)
-            return value
-        return node if rest else first
-
-    def _chain(self, number: int, operators: Mapping[str, Callable[..., Value]]) -> _Node:
-        first, rest = self._series(number, operators)
-
-        def node(names: Names) -> Value:
-            left = first(names)
-            for sign, operand in rest:
-                right = operand(names)
-                if not operators[sign](left, right):
-                    return False
-                left = right
-            return True
-        return node if rest else first
-
-    def _prefix(self, number: int, operators: Mapping[str, Callable[..., Value]]) -> _Node:
-        signs = []
-        while (sign := self._take(*operators)) is not None:
-            signs.append(sign)
-        inner = self.level(number + 1)
-
-        def node(names: Names) -> Value:
-            value = inner(names)
-            for sign in reversed(signs):
-                value = _apply(sign, operators[sign], value)
-            return value
-        return node if signs else inner
-
-    def _choice(self, number: int, operators: Mapping[str, Callable[..., Value]]) -> _Node:
-        pairs, last = [], self.level(number + 1)
-        while self._take(*operators) is not None:
-            chosen = self.level(number + 1)
-            self._need(':')
-            pairs.append((last, chosen))
-            last = self.level(number + 1)
-
-        def node(names: Names) -> Value:
-            for condition, chosen in pairs:
-                if condition(names):
-                    return chosen(names)
-            return last(names)
-        return node if pairs else last
-
     def _operand(self) -> _Node:
         if self._take('(') is not None:
-            return self._inside()
-        if self._at == len(self._tokens):
-            raise ExpressionError('it ends too early')
+            return self._inside(at_most=1)[0]
         kind, text = self._tokens[self._at]
+        if kind == 'end':
+            raise ExpressionError('it ends too early')
         if kind == 'operator':
             raise ExpressionError(f'{text!r} is not expected there')
         self._at += 1
@@ -255,14 +249,17 @@ class _Parser:
         constant: Value = text[1:-1] if kind == 'text' else _plain(text)
         return lambda names: constant
 
-    def _inside(self) -> _Node:
+    def _inside(self, at_most: float = math.inf) -> list[_Node]:
+        """What stands between parentheses, with commas between."""
         self._nested += 1
         if self._nested > _MOST_NESTED:
             raise ExpressionError(f'more than {_MOST_NESTED} parentheses stand inside each other')
-        node = self.level(0)
+        nodes = [self.level(0)]
+        while len(nodes) < at_most and self._take(',') is not None:
+            nodes.append(self.level(0))
         self._need(')')
         self._nested -= 1
-        return node
+        return nodes
 
     def _name(self, text: str) -> _Node:
         group, *keys = text.split('.')
@@ -280,21 +277,10 @@ class _Parser:
         if name not in FUNCTIONS:
             raise ExpressionError(f'{name} is no function; known are: {", ".join(FUNCTIONS)}')
         apply, least, most = FUNCTIONS[name]
-        self._nested += 1
-        if self._nested > _MOST_NESTED:
-            raise ExpressionError(f'more than {_MOST_NESTED} parentheses stand inside each other')
-        arguments = [self.level(0)]
-        while self._take(',') is not None:
-            arguments.append(self.level(0))
-        self._need(')')
-        self._nested -= 1
+        arguments = self._inside()
         if len(arguments) < least or most is not None and len(arguments) > most:
             raise ExpressionError(f'{name} takes {least} values{"" if most else " or more"}')
         return lambda names: apply(*(_number(argument(names)) for argument in arguments))
-
-
-def _apply(sign: str, function: Callable[..., Value], *values: Value) -> Value:
-    return function(*map(_number, values)) if sign in _NUMERIC else function(*values)
 
 
 def _number(value: Value) -> float:
