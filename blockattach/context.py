@@ -1,6 +1,5 @@
 """The caller, its project and the request id. Passed along with every call and message."""
 from typing import Any
-from typing import Self
 
 from oslo_context import context as oslo_context
 
@@ -34,11 +33,6 @@ class RequestContext(oslo_context.RequestContext):
         """Let this thread log by it."""
         if self._stores_itself:
             super().update_store()
-
-    @classmethod
-    def from_values(cls, values: dict[str, Any]) -> Self:
-        """The context that `to_dict` was taken from, on the other side of the bus."""
-        return cls.from_dict(values)
 
 
 def admin_context(**values: Any) -> RequestContext:

@@ -9,21 +9,6 @@ from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import reset_rule
 
-_Outcome = reset_rule.Outcome
-_SENTENCES = {
-    _Outcome.NOT_ATTACHED: 'Invalid volume: volume {id} has no attachments, so its attach_status '
-                           'cannot be attached.',
-    _Outcome.UNKNOWN: 'Invalid status: {status!r} cannot be set: nothing here would end it.',
-    _Outcome.CONTRADICTS_ITSELF: 'Invalid status: {status} follows from attachments, and detached '
-                                 'leaves none.',
-    _Outcome.NEVER_MADE: 'Invalid volume: volume {id} was never made, so its status cannot be '
-                         '{status}.',
-    _Outcome.UNTRUE: 'Invalid volume: status {status} follows from the attachments of volume '
-                     '{id}, and they say {now}.',
-    _Outcome.IN_USE: 'Invalid volume: volume {id} has live attachments; detach them, or reset '
-                     'attach_status to detached, which removes them.',
-}
-
 
 class ResetControl:
     """Resets the status of a volume; the caller is authorized already."""
@@ -65,9 +50,9 @@ class ResetControl:
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:
     """Return if the rule allows it, else raise its error."""
     outcome = reset_rule.decide(facts).outcome
-    if outcome is _Outcome.ALLOWED:
+    if outcome is reset_rule.Outcome.ALLOWED:
         return
-    if outcome is _Outcome.AT_WORK:
+    if outcome is reset_rule.Outcome.AT_WORK:
         raise errors.VolumeAtWork(volume_id=volume_id, own_status=facts.own_status)
-    raise errors.InvalidInput(reason=_SENTENCES[outcome].format(
+    raise errors.InvalidInput(reason=outcome.format(
         id=volume_id, status=facts.requested.status, now=facts.from_attachments))

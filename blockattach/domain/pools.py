@@ -19,7 +19,18 @@ DEFAULT_RATIO = 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pool:
+class Capacity:
+    """What a report says on room, as numbers."""
+
+    total_gb: float
+    free_gb: float
+    provisioned_gb: float
+    limit_gb: float
+    thin: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool(Capacity):
     """A part of a backend with room for volumes. ``name`` is ``host@backend#pool``.
 
     ``allocated_gb`` is what the database has allocated there, claims included. ``capabilities`` is
@@ -29,12 +40,7 @@ class Pool:
 
     name: str
     availability_zone: str
-    total_gb: float
-    free_gb: float
-    provisioned_gb: float
     allocated_gb: float
-    limit_gb: float
-    thin: bool
     multiattach: bool
     capabilities: Mapping[str, Any]
     up: bool = True
@@ -51,17 +57,6 @@ class Pool:
     def host(self) -> str:
         """``host@backend``: the manager of this pool."""
         return self.name.split('#', 1)[0]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Capacity:
-    """What a report says on room, as numbers."""
-
-    total_gb: float
-    free_gb: float
-    provisioned_gb: float
-    limit_gb: float
-    thin: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,10 +84,6 @@ class Facts:
     refusal_reported: bool = False
     server_host: str | None = None
     server_lost: str | None = None
-
-    def replaced(self, **facts: Any) -> 'Facts':
-        """A copy with these facts replaced."""
-        return dataclasses.replace(self, **facts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

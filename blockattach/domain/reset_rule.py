@@ -30,22 +30,21 @@ _NEED_BYTES = frozenset({_Own.AVAILABLE, _Own.DOWNLOADING, _Own.MAINTENANCE})
 
 
 class Outcome(enum.StrEnum):
-    """What becomes of it."""
+    """What becomes of it; of a refusal, what the administrator is told."""
 
     ALLOWED = 'allowed'
-    UNKNOWN = 'unknown'
-    """The status cannot be set at all."""
-    NOT_ATTACHED = 'not attached'
-    CONTRADICTS_ITSELF = 'contradicts itself'
-    """Without attachments no status that follows from them is true."""
+    UNKNOWN = 'Invalid status: {status!r} cannot be set: nothing here would end it.'
+    NOT_ATTACHED = ('Invalid volume: volume {id} has no attachments, so its attach_status cannot '
+                    'be attached.')
+    CONTRADICTS_ITSELF = ('Invalid status: {status} follows from attachments, and detached leaves '
+                          'none.')
     AT_WORK = 'at work'
     """The volume is being made or removed; a manager finishes that."""
-    NEVER_MADE = 'never made'
-    """No backend has it complete."""
-    UNTRUE = 'untrue'
-    """The attachments contradict it."""
-    IN_USE = 'in use'
-    """Live attachments contradict it."""
+    NEVER_MADE = 'Invalid volume: volume {id} was never made, so its status cannot be {status}.'
+    UNTRUE = ('Invalid volume: status {status} follows from the attachments of volume {id}, and '
+              'they say {now}.')
+    IN_USE = ('Invalid volume: volume {id} has live attachments; detach them, or reset '
+              'attach_status to detached, which removes them.')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

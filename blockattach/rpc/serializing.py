@@ -93,7 +93,7 @@ class Serializer(base.ObjectSerializer):
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> context.RequestContext:
         """The caller on the other side; also what this thread logs by from now on."""
-        caller = context.RequestContext.from_values(ctxt)
+        caller = context.RequestContext.from_dict(ctxt)
         stamp = ctxt.get(_DEADLINE)
         if stamp is not None:
             caller.deadline = self._expires(stamp)

@@ -3,6 +3,7 @@
 Read and not carried: a volume that waits, or is placed anew after a crash, is judged by what holds
 then.
 """
+import dataclasses
 from collections.abc import Collection
 from typing import Protocol
 
@@ -62,5 +63,5 @@ class FactReader:
         except errors.ServerHostUnknown as error:
             LOG.warning('Cannot find the server that a volume shall be near: %s%s', error,
                         log.fields(volume_id=volume_id, server_id=server_id))
-            return found.replaced(server_lost=str(error))
-        return found.replaced(server_host=host)
+            return dataclasses.replace(found, server_lost=str(error))
+        return dataclasses.replace(found, server_host=host)

@@ -14,7 +14,6 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as oslo_log
-from oslo_reports import opts
 from oslo_utils import strutils
 
 from blockattach import errors
@@ -148,8 +147,3 @@ def _model(section: Section) -> Callable[[], Any]:
         return with_default_views.ModelWithDefaultViews(
             content, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
     return generate
-
-
-def register(conf: cfg.ConfigOpts) -> None:
-    """Register the group of oslo.reports."""
-    opts.set_defaults(conf)

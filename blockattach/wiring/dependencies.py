@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_db import exception as oslo_db_exception
 from oslo_log import log as oslo_log
 from oslo_policy import opts as policy_options
+from oslo_reports import opts as report_options
 
 from blockattach import clock
 from blockattach import errors
@@ -43,7 +44,6 @@ from blockattach.rpc import notifications
 from blockattach.rpc import probe
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
-from blockattach.telemetry import state_report
 from blockattach.telemetry import threads as waiting
 from blockattach.wiring import observation
 from blockattach.wiring import reloading
@@ -106,7 +106,7 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     options.register(conf)
     transport.register_options(conf)
     policy_options.set_defaults(conf)
-    state_report.register(conf)
+    report_options.set_defaults(conf)
     locations.read(conf, arguments, own, project='blockattach', prog=command,
                    version=version.version_string(), description=text)
     failpoints_conf.arm(conf)

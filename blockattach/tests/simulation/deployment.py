@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
+from oslo_reports import opts as report_options
 
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
@@ -16,7 +17,6 @@ from blockattach.db import quotas
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
-from blockattach.telemetry import state_report
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import faults
@@ -63,7 +63,7 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
     options.register(conf)
     transport.register_options(conf)
     policy_options.set_defaults(conf)
-    state_report.register(conf)
+    report_options.set_defaults(conf)
     conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
     for group, values in _SETTINGS.items():
         for name, value in values.items():

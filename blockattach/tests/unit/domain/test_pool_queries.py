@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from blockattach.domain import pool_queries
+from blockattach.domain import hint_filters
 from blockattach.tests.unit.scheduler import samples
 
 POOL = samples.pool('h@b#p', free_gb=60.0, allocated_gb=40, capabilities={
@@ -52,7 +52,7 @@ class QueriesTest(unittest.TestCase):
         for query, expected in ROWS:
             for given in (query, json.dumps(query)) if query else (query,):
                 with self.subTest(given):
-                    self.assertIs(expected, pool_queries.matches(given, POOL))
+                    self.assertIs(expected, hint_filters.matches(given, POOL))
 
     def test_what_is_no_query(self):
         deep = ['=', 1, 1]
@@ -60,10 +60,10 @@ class QueriesTest(unittest.TestCase):
             deep = ['not', deep]
         for query, words in (*WRONG, (deep, 'inside each other')):
             with self.subTest(str(query)[:40]), \
-                    self.assertRaises(pool_queries.QueryError) as caught:
-                pool_queries.matches(query, POOL)
+                    self.assertRaises(hint_filters.QueryError) as caught:
+                hint_filters.matches(query, POOL)
             self.assertIn(words, str(caught.exception))
 
     def test_every_operator_is_tried(self):
-        self.assertLessEqual(set(pool_queries.OPERATORS), {
+        self.assertLessEqual(set(hint_filters.OPERATORS), {
             query[0] for query, _ in ROWS if query})

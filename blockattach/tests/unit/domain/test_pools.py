@@ -64,5 +64,5 @@ class MeasureTest(unittest.TestCase):
 class NamesTest(unittest.TestCase):
 
     def test_whom_to_talk_to_about_a_pool(self):
-        pool = pools.Pool('node-1@lvm_1#gold', 'nova', 1, 1, 0, 0, 1, False, True, {})
+        pool = pools.Pool(1, 1, 0, 1, False, 'node-1@lvm_1#gold', 'nova', 0, True, {})
         self.assertEqual('node-1@lvm_1', pool.host)
