@@ -30,7 +30,7 @@ _NEED_BYTES = frozenset({_Own.AVAILABLE, _Own.DOWNLOADING, _Own.MAINTENANCE})
 
 
 class Outcome(enum.StrEnum):
-    """What becomes of it; of a refusal, what the administrator is told."""
+    """What becomes of it; of a refusal, its sentence."""
 
     ALLOWED = 'allowed'
     UNKNOWN = 'Invalid status: {status!r} cannot be set: nothing here would end it.'

@@ -6,6 +6,7 @@ import threading
 import unittest
 
 from oslo_config import cfg
+from oslo_reports import opts as report_options
 
 from blockattach import context
 from blockattach import errors
@@ -25,7 +26,7 @@ class StateReportTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.conf = cfg.ConfigOpts()
-        state_report.register(self.conf)
+        report_options.set_defaults(self.conf)
         self.conf.register_opts([
             cfg.StrOpt('connection', secret=True, default=f'mysql://u:{SECRETS[0]}@db/x'),
             cfg.StrOpt('collector', default=f'http://u:{SECRETS[1]}@collector:4318/'),
