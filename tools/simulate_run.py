@@ -42,7 +42,7 @@ def _print_sums(reports: list[play.Report], seconds: float, verbose: bool) -> No
     happened: Counter[str] = sum((report.faults for report in reports), Counter())
     trace = hashlib.sha256(''.join(report.trace for report in reports).encode()).hexdigest()
     print(f'{steps} operations in {len(reports)} simulations, {sum(happened.values())} faults, '
-          f'{sum(report.lives for report in reports)} process instances, '
+          f'{sum(report.instances for report in reports)} process instances, '
           f'{sum(len(report.violations) for report in reports)} violations; '
           f'{steps / seconds:.0f} operations/s; trace {trace[:16]}')
     if verbose:

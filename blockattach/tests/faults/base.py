@@ -17,7 +17,7 @@ from blockattach.tests.system import streams
 
 STEADY = ('steady-1', 'steady-2')
 _APART = 4096
-PATIENCE = 5 * clouds.SECONDS
+TIMEOUT = 5 * clouds.SECONDS
 """For all requests of an operation together."""
 FIGURES = 'BLOCKATTACH_FAULTS_FIGURES'
 
@@ -134,7 +134,7 @@ class FaultsTestCase(base.StackTestCase):
             fault()
         killed = self.cloud.go_on(process)
         begun = self.clock.monotonic()
-        ends.result(PATIENCE)
+        ends.result(TIMEOUT)
         self.in_order(what, begun, (process,) if killed else ())
 
     def in_order(self, what, begun, ended=()):

@@ -5,13 +5,14 @@ from concurrent import futures
 from blockattach import clock
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.functional import base
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import recording
 
 
 def of(cloud):
     """It asks the first API."""
     return recording.Client(cloud, base.Api(cloud.endpoints[0], clouds.SECONDS), clock.Clock(),
-                            clouds.wait_for)
+                            clouds.wait_for, nouns.NOUNS)
 
 
 def in_thread(act):

@@ -15,12 +15,13 @@ from blockattach.db import models
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.testing import stack
-from blockattach.tests.faults import lives
+from blockattach.tests.faults import instances
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import operations
 from blockattach.tests.system import fault_clouds
 from blockattach.volume import checker
@@ -49,10 +50,7 @@ SETTINGS = {
     'scheduler': {'placing_seconds': '3', 'waiting_interval': '1'},
     'volume': {'create_seconds': '6', 'backend_stats_polling_interval': '2'}}
 # What somebody is at work on, or waits to be gone on with.
-_AT_WORK = (
-    'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',
-    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')",
-    'SELECT COUNT(*) FROM work')
+_AT_WORK = (*nouns.AT_WORK, 'SELECT COUNT(*) FROM work')
 
 
 class Cloud(fault_clouds.Cloud):
@@ -70,7 +68,7 @@ class Cloud(fault_clouds.Cloud):
         """
         self.SETTINGS = SETTINGS | (settings or {})
         super().__init__(server)
-        self.switches = {name: lives.Switch(self.folder, name)
+        self.switches = {name: instances.Switch(self.folder, name)
                          for name in (*self.PROCESSES, *ONCE)}
         self.prepare = {}
         self._target_port = stack.free_port()
@@ -94,7 +92,7 @@ class Cloud(fault_clouds.Cloud):
         file = self._file(API if name == CONSUMER else name)
         return forks.Fork(
             [program, '--config-file', str(file), *arguments], self.log(name),
-            prepare=functools.partial(lives.heed, self.folder, name, self.prepare.get(name)))
+            prepare=functools.partial(instances.heed, self.folder, name, self.prepare.get(name)))
 
     def run(self, name, *arguments):
         """The exit status of one of `ONCE`; negative: the signal that ended it."""

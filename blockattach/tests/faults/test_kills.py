@@ -10,6 +10,7 @@ from blockattach.tests.faults import base as faults
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.fixtures import servers
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import operations
 
 SAMPLE = 'BLOCKATTACH_FAULTS_SAMPLE'
@@ -35,8 +36,8 @@ class KillsTestCase(faults.FaultsTestCase):
     def places(self):
         """All that there is to be killed at: operation, process and place, by a walk through."""
         found, known = [], set()
-        idle = self._passed(operations.OPERATIONS[-1])
-        for operation in operations.OPERATIONS:
+        idle = self._passed(nouns.named('idle'))
+        for operation in nouns.OPERATIONS:
             passed = idle if operation.name == 'idle' else self._passed(operation)
             for process, places in passed.items():
                 if operation.others and process == clouds.MANAGER:
@@ -48,7 +49,7 @@ class KillsTestCase(faults.FaultsTestCase):
                     known.add((process, place))
                     found.append((operation, process, place))
         for process in self.cloud.PROCESSES:
-            for word, places in self._of_a_life(process).items():
+            for word, places in self._of_an_instance(process).items():
                 new = [place for place in places if (process, place) not in known]
                 known.update((process, place) for place in new)
                 found += [(word, process, place) for place in new]
@@ -70,7 +71,7 @@ class KillsTestCase(faults.FaultsTestCase):
         self.client.clear()
         return passed
 
-    def _of_a_life(self, process):
+    def _of_an_instance(self, process):
         """What it passes when it is stopped, and when it begins."""
         switch = self.cloud.switches[process]
         found = {}
@@ -136,7 +137,7 @@ class KillsTestCase(faults.FaultsTestCase):
             self.assertIn(operation.act(self.client, made), operation.again)
         else:
             self.cloud.begin(process)
-            ends.result(faults.PATIENCE)
+            ends.result(faults.TIMEOUT)
         operation.undo(self.client)
 
     def _died(self, process):

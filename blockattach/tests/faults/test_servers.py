@@ -6,7 +6,7 @@ from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
-from blockattach.tests.simulation import operations
+from blockattach.tests.simulation import nouns
 
 # Within a transaction: all is said, and nothing is committed.
 IN_TRANSACTION = (
@@ -31,7 +31,7 @@ class ServersTestCase(faults.FaultsTestCase):
         """Let each process stop where the case says, make the fault, and let it go on."""
         for name, process, place in cases:
             with self.fault(operation=name, process=process, place=place):
-                self.stopped_at(operations.named(name), process, place, fault,
+                self.stopped_at(nouns.named(name), process, place, fault,
                                 f'{words} with {process} at {place} in {name}')
 
     def restart_database(self):
@@ -57,7 +57,7 @@ class ServersTestCase(faults.FaultsTestCase):
     def lost_requests(self, process, *names):
         """Requests to one that is dead are lost before it comes back."""
         for name in names:
-            operation = operations.named(name)
+            operation = nouns.named(name)
             with self.fault(operation=name, process=process):
                 made = operation.prepare(self.client)
                 self.client.forget()
@@ -68,7 +68,7 @@ class ServersTestCase(faults.FaultsTestCase):
                 self.purge()
                 self.cloud.begin(process)
                 ended = self.clock.monotonic()
-                ends.result(faults.PATIENCE)
+                ends.result(faults.TIMEOUT)
                 self.in_order(f'queues purged, {process} dead, in {name}', ended)
 
     def _something_waits(self):

@@ -8,7 +8,7 @@ from blockattach.tests.faults import base as faults
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.faults import disks
 from blockattach.tests.functional import base
-from blockattach.tests.simulation import operations
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import recording
 
 _ROUND = 128
@@ -50,7 +50,7 @@ class TargetTest(faults.FaultsTestCase):
                     self.assertTrue(clouds.wait_for(
                         lambda: len(self.interrupted()) == len(faults.STEADY)))
                     self._end_streams()
-                self.stopped_at(operations.named(name), process, place, end,
+                self.stopped_at(nouns.named(name), process, place, end,
                                 f'tgtd killed with the manager at {place} in {name}')
                 self.open_streams()
 

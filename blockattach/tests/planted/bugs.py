@@ -277,6 +277,20 @@ BUGS = (
         "    _volumes.c.id == prepared.value('volume_id')).values(\n",
         'a volume that waits for a pool is placed once', 'P6'),
 
+    # Transfers.
+    Bug('offered_and_still_available', 'db/transfers.py',
+        '        volume_rows.move(connection, database, row, _Event.OFFER)\n',
+        '',
+        'an offer is there as long as its volume awaits it', 'P4'),
+    Bug('withdrawn_and_still_awaited', 'db/transfers.py',
+        '        volume_rows.move(connection, database, row, _Event.WITHDRAW)\n',
+        '        pass\n',
+        'a volume whose offer is taken back is used again', 'P6'),
+    Bug('accepted_for_another', 'db/transfers.py',
+        '                         user_id=user_id)\n',
+        '                         user_id=row.user_id)\n',
+        "a volume is that one's who has accepted it", 'P6'),
+
     # What only a client sees.
     Bug('nova_is_not_asked', 'domain/detach_rule.py',
         '    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',

@@ -16,17 +16,18 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 from blockattach.tests.planted import bugs
 from blockattach.tests.simulation import hunting
 
-Seeds = Sequence[tuple[int, int]]
-"""Seeds of the simulation, each with its operations."""
+Seeds = Sequence[Sequence[Any]]
+"""Seeds of the simulation, as `hunting.Wanted`."""
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2]
 _CHILD = ('import json, sys\n'
           'from blockattach.tests.simulation import hunting\n'
-          'print(json.dumps(hunting.told(hunting.hunt(json.loads(sys.argv[1])))))\n')
+          'print(json.dumps(hunting.as_json(hunting.hunt(json.loads(sys.argv[1])))))\n')
 # A bug may make the service run in a circle: that is not waited for.
 _LONGEST_SECONDS = 1200
 

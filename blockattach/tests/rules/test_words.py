@@ -61,14 +61,6 @@ SUFFIXES = ('.py', '.rst', '.txt', '.yaml', '.conf', '.sample', '.service', '.cf
 # Records of what was decided keep the words of their day; here the words themselves stand.
 EXCEPT = ('doc/source/contributor/decisions/', 'releasenotes/',
           'blockattach/tests/rules/test_words.py')
-ALLOWED = {
-    # Names of their own.
-    'blockattach/tests/faults/': ('life', 'lives', 'patience', 'told'),
-    'blockattach/tests/planted/': ('told',),
-    'blockattach/tests/simulation/': ('let in', 'life', 'lives', 'patience', 'told'),
-    'doc/source/contributor/robustness.rst': ('lives', 'patience', 'told'),
-    'tools/simulate_run.py': ('lives',),
-}
 
 
 def refused(text, words=REFUSED):
@@ -77,15 +69,9 @@ def refused(text, words=REFUSED):
     return re.findall(f'(?<![a-z])(?:{found})(?![a-z])', text, re.IGNORECASE)
 
 
-def allowed(path):
-    """The words that a file may say all the same."""
-    return {word for start, words in ALLOWED.items() if path.startswith(start) for word in words}
-
-
-def refused_beside(path, text):
+def refused_beside(text):
     """The words that documents, tools and tests do not say."""
-    found = {re.sub(r'\s+', ' ', word).lower() for word in refused(text, REFUSED_BESIDE)}
-    return found - allowed(path)
+    return {re.sub(r'\s+', ' ', word).lower() for word in refused(text, REFUSED_BESIDE)}
 
 
 class WordsTest(unittest.TestCase):
@@ -100,16 +86,7 @@ class WordsTest(unittest.TestCase):
         for path, text in sources.texts(*SUFFIXES):
             if path.startswith(BESIDE) and not path.startswith(EXCEPT):
                 with self.subTest(path):
-                    self.assertEqual(set(), refused_beside(path, text))
-
-    def test_what_is_allowed_is_said(self):
-        said = {start: set() for start in ALLOWED}
-        for path, text in sources.texts(*SUFFIXES):
-            for start in ALLOWED:
-                if path.startswith(start):
-                    said[start].update(refused_beside('', text))
-        self.assertEqual({}, {start: set(words) - said[start] for start, words in ALLOWED.items()
-                              if set(words) - said[start]})
+                    self.assertEqual(set(), refused_beside(text))
 
     def test_code_does_not_say_some_more(self):
         for module in sources.product():
@@ -124,7 +101,7 @@ class WordsTest(unittest.TestCase):
         for text in ('He waits', 'Whoever is late', 'test_it_is_told_once', 'puts right',
                      'his_own', 'Life', 'insists', 'lets\nin'):
             with self.subTest(text):
-                self.assertEqual(1, len(refused_beside('tools/example.py', text)))
+                self.assertEqual(1, len(refused_beside(text)))
 
     def test_each_is_found_in_code(self):
         for text in ('abandonment', 'birth', 'Foundation', 'the gate', 'so that he', 'Him',
@@ -139,5 +116,4 @@ class WordsTest(unittest.TestCase):
                 self.assertEqual([], refused(text))
         for text in ('history', 'the', 'lifecycle', 'deliver', 'olives', 'chimes', 'ticket'):
             with self.subTest(text):
-                self.assertEqual(set(), refused_beside('tools/example.py', text))
-        self.assertEqual(set(), refused_beside('blockattach/tests/faults/lives.py', 'Told'))
+                self.assertEqual(set(), refused_beside(text))

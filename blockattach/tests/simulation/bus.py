@@ -157,7 +157,7 @@ class RpcClient:
     def prepare(self, version: str | None = None, server: str | None = None,
                 fanout: bool | None = None, timeout: float | None = None,
                 call_monitor_timeout: float | None = None) -> 'RpcClient':
-        """The same, told more."""
+        """The same, with more."""
         return RpcClient(self._bus, self._topic, server or self._server, fanout or self._fanout,
                          timeout if timeout is not None else self._timeout,
                          call_monitor_timeout)

@@ -17,6 +17,7 @@ from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import consumer
 from blockattach.tests.simulation import deployment
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import scene
 from blockattach.tests.simulation import script
 from blockattach.tests.simulation import storage
@@ -26,9 +27,6 @@ _SOON = 600.0
 # All that has begun has ended by then; a few passes of every periodic task.
 _PEACE_SECONDS = 120.0
 _LOOKS_SECONDS = 3.0 * deployment.RECONCILE_SECONDS
-_AT_WORK = (
-    'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',
-    "SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')")
 _COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
 
 
@@ -126,7 +124,7 @@ class Cloud(scene.Scene):
     def is_well(self, serving: Iterable[str] | None = None) -> bool:
         """Nobody is at work, nothing is violated, and these processes serve, or all."""
         with self.script.off(), self.database.reader() as reader:
-            at_work = any(reader.exec_driver_sql(count).scalar() for count in _AT_WORK)
+            at_work = any(reader.exec_driver_sql(count).scalar() for count in nouns.AT_WORK)
             return not at_work and not self.checker.violations() and all(
                 self.parts[name].serving is not None for name in serving or self.parts)
 
@@ -213,24 +211,24 @@ class Cloud(scene.Scene):
         part.begin()
         self.until(lambda: part.serving is not None or part.process.dead, f'{name} serves')
 
-    def stop(self, name: str, patience: float = 60.0) -> bool:
-        """As SIGTERM; whether what ran has ended in order within the patience."""
+    def stop(self, name: str, timeout: float = 60.0) -> bool:
+        """As SIGTERM; whether what ran has ended in order within the timeout."""
         part = self.parts[name]
-        ended = self._within(part, part.serving.stop, patience)
+        ended = self._within(part, part.serving.stop, timeout)
         if not ended:
             for leave in part.base.abandoned:
-                self._within(part, leave, patience)
+                self._within(part, leave, timeout)
         part.end()
         return ended
 
-    def _within(self, part: deployment.Part, act: Callable[[], object], patience: float) -> bool:
+    def _within(self, part: deployment.Part, act: Callable[[], object], timeout: float) -> bool:
         done: list[bool] = []
 
         def run() -> None:
             act()
             done.append(True)
         self.baton.spawn(part.process, 'ends', run)
-        end = self.baton.now + patience
+        end = self.baton.now + timeout
         while not done and not part.process.dead and self.baton.now < end:
             self.baton.wait(TICK)
         return bool(done)

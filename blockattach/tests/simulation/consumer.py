@@ -1,18 +1,14 @@
 """A client that asks for what a scenario wants, over the real API; what it is answered is
 remembered.
 
-`blockattach.tests.simulation.promises` holds it against the rows afterwards, so that each scenario
-asserts more than its own line.
+Each noun (`nouns`) holds it against the rows afterwards, so that each scenario asserts more than
+its own line.
 """
 from collections.abc import Callable
-from collections.abc import Mapping
 from typing import Any
 
 from blockattach.tests.simulation import clients
 
-_STATES = {'PUT': 'connected', 'POST': 'attached', 'DELETE': None}
-_MAY_END_ANY = ('os-terminate_connection', 'os-detach', 'os-force_detach', 'os-reset_status')
-_MAKE_UNSEEN = ('os-attach',)
 _REPEATED = (0, 409, 500, 503, 504)
 _TRIES = 60
 
@@ -34,16 +30,9 @@ class Consumer:
         :param key: the name under which it may be sent again
         """
         headers = {} if key is None else {'HTTP_IDEMPOTENCY_KEY': key}
-        parts = path.strip('/').split('/')
-        if path == '/attachments' and method == 'POST':
-            return self._attach(body, headers)
-        if path == '/volumes' and method == 'POST':
-            return self._create(body, headers)
-        if parts[0] == 'attachments' and parts[1:2] and parts[1] in self._all.known and (
-                method in _STATES):
-            return self._change(method, path, parts[1], body)
-        if parts[0] == 'volumes' and parts[-1] == 'action':
-            return self._act(path, parts[1], body)
+        for noun in self._all.nouns:
+            if (answer := noun.asked(method, path, body, headers)) is not None:
+                return answer
         return self._all.ask(method, path, body, headers)
 
     def sure(self, expected: tuple[int, ...], method: str, path: str, body: Any = None) -> Any:
@@ -118,47 +107,6 @@ class Consumer:
         return {one['id']: one['status'] for one in self.sure(
             (200,), 'GET', '/attachments/detail')['attachments']}
 
-    def _attach(self, body: Any, headers: Mapping[str, str]) -> clients.Answer:
-        wanted, promised = body['attachment'], self._all.promised
-        volume_id = wanted['volume_uuid']
-        endings = promised.endings(volume_id)
-        answer = self._all.ask('POST', '/attachments', body, headers)
-        if answer.status == 200:
-            made = answer.body['attachment']
-            self._all.known[made['id']] = volume_id
-            promised.tell(made['id'], volume_id, made['attach_mode'], endings)
-        elif answer.lost:
-            promised.forsake(volume_id, wanted['instance_uuid'])
-        return answer
-
-    def _create(self, body: Any, headers: Mapping[str, str]) -> clients.Answer:
-        answer = self._all.ask('POST', '/volumes', body, headers)
-        if answer.status == 202:
-            self._all.promised.tell_volume(answer.body['volume']['id'])
-        elif answer.lost:
-            self._all.promised.forsake_volume()
-        return answer
-
-    def _change(self, method: str, path: str, attachment_id: str, body: Any) -> clients.Answer:
-        if method == 'DELETE':
-            self._all.promised.end(attachment_id)
-        answer = self._all.changing(method, path, body, attachment_id, _STATES[method])
-        if method == 'DELETE' and answer.status == 200:
-            self._all.promised.gone(attachment_id)
-        return answer
-
-    def _act(self, path: str, volume_id: str, body: Any) -> clients.Answer:
-        (name, told), = body.items()
-        ends_any = name in _MAY_END_ANY
-        if ends_any:
-            self._all.promised.end_any(volume_id)
-        answer = self._all.ask('POST', path, body)
-        if ends_any and answer.status:
-            self._all.promised.ended_any(volume_id)
-        if name in _MAKE_UNSEEN and not 400 <= answer.status < 500:
-            self._all.promised.forsake(volume_id, told['instance_uuid'])
-        return answer
-
 
 def instance(host: str) -> str:
     """The server that a host runs: one for each."""
@@ -167,5 +115,7 @@ def instance(host: str) -> str:
 
 def wish(volume_id: str, host: str, connected: bool = True, **more: Any) -> dict[str, Any]:
     """The body of a request to attach."""
-    told = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
-    return {'attachment': {**told, 'connector': clients.connector(host)} if connected else told}
+    wanted: dict[str, Any] = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
+    if connected:
+        wanted['connector'] = clients.connector(host)
+    return {'attachment': wanted}

@@ -115,7 +115,7 @@ class Part:
         """
         self.name = name
         self.world = world
-        self.lives = 0
+        self.instances = 0
         self.process = batons.Process(world.baton, name)
         self.process.dead = True
         self.serving: Any = None
@@ -129,7 +129,7 @@ class Part:
         """A new instance, unless there is one."""
         if not self.process.dead:
             return
-        self.lives += 1
+        self.instances += 1
         self.process = batons.Process(self.world.baton, self.name)
         self.serving = None
         self.world.baton.spawn(self.process, f'{self.name} begins', self._live)
@@ -223,6 +223,7 @@ class Wanted:
 class Deployment:
     """All parts.
 
+    :ivar quota: of attachments
     :ivar storages: what there is in truth, by the address that serves it
     """
 
@@ -232,6 +233,7 @@ class Deployment:
         def wrong() -> float:
             return chance.uniform(-300, 300) if wanted.wrong_clocks else 0.0
         cluster = 'pair' if wanted.clustered else None
+        self.quota = wanted.quota
         self.address = f'{cluster or "storage-1"}@{storage.NAME}'
         self.storages = {self.address: world.storage}
         numbers = range(1, wanted.control + 1)

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import random
 from collections import Counter
+from collections.abc import Collection
 
 from blockattach import errors
 from blockattach import failpoints
@@ -66,23 +67,26 @@ class Report:
     points: set[str] = dataclasses.field(default_factory=set)
     trace: str = ''
     seconds: float = 0.0
-    lives: int = 0
+    instances: int = 0
 
 
 class Simulation(scene.Scene):
     """Built from a seed; `run` once."""
 
     def __init__(self, seed: int, rates: faults.Rates | None = None,
-                 clustered: bool | None = None, first_only: bool = False) -> None:
+                 clustered: bool | None = None, first_only: bool = False,
+                 played: Collection[str] = ()) -> None:
         """
         :param clustered: None: as the seed says
         :param first_only: end at the first violation
+        :param played: nouns that clients play; none: all
         """
         chance = random.Random(seed)
         total_gb, quota = chance.choice(storage.TOTALS_GB), chance.choice(_QUOTAS)
         either = chance.random() < 0.5
         super().__init__(chance, faults.Faults(chance, rates or faults.Rates()), deployment.Wanted(
-            total_gb, quota, either if clustered is None else clustered, chance.random() < 0.5))
+            total_gb, quota, either if clustered is None else clustered,
+            chance.random() < 0.5), played)
         self._first_only = first_only
         self.report = Report(seed)
         self._trace = hashlib.sha256()
@@ -107,7 +111,7 @@ class Simulation(scene.Scene):
         report.trace = self._trace.hexdigest()
         report.faults = self.faults.happened
         report.seconds = self.baton.now
-        report.lives = sum(part.lives for part in self.deployed.parts)
+        report.instances = sum(part.instances for part in self.deployed.parts)
         return report
 
     def _play(self, steps: int) -> None:
@@ -133,10 +137,9 @@ class Simulation(scene.Scene):
         self._calm = self._storm = False
 
     def _client(self) -> None:
-        client = clients.Client(self.consumers, self.baton.chance)
         while self._left > 0:
             self._left -= 1
-            name = client.operate()
+            name = self.consumers.operate()
             if self._first_only and self.report.violations:
                 raise _Enough
             self.report.steps += 1
@@ -200,11 +203,10 @@ class Simulation(scene.Scene):
     def _has_no_backend(self, path: str, answer: clients.Answer) -> bool:
         if _NO_BACKEND in str(answer.body):
             return True
-        name = path.split('/')[2] if path.count('/') > 1 else ''
-        with self.faults.off():
+        with self.looking() as database:
             try:
                 return volume_queries.get_bare(
-                    self.database, self.consumers.known.get(name, name)).pool is None
+                    database, self.consumers.volume_of(path)).pool is None
             except errors.VolumeNotFound:
                 return False
 

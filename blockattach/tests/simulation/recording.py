@@ -5,6 +5,7 @@ The same for real processes and for simulated ones.
 import contextlib
 import uuid
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
@@ -41,15 +42,17 @@ class Client:
     """
 
     def __init__(self, cloud: Any, api: Api, time: clock.Clock,
-                 wait_for: Callable[[Callable[[], Any]], Any]) -> None:
+                 wait_for: Callable[[Callable[[], Any]], Any], nouns: Iterable[Any]) -> None:
         """
         :param cloud: what operations see of it
         :param wait_for: returns what a condition says in the end
+        :param nouns: `nouns.NOUNS`: they know what they have left
         """
         self.cloud = cloud
         self._api = api
         self._clock = time
         self._wait_for = wait_for
+        self._nouns = tuple(nouns)
         self.ended: list[Ended] = []
         self.shared = self.plain = ''
         self.kept_volumes: set[str] = set()
@@ -123,9 +126,9 @@ class Client:
         assert self._wait_for(known), f'volume {volume_id} is {found} for ever'
         return found[0]
 
-    def act(self, volume_id: str, action: str, told: Any = None,
+    def act(self, volume_id: str, action: str, body: Any = None,
             ) -> tuple[int | str | None, Any]:
-        return self.ask('POST', f'/volumes/{volume_id}/action', {action: told or {}})
+        return self.ask('POST', f'/volumes/{volume_id}/action', {action: body or {}})
 
     def run(self, name: str, *arguments: str) -> int | None:
         """The exit status of a process that is run to its end."""
@@ -138,24 +141,10 @@ class Client:
 
     def clear(self) -> None:
         """Remove all that is not kept, as a client does: with requests that must succeed."""
-        for row in self.sure((200,), 'GET', '/attachments/detail')['attachments']:
-            if row['id'] not in self.kept_attachments:
-                self.sure((200, 404), 'DELETE', f'/attachments/{row["id"]}')
-        path = f'/volumes/{self.plain}/action'
-        self.sure((202, 400), 'POST', path, {'os-unreserve': {}})
-        self.sure((202, 400), 'POST', path, {'os-roll_detaching': {}})
-        for offered in self.sure((200,), 'GET', '/volume-transfers')['transfers']:
-            self.sure((202, 404), 'DELETE', f'/volume-transfers/{offered["id"]}')
-        for volume in self.sure((200,), 'GET', '/volumes/detail')['volumes']:
-            if volume['id'] not in self.kept_volumes:
-                self._remove(volume['id'])
-        for noun, key in (('types', 'volume_types'), ('qos-specs', 'qos_specs')):
-            for found in self.sure((200,), 'GET', f'/{noun}')[key]:
-                if found['name'].startswith('passing'):
-                    self.sure((202, 404), 'DELETE', f'/{noun}/{found["id"]}'
-                              + ('?force=true' if key == 'qos_specs' else ''))
+        for noun in self._nouns:
+            noun.clear(self)
 
-    def _remove(self, volume_id: str) -> None:
+    def remove(self, volume_id: str) -> None:
         """Until it is gone; one whose removal failed is removed again."""
         def gone() -> bool:
             # 400: somebody is at work on it at this moment.
@@ -165,13 +154,7 @@ class Client:
 
     def left(self) -> list[str]:
         """What is there after `clear` and should not be, in words."""
-        rows = {row['id'] for row in self.sure((200,), 'GET', '/attachments')['attachments']}
-        volumes = {row['id']: row['status']
-                   for row in self.sure((200,), 'GET', '/volumes/detail')['volumes']}
-        found = [f'attachment {one}' for one in rows ^ self.kept_attachments]
-        found += [f'volume {one}' for one in set(volumes) ^ self.kept_volumes]
-        return found + ([] if volumes.get(self.plain) == 'available'
-                        else [f'the plain volume is {volumes.get(self.plain)}'])
+        return [one for noun in self._nouns for one in noun.left(self)]
 
     def unanswered(self) -> list[Ended]:
         """The requests that have never ended."""
@@ -181,8 +164,8 @@ class Client:
 def wish(volume_id: str, host: str = GUEST, connected: bool = True, **more: Any,
          ) -> dict[str, Any]:
     """The body of a request to attach."""
-    told = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
-    return {'attachment': {**told, 'connector': connector(host)} if connected else told}
+    wanted = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
+    return {'attachment': {**wanted, 'connector': connector(host)} if connected else wanted}
 
 
 def connector(host: str) -> dict[str, str]:

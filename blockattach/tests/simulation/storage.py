@@ -55,7 +55,7 @@ class Storage:
     def tamper(self, chance: random.Random) -> str:
         """Change the target by hand; returns what was done."""
         grants = [grant for export in self.target.exports() for grant in export.grants]
-        kind = chance.choice(('forget all', 'revoke', 'let in', 'turn'))
+        kind = chance.choice(('forget all', 'revoke', 'grant', 'turn'))
         if kind == 'forget all' or not grants:
             self.target.lose_everything()
             return 'forget all'
@@ -65,7 +65,7 @@ class Storage:
             self.target.revoke(one.volume_id, one.initiator)
             return kind
         name, mode, alias = one.initiator, connection.AccessMode.RO, '-turned'
-        if kind == 'let in':
+        if kind == 'grant':
             name, mode, alias = STRANGER, connection.AccessMode.RW, '-stranger'
         elif one.mode is connection.AccessMode.RO:
             mode = connection.AccessMode.RW

@@ -72,7 +72,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.backend.delay('grant', 10)
         self.cloud.beside(self.api.connect, made)
         self.cloud.pass_time(1)
-        self.assertFalse(self.cloud.stop('volume-1', patience=2))
+        self.assertFalse(self.cloud.stop('volume-1', timeout=2))
         self.assertTrue(self.cloud.parts['volume-1'].process.dead)
 
 

@@ -153,7 +153,7 @@ class EndTest(ClusterTestCase):
         asked = self.cloud.beside(self.api.connect, made)
         self.cloud.pass_time(5)
         self.cloud.start('volume-2')
-        self.assertFalse(self.cloud.stop('volume-1', patience=2))
+        self.assertFalse(self.cloud.stop('volume-1', timeout=2))
         self.cloud.pass_time(LOOKS_SECONDS)
         self.assertEqual('available', self.api.shown(held)['status'])
         self.assertEqual('attaching', self.api.status(made))

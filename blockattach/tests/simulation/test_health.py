@@ -12,7 +12,7 @@ class HealthTest(base.ScenarioTestCase):
 
     CLOUD = {'control': 1}
 
-    def told(self):
+    def reported(self):
         """The reasons that the API gives; the status follows from them."""
         answer = webob.Request.blank('/healthcheck', accept='application/json').get_response(
             self.cloud.parts['api-1'].serving)
@@ -23,28 +23,28 @@ class HealthTest(base.ScenarioTestCase):
     def watch(self):
         """The API looks at what it depends on from now on."""
         self.cloud.parts['api-1'].base.monitor.start()
-        self.cloud.until(lambda: self.told() == HEALTHY)
+        self.cloud.until(lambda: self.reported() == HEALTHY)
 
     def test_every_backend_has_been_silent_for_too_long(self):
         self.watch()
         self.cloud.pause('volume-1')
         self.cloud.pass_time(deployment.DOWN_SECONDS - deployment.REPORT_SECONDS - 1)
-        self.assertEqual(HEALTHY, self.told())
+        self.assertEqual(HEALTHY, self.reported())
         self.cloud.pass_time(deployment.REPORT_SECONDS + LOOK_SECONDS + 2)
         self.assertEqual([*HEALTHY[:2], 'backends: no backend is up: '
-                          + self.cloud.deployed.address], self.told())
+                          + self.cloud.deployed.address], self.reported())
         self.cloud.resume('volume-1')
         self.cloud.pass_time(deployment.REPORT_SECONDS + LOOK_SECONDS)
-        self.assertEqual(HEALTHY, self.told())
+        self.assertEqual(HEALTHY, self.reported())
 
     def test_an_api_without_its_database(self):
         self.watch()
         self.cloud.partition('api-1', bus=False)
         self.cloud.pass_time(LOOK_SECONDS + 1)
-        self.assertEqual('database: cannot reach the database', self.told()[0])
+        self.assertEqual('database: cannot reach the database', self.reported()[0])
         self.cloud.heal('api-1')
         self.cloud.pass_time(LOOK_SECONDS + 1)
-        self.assertEqual(HEALTHY, self.told())
+        self.assertEqual(HEALTHY, self.reported())
 
     def test_an_api_that_has_stood_still_has_doubts_until_it_has_looked(self):
         self.watch()
@@ -53,6 +53,6 @@ class HealthTest(base.ScenarioTestCase):
             self.cloud.pass_time(looks * LOOK_SECONDS)
             self.cloud.resume('api-1')
             self.assertEqual([doubts] * 3, ['has not answered for ' in reason
-                                            for reason in self.told()])
+                                            for reason in self.reported()])
             self.cloud.pass_time(1)
-            self.assertEqual(HEALTHY, self.told())
+            self.assertEqual(HEALTHY, self.reported())

@@ -6,11 +6,12 @@ In a cluster it does not come back: the other member goes on with what it had be
 import unittest
 
 from blockattach.tests.fixtures import failpoint_names
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation import unreached
 from blockattach.tests.simulation import walk
 
-NAMES = (*(one.name for one in operations.OPERATIONS), operations.START, operations.STOP)
+NAMES = (*(one.name for one in nouns.OPERATIONS), operations.START, operations.STOP)
 IN_CLUSTER = (*walk.IN_CLUSTER, operations.STOP)
 
 

@@ -8,7 +8,7 @@ from blockattach.tests.simulation import deployment
 FAILING = (('api-1', 'control.attachments.after_reserve'),
            ('api-1', 'rpc.volume.connect.before_send'),
            ('volume-1', 'backend.target.grant.before'), ('volume-1', 'backend.target.grant.after'))
-TOLD_BY_THE_ROW = (('volume-1', 'db.attachments.move.after'),
+KNOWN_BY_THE_ROW = (('volume-1', 'db.attachments.move.after'),
                    ('volume-1', 'rpc.volume.connect.before_reply'))
 
 
@@ -32,6 +32,6 @@ class UnforeseenTest(base.ScenarioTestCase):
                 self.api.detach(self.api.attach(volume))
 
     def test_one_granted_by_its_row_is_answered_so(self):
-        for process, place in TOLD_BY_THE_ROW:
+        for process, place in KNOWN_BY_THE_ROW:
             with self.subTest(place):
                 self.assertEqual(200, self.attach(process, place)[1])

@@ -3,9 +3,11 @@ import fnmatch
 from collections.abc import Collection
 from collections.abc import Iterator
 
+from blockattach.tests.simulation import nouns
+
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
-REASONS = {
+_GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
     'backend.store.clone*': _NO_ROAD,
     'backend.store.create_snapshot.*': _NO_ROAD,
@@ -25,25 +27,17 @@ REASONS = {
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
-    'db.leases.forget.*': 'once a day: tests/db/test_leases.py',
-    'db.messages.withdraw.*': 'passed where a volume that was said to fit nowhere is placed after '
-                              'all: tests/db/test_placement.py',
-    'db.quota_sets.change.*': 'limits are set by administrators: tests/db/test_quotas.py',
     'db.sealed_grants.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
-    'db.detaches._lapse.*': 'no announced detach lapses here, where no time-out is set: '
-                            'tests/db/test_legacy.py, tests/api/test_abandoned.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
-    'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
-    'db.volumes.leave_remains.*': 'what cannot be removed at once: '
-                                  'tests/functional/test_volume_faults.py',
-    'work.volume.cleanup.*': 'the same',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
 }
-"""By pattern."""
+REASONS = {**_GENERAL, **{pattern: reason for noun in nouns.NOUNS
+                          for pattern, reason in noun.unreached.items()}}
+"""By pattern: what no operation of any noun passes, and what a noun says of its own."""
 
 
 def wrong(known: Collection[str], passed: Collection[str]) -> Iterator[str]:

@@ -4,7 +4,6 @@ After each death nothing is violated and nobody is at work, no host that stays w
 every request has ended with an answer unless it was the API that died, and a client can remove all
 that is left.
 """
-import datetime
 import functools
 import os
 import tempfile
@@ -16,34 +15,30 @@ from typing import NamedTuple
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.cmd import manage_service
-from blockattach.db import derived
 from blockattach.db import engine
-from blockattach.db import key_rotation
-from blockattach.db import purging
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import connection
-from blockattach.rpc import attachments
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import make
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients as requests
 from blockattach.tests.simulation import cloud as clouds
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation import recording
 from blockattach.tests.simulation import rows
 from blockattach.tests.simulation import threads
+from blockattach.tests.simulation.nouns import services as services_played
 
 IN_CLUSTER = ('create', 'attach', 'connect', 'detach', 'force-detach', 'delete', 'fallen over',
               'idle')
 """The operations in which it matters whether the process that died comes back."""
 MANAGERS = ('volume-1', 'volume-2')
 STEADY = ('steady-1', 'steady-2')
-_PATIENCE_SECONDS = 300.0
+_TIMEOUT_SECONDS = 300.0
 _TICK = 1.0
 _QUIET_SECONDS = 30.0
-_DOWN_SECONDS = 30.0
 _KILLED = -9
 _ONCE = (operations.MANAGE, operations.CONSUMER)
 
@@ -117,7 +112,8 @@ class Walk:
         for name in _ONCE:
             self.cloud.passed[name] = {}
         self.switches = {name: _Switch(self, name) for name in self.cloud.passed}
-        self.client = recording.Client(self, _Api(self.cloud), _now(self.cloud), self.wait_for)
+        self.client = recording.Client(self, _Api(self.cloud), _now(self.cloud), self.wait_for,
+                                       nouns.NOUNS)
         self.killed = 0
         self._down = {MANAGERS[1]} if clustered else set()
         self._steady: list[tuple[str, str]] = []
@@ -161,7 +157,7 @@ class Walk:
     def wait_for(self, condition: Callable[[], Any]) -> Any:
         """What it says in the end."""
         baton = self.cloud.baton
-        end = baton.now + _PATIENCE_SECONDS
+        end = baton.now + _TIMEOUT_SECONDS
         while not (found := condition()) and baton.now < end:
             baton.wait(_TICK)
         return found
@@ -191,7 +187,7 @@ class Walk:
     def forget_service(self, host: str) -> None:
         """A volume service that has not been heard of for long."""
         services.register(self.cloud.database, binaries.VOLUME, host, make.ZONE, 'long ago')
-        self.cloud.baton.wait(_DOWN_SECONDS + 1)
+        self.cloud.baton.wait(services_played.DOWN_SECONDS + 1)
 
     def run(self, name: str, *arguments: str) -> int | None:
         """Run a process to its end; its exit status, negative if it was killed, None: no end."""
@@ -199,7 +195,7 @@ class Walk:
         ended: list[int] = []
 
         def act() -> None:
-            body = _BODIES[arguments[:2] if name == operations.MANAGE else (name,)]
+            body = nouns.COMMANDS[arguments[:2] if name == operations.MANAGE else (name,)]
             try:
                 body(self, process, *arguments)
             except errors.BlockattachError:
@@ -247,7 +243,7 @@ class Walk:
         self.client.clear()
         return passed
 
-    def passes_in_a_life(self, process: str) -> dict[str, dict[str, None]]:
+    def passes_in_an_instance(self, process: str) -> dict[str, dict[str, None]]:
         """The places that it comes by when it is stopped, and when it begins."""
         passed = self.cloud.passed[process]
         found = {}
@@ -277,15 +273,15 @@ class Walk:
         elif where.operation == operations.STOP:
             self._alone(where, victim, self.stop)
         elif victim in _ONCE:
-            self._in_command(operations.named(where.operation), where)
+            self._in_command(nouns.named(where.operation), where)
         else:
-            self._at_work(operations.named(where.operation), where, victim)
+            self._at_work(nouns.named(where.operation), where, victim)
         self.killed += 1
         self._in_order(where, victim)
 
     def stand_still(self, where: Place, seconds: float, dies: bool = False) -> None:
         """Let a process stand still there for so long, then go on or die, and look."""
-        operation = operations.named(where.operation)
+        operation = nouns.named(where.operation)
         made = operation.prepare(self.client)
         assert self.wait_for(self.is_clean), f'{where}: {self._why_not()}'
         self.client.forget()
@@ -372,8 +368,8 @@ def places(clustered: bool = False) -> tuple[Place, ...]:
 
 def _found(walk: Walk) -> Iterator[Place]:
     known: set[tuple[str, str]] = set()
-    idle = walk.passes(operations.named('idle'))
-    for operation in operations.OPERATIONS:
+    idle = walk.passes(nouns.named('idle'))
+    for operation in nouns.OPERATIONS:
         if walk.clustered and operation.name not in IN_CLUSTER:
             continue
         passed = idle if operation.name == 'idle' else walk.passes(operation)
@@ -385,7 +381,7 @@ def _found(walk: Walk) -> Iterator[Place]:
         for process, place in new if new and not operation.core else come_by:
             yield Place(operation.name, process, place)
     for process in (walk.manager,) if walk.clustered else walk.serving():
-        for word, places in walk.passes_in_a_life(process).items():
+        for word, places in walk.passes_in_an_instance(process).items():
             if walk.clustered and word == operations.START:
                 continue
             new = [(process, place) for place in places if (process, place) not in known]
@@ -397,49 +393,3 @@ def _may_die(walk: Walk, operation: operations.Operation, process: str) -> bool:
     if operation.others or walk.clustered:
         return (process == operations.MANAGER) is walk.clustered
     return True
-
-
-def _consume(walk: Walk, process: batons.Process, *arguments: str) -> None:
-    """As `blockattach.tests.functional.consumer` does."""
-    _, _, volume_id, instance = arguments
-    part = walk.cloud.parts[operations.CONTROL]
-    client = attachments.AttachmentsClient(part.bus_of(process))
-    user = attachments.caller(requests.PROJECT, requests.USER, ['member', 'reader'])
-    held = client.create(user, volume_id, instance)
-    client.update(user, held.id, recording.connector('consumer'))
-    client.complete(user, held.id)
-    client.get(user, held.id)
-    client.list(user, {'volume_id': volume_id})
-    client.delete(user, held.id)
-
-
-def _derive(walk: Walk, process: batons.Process, *arguments: str) -> None:
-    if arguments[2] == '--counts':
-        derived.counts(walk.database(process))
-    else:
-        derived.volume_status(walk.database(process), arguments[2])
-
-
-def _purge(walk: Walk, process: batons.Process, *arguments: str) -> None:
-    purging.purge(walk.database(process), datetime.timedelta(days=0), None, False, purging.BATCH)
-
-
-def _remove(walk: Walk, process: batons.Process, *arguments: str) -> None:
-    _, _, binary, host = arguments
-    manage_service.forget(walk.database(process), binary, host, _DOWN_SECONDS)
-
-
-def _rotate(walk: Walk, process: batons.Process, *arguments: str) -> None:
-    database = walk.database(process)
-    with database.sealer.alone():
-        key_rotation.rotate(database)
-
-
-_BODIES: dict[tuple[str, ...], Callable[..., None]] = {
-    (operations.CONSUMER,): _consume,
-    ('attachments', 'derive'): _derive,
-    ('db', 'purge'): _purge,
-    ('service', 'remove'): _remove,
-    ('secrets', 'rotate'): _rotate,
-}
-"""What a command does on a database that is open, by its words."""

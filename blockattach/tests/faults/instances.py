@@ -57,8 +57,8 @@ class Switch:
 
     def set(self, *texts):
         """Each is PLACE=ACTION as `blockattach.failpoints` has it; none: nothing happens."""
-        told = '\n'.join(texts).encode()
-        self._page[:] = told + bytes(_PAGE - len(told))
+        text = '\n'.join(texts).encode()
+        self._page[:] = text + bytes(_PAGE - len(text))
 
     def get(self):
         """What is set, as it is written; compared before it is read."""
@@ -88,10 +88,10 @@ class _Heeding:
     def __call__(self, name):
         place = self._place(name)
         os.write(self._file, f'{place}\n'.encode())
-        told = self._switch.get()
-        if told != self._seen:
-            self._armed = dict(map(_read, told.rstrip(b'\0').decode().splitlines()))
-            self._seen = told
+        page = self._switch.get()
+        if page != self._seen:
+            self._armed = dict(map(_read, page.rstrip(b'\0').decode().splitlines()))
+            self._seen = page
         action = self._armed.get(place)
         return None if action is None else action()
 
@@ -106,9 +106,9 @@ class _Heeding:
 
 
 def _read(text):
-    place, _, told = text.partition('=')
-    told, _, times = told.partition('*')
-    kind, _, value = told.partition(':')
+    place, _, action_text = text.partition('=')
+    action_text, _, times = action_text.partition('*')
+    kind, _, value = action_text.partition(':')
     action = ACTIONS[kind](place, value)
     left = itertools.repeat(None) if not times else iter(range(int(times)))
     return place, lambda: next(left, _OVER) is not _OVER and action() or None

@@ -1,0 +1,33 @@
+"""The nouns that are played, one module each. A new one is registered by a line here, and nowhere
+else; `blockattach.tests.simulation.hunting` has a fixed seed that plays it.
+"""
+from blockattach.tests.simulation.nouns import attachments
+from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import services
+from blockattach.tests.simulation.nouns import transfers
+from blockattach.tests.simulation.nouns import types
+from blockattach.tests.simulation.nouns import volumes
+
+NOUNS = (
+    # In this order they are removed: what is made of a volume goes before it.
+    attachments.NOUN,
+    legacy.NOUN,
+    transfers.NOUN,
+    volumes.NOUN,
+    types.NOUN,
+    services.NOUN,
+)
+
+OPERATIONS = tuple(sorted((one for noun in NOUNS for one in noun.operations),
+                          key=lambda one: not one.core))
+"""In the order in which a place is given to the first that passes it."""
+COMMANDS = {words: body for noun in NOUNS for words, body in noun.commands.items()}
+"""What a command does on a database that is open, by its words."""
+AT_WORK = tuple(count for noun in NOUNS for count in noun.at_work)
+"""Statements that count what is under way."""
+
+
+def named(name):
+    """One of the operations."""
+    [found] = [one for one in OPERATIONS if one.name == name]
+    return found
