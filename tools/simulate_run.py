@@ -25,11 +25,13 @@ def main() -> int:
     parser.add_argument('--processes', type=int, default=os.cpu_count() or 1)
     parser.add_argument('--verbose', action='store_true',
                         help='also print how often each fault happened and each answer came')
+    parser.add_argument('--nouns', default='', help='only these, divided by commas')
     arguments = parser.parse_args()
     time = clock.Clock()
     begun = time.monotonic()
     reports = []
-    for report in many.run(arguments.seed, arguments.steps, arguments.processes):
+    for report in many.run(arguments.seed, arguments.steps, arguments.processes,
+                           tuple(filter(None, arguments.nouns.split(',')))):
         reports.append(report)
         for violation in report.violations:
             print(violation, flush=True)

@@ -3,6 +3,7 @@ import concurrent.futures
 import multiprocessing
 from collections.abc import Iterator
 
+from blockattach.tests.simulation import hunting
 from blockattach.tests.simulation import play
 from blockattach.wiring import collecting
 
@@ -11,22 +12,22 @@ LONGEST = 2500
 _NEXT_SEED = 1_000_003
 
 
-def simulations(seed: int, steps: int) -> list[tuple[int, int]]:
-    """Seeds and operations of what a run consists of; the first one has the seed of the run."""
-    return [(seed + number * _NEXT_SEED, min(steps - begin, LONGEST))
+def simulations(seed: int, steps: int, nouns: tuple[str, ...] = ()) -> list[hunting.Wanted]:
+    """What a run consists of; the first simulation has the seed of the run."""
+    return [hunting.Wanted(seed + number * _NEXT_SEED, min(steps - begin, LONGEST), nouns)
             for number, begin in enumerate(range(0, steps, LONGEST))]
 
 
-def simulate(wanted: tuple[int, int]) -> play.Report:
+def simulate(wanted: hunting.Wanted) -> play.Report:
     """One of them."""
-    seed, steps = wanted
     collecting.settle()
-    return play.Simulation(seed).run(steps)
+    return play.Simulation(wanted.seed, played=wanted.nouns).run(wanted.steps)
 
 
-def run(seed: int, steps: int, processes: int) -> Iterator[play.Report]:
+def run(seed: int, steps: int, processes: int, nouns: tuple[str, ...] = (),
+        ) -> Iterator[play.Report]:
     """All of them, in their order, in so many processes at once."""
-    wanted = simulations(seed, steps)
+    wanted = simulations(seed, steps, nouns)
     if len(wanted) == 1 or processes == 1:
         yield from map(simulate, wanted)
         return

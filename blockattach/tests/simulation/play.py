@@ -43,16 +43,18 @@ _QUOTAS = (quotas.UNLIMITED, 5000, 14)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """What was found, and when. ``seed`` and ``steps`` bring it back."""
+    """What was found, and when. ``seed``, ``steps`` and ``played`` bring it back."""
 
     seed: int
     step: int
     steps: int
+    played: Collection[str]
     said: str
 
     def __str__(self) -> str:
+        nouns = f' --nouns {",".join(self.played)}' if self.played else ''
         return (f'seed {self.seed} step {self.step}: {self.said} '
-                f'(tools/simulate --seed {self.seed} --steps {self.steps})')
+                f'(tools/simulate --seed {self.seed} --steps {self.steps}{nouns})')
 
 
 @dataclasses.dataclass(slots=True)
@@ -88,6 +90,7 @@ class Simulation(scene.Scene):
             total_gb, quota, either if clustered is None else clustered,
             chance.random() < 0.5), played)
         self._first_only = first_only
+        self._played = played
         self.report = Report(seed)
         self._trace = hashlib.sha256()
         self._looks = random.Random(seed)
@@ -188,7 +191,8 @@ class Simulation(scene.Scene):
     def _found(self, said: str) -> None:
         if said not in {one.said for one in self.report.violations}:
             self.report.violations.append(
-                Violation(self.report.seed, self.report.steps, self._steps, said))
+                Violation(self.report.seed, self.report.steps, self._steps, self._played,
+                          said))
 
     def note(self, method: str, path: str, answer: clients.Answer) -> None:
         if self._calm and (answer.status >= 500 or not answer.status) and not (

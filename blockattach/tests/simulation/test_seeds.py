@@ -58,8 +58,8 @@ class ReplayTest(unittest.TestCase):
         self.assertNotEqual(played(7, 50).trace, played(8, 50).trace)
 
     def test_a_long_run_is_several_with_seeds_of_their_own(self):
-        self.assertEqual([(1, 10)], many.simulations(1, 10))
-        self.assertEqual([(1, many.LONGEST), (1 + 1_000_003, 5)],
+        self.assertEqual([(1, 10, ())], many.simulations(1, 10))
+        self.assertEqual([(1, many.LONGEST, ()), (1 + 1_000_003, 5, ())],
                          many.simulations(1, many.LONGEST + 5))
 
 
