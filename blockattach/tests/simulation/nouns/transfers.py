@@ -11,6 +11,7 @@ from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
+from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import volumes
 
 _AWAITING = volume_lifecycle.OwnStatus.AWAITING_TRANSFER
@@ -58,7 +59,10 @@ class Transfers(clients.Played):
         return (body.get('transfer') or {}).get('volume_id')
 
     def _offer(self) -> None:
-        volume_id = self._volumes.any()
+        # One that is attached is refused: so mostly others.
+        used = set(self._all.of(attachments.Attachments).known.values())
+        free = [volume_id for volume_id in self._volumes.kinds if volume_id not in used]
+        volume_id = self._chance.choice(free) if free else self._volumes.any()
         endings = self._volumes.endings[volume_id]
         answer = self._all.ask('POST', _PATH, {'transfer': {'volume_id': volume_id}})
         if answer.status == 202:
