@@ -90,7 +90,7 @@ class Transfers(clients.Played):
         user = f'{self._users:032x}'
         offer.ends = True
         pending = self._pending.setdefault(offer.volume_id, set())
-        alone = not pending
+        alone, begun = not pending, self._all.begun[offer.volume_id]
         pending.add(user)
         self._asked[offer.volume_id] += 1
         asked = self._asked[offer.volume_id]
@@ -106,6 +106,12 @@ class Transfers(clients.Played):
             if alone and asked == self._asked[offer.volume_id]:
                 owners.clear()
             owners.add(user)
+            if self._all.begun[offer.volume_id] == begun + 1:
+                with self._all.judge.looking() as database:
+                    yet = volume_queries.get_bare(database, offer.volume_id).user_id
+                if yet != user:
+                    self._all.judge.violated(f'P6 accepted_is_owned: transfer {name} is accepted '
+                                             f'by {user}, and its volume is that of {yet}')
         if 200 <= answer.status < 500:
             pending.discard(user)
             self._end(name, answer)
