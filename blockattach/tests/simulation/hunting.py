@@ -22,7 +22,7 @@ class Wanted(NamedTuple):
 _FIRST = ('attachments', 'legacy', 'volumes')
 FIXED = (
     Wanted(1, 500, _FIRST),
-    Wanted(2, 300, (*_FIRST, 'transfers')),
+    Wanted(7, 300, (*_FIRST, 'transfers')),
     Wanted(4, 250, _FIRST),
     Wanted(100, 250, _FIRST),
     Wanted(400, 250, _FIRST),
