@@ -6,7 +6,6 @@ request forgery), and so are host names that resolve to this machine (DNS rebind
 import functools
 import ipaddress
 import socket
-from collections.abc import Callable
 from collections.abc import Collection
 from typing import Any
 from urllib import parse
@@ -72,9 +71,9 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
             environ = request.environ
-            for holds, refusal in _REFUSALS:
-                if holds(environ, allowed_origins):
-                    return faults.response(403, refusal)
+            refusal = _refusal(environ, allowed_origins)
+            if refusal is not None:
+                return faults.response(403, refusal)
             if _lacks_type(environ):
                 return faults.answer(errors.MediaTypeNotSupported())
             if _is_from_page(environ, allowed_origins):
@@ -84,19 +83,17 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     return layer
 
 
-def _is_elsewhere(environ: _Environ, _allowed: Collection[str]) -> bool:
-    address = environ.get('REMOTE_ADDR')
-    return bool(address) and not is_loopback(address)
-
-
-def _has_other_name(environ: _Environ, _allowed: Collection[str]) -> bool:
-    host = environ.get('HTTP_HOST')
-    return host is not None and not is_local_name(host)
-
-
-def _has_other_origin(environ: _Environ, allowed: Collection[str]) -> bool:
-    origin = environ.get('HTTP_ORIGIN')
-    return origin is not None and not _may_ask(origin, environ, allowed)
+def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
+    """Why a request is not served; None: it is."""
+    address, host, origin = (environ.get(name)
+                             for name in ('REMOTE_ADDR', 'HTTP_HOST', 'HTTP_ORIGIN'))
+    if address and not is_loopback(address):
+        return NOT_HERE
+    if host is not None and not is_local_name(host):
+        return OTHER_NAME
+    if origin is not None and not _may_ask(origin, environ, allowed):
+        return FROM_OTHER
+    return None
 
 
 def _lacks_type(environ: _Environ) -> bool:
@@ -123,10 +120,3 @@ def _may_ask(page: str, environ: _Environ, allowed: Collection[str]) -> bool:
     origin = f'{found.scheme}://{found.netloc}'
     return (_ANY_ORIGIN in allowed or origin in allowed
             or origin == f'{environ.get("wsgi.url_scheme")}://{environ.get("HTTP_HOST")}')
-
-
-_REFUSALS: tuple[tuple[Callable[[_Environ, Collection[str]], bool], str], ...] = (
-    (_is_elsewhere, NOT_HERE),
-    (_has_other_name, OTHER_NAME),
-    (_has_other_origin, FROM_OTHER),
-)

@@ -1,5 +1,7 @@
 """Bodies of requests and answers on volumes, and of the actions on them."""
 from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
 
 from blockattach.api import answers
 from blockattach.domain import volume_type
@@ -57,7 +59,7 @@ _SERVER = answers.whole({
     'attached_at': answers.NULLABLE_TIME,
 })
 
-_MADE = schema.extend(answers.whole({
+_MADE = answers.whole({
     'id': schema.UUID,
     'name': answers.NULLABLE_TEXT,
     'description': answers.NULLABLE_TEXT,
@@ -78,24 +80,42 @@ _MADE = schema.extend(answers.whole({
     'replication_status': answers.NULL,
     'multiattach': answers.BOOLEAN,
     'attachments': schema.array(_SERVER),
-}), {'migration_status': answers.NULL})
+})
 
 _ATTRIBUTES = {
+    'migration_status': answers.NULL,
     'os-vol-tenant-attr:tenant_id': answers.TEXT,
     'os-vol-host-attr:host': {'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'},
     'os-vol-mig-status-attr:migstat': answers.NULL,
     'os-vol-mig-status-attr:name_id': answers.NULL,
 }
 
-# First version, keys that everybody sees from there on, keys that administrators see.
-_ADDED: tuple[tuple[V, dict[str, schema.Schema], dict[str, schema.Schema]], ...] = (
-    (BASE, {}, {}),
-    (V(3, 13), {'group_id': answers.NULL}, {}),
-    (V(3, 21), {}, {'provider_id': answers.NULL}),
-    (V(3, 48), {'shared_targets': answers.BOOLEAN, 'service_uuid': schema.NULLABLE_UUID}, {}),
-    (V(3, 61), {}, {'cluster_name': answers.NULL}),
-    (V(3, 63), {'volume_type_id': schema.UUID}, {}),
-    (V(3, 65), {'consumes_quota': answers.BOOLEAN}, {}),
+
+class Added(NamedTuple):
+    """A key that came with a version.
+
+    :ivar held: a volume has it, under the same name; else every volume has this ``value``, by
+        default that of a feature which no volume has, where clients expect the key
+    :ivar admin: only administrators see it
+    """
+
+    since: V
+    key: str
+    promise: schema.Schema = answers.NULL
+    held: bool = False
+    value: Any = None
+    admin: bool = False
+
+
+ADDED = (
+    Added(BASE, 'migration_status', admin=True),
+    Added(V(3, 13), 'group_id'),
+    Added(V(3, 21), 'provider_id', admin=True),
+    Added(V(3, 48), 'shared_targets', answers.BOOLEAN, held=True),
+    Added(V(3, 48), 'service_uuid', schema.NULLABLE_UUID, held=True),
+    Added(V(3, 61), 'cluster_name', admin=True),
+    Added(V(3, 63), 'volume_type_id', schema.UUID, held=True),
+    Added(V(3, 65), 'consumes_quota', answers.BOOLEAN, value=True),
 )
 
 
@@ -103,9 +123,10 @@ def _by_version(volume: schema.Schema,
                 around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
     """The schema of an answer at each version that changed what a volume shows."""
     found = {}
-    for since, everybody, administrators in _ADDED:
-        volume = schema.extend(volume, {**everybody, **administrators}, required=everybody)
-        found[since] = around(volume)
+    for row in ADDED:
+        volume = schema.extend(volume, {row.key: row.promise},
+                               required=[] if row.admin else [row.key])
+        found[row.since] = around(volume)
     return found
 
 

@@ -2,13 +2,11 @@
 asked for."""
 import dataclasses
 import functools
-import operator
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import schemas
 from blockattach.db import attachment_counts
 from blockattach.db import volume_types
 from blockattach.domain import records
@@ -36,38 +34,14 @@ class _Rights:
 
 
 _SERVICE_ROLE = 'service'
-_Read = Callable[[records.Volume], Any]
-
-
-class _Added(NamedTuple):
-    """``read`` None: every volume has this ``value``; by default that of a feature which no volume
-    has, where clients expect the key."""
-
-    since: V
-    key: str
-    read: _Read | None = None
-    value: Any = None
-    admin: bool = False
-
-
-_ADDED = (
-    _Added(operation.BASE, 'migration_status', admin=True),
-    _Added(V(3, 13), 'group_id'),
-    _Added(V(3, 21), 'provider_id', admin=True),
-    _Added(V(3, 48), 'shared_targets', operator.attrgetter('shared_targets')),
-    _Added(V(3, 48), 'service_uuid', operator.attrgetter('service_uuid')),
-    _Added(V(3, 61), 'cluster_name', admin=True),
-    _Added(V(3, 63), 'volume_type_id', operator.attrgetter('volume_type_id')),
-    _Added(V(3, 65), 'consumes_quota', value=True),
-)
 
 
 @functools.cache
-def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[tuple[str, _Read], ...]]:
+def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The additions of a version: what all volumes have in common, and what is read of each."""
-    rows = [row for row in _ADDED if version >= row.since and (admin or not row.admin)]
-    return ({row.key: row.value for row in rows if row.read is None},
-            tuple((row.key, row.read) for row in rows if row.read is not None))
+    rows = [row for row in schemas.ADDED if version >= row.since and (admin or not row.admin)]
+    return ({row.key: row.value for row in rows if not row.held},
+            tuple(row.key for row in rows if row.held))
 
 
 def names(services: api_services.ApiServices, call: operation.Call,
@@ -132,7 +106,7 @@ def _name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
 
 def _made(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
-    alike, read = _added(call.version, rights.admin)
+    alike, held = _added(call.version, rights.admin)
     shown = {
         **alike,
         'id': volume.id,
@@ -156,8 +130,8 @@ def _made(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict
         'multiattach': volume.multiattach,
         'attachments': [_server(volume, one, rights) for one in volume.attached],
     }
-    for key, value in read:
-        shown[key] = value(volume)
+    for key in held:
+        shown[key] = getattr(volume, key)
     return shown
 
 
