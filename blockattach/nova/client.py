@@ -1,32 +1,49 @@
-"""Nova's HTTP API, called on behalf of our caller."""
+"""What is asked of Nova, as its HTTP client.
+
+For our caller it is asked with its token; elsewhere by the account of ``[nova]``. Without an
+account, only a Nova without Keystone answers.
+"""
 import logging
 import uuid
+from collections.abc import Callable
+from concurrent import futures
 from typing import Any
+from typing import TypeVar
 from urllib import parse
 
 import requests
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 from keystoneauth1.access import service_catalog
+from keystoneauth1.identity import v3
 
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import nova as nova_conf
+from blockattach.domain import expiry_rule
 from blockattach.log import fields
-from blockattach.nova import whole
+from blockattach.telemetry import threads
 
 LOG = logging.getLogger(__name__)
 
-SERVICE_TYPE = 'compute'
-MICROVERSION = '2.89'
+Answer = TypeVar('Answer')
+_SERVICE_TYPE = 'compute'
+_MICROVERSION = '2.89'
 """The first one with the id of an attachment."""
-NO_TOKEN = 'notused'
+_NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
+_HOST = 'OS-EXT-SRV-ATTR:host'
+_PROJECT = 'tenant_id'
+_TASK = 'OS-EXT-STS:task_state'
+_BUILT = 'BUILD'
+_EVERYBODYS = '/servers?all_tenants=1&limit=1'
 
 
 class NovaClient:
-    """One call, on connections that all threads share."""
+    """Asks on behalf of our caller, on connections that all threads share."""
 
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
         """Open nothing yet.
@@ -34,7 +51,7 @@ class NovaClient:
         :param settings: that say where Nova is (`NovaSettings.configured`)
         """
         self._settings = settings
-        self._session = open_session(settings)
+        self._session = _open_session(settings)
 
     def attachment_in_use(self, caller: context.RequestContext, server_id: str,
                           volume_id: str) -> str | None:
@@ -44,7 +61,7 @@ class NovaClient:
         """
         what = fields(server_id=server_id, volume_id=volume_id)
         try:
-            status, body = whole.within(
+            status, body = _within(
                 self._settings.timeout, self._ask, caller,
                 f'/servers/{parse.quote(server_id, safe="")}/os-volume_attachments/{volume_id}')
         except exceptions.ClientException as error:
@@ -52,10 +69,9 @@ class NovaClient:
             LOG.warning('Cannot reach Nova: %s%s', error, what)
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
                                          reason='it cannot be reached') from error
-        # Any other 404 comes from something that is not Nova: a proxy, or a wrong address.
-        if status == 404 and 'itemNotFound' in body:
+        if _is_absent(status, body):
             return None
-        used_by = attachment_of(body)
+        used_by = _attachment_of(body)
         if status != 200 or used_by is None:
             LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
             raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
@@ -67,13 +83,13 @@ class NovaClient:
 
         :raises ClientException: nothing was learnt
         """
-        token = caller.auth_token or NO_TOKEN
+        token = caller.auth_token or _NO_TOKEN
         endpoint = self._settings.endpoint_override or self._look_up(token)
         reply = self._session.get(
             endpoint.rstrip('/') + path, auth=token_endpoint.Token(endpoint, token),
-            raise_exc=False, microversion=MICROVERSION, microversion_service_type=SERVICE_TYPE,
+            raise_exc=False, microversion=_MICROVERSION, microversion_service_type=_SERVICE_TYPE,
             global_request_id=caller.global_id)
-        return reply.status_code, body_of(reply)
+        return reply.status_code, _body_of(reply)
 
     def _look_up(self, token: str) -> str:
         """Where the caller's catalog says that Nova is.
@@ -84,21 +100,169 @@ class NovaClient:
         keystone = f'{self._settings.auth_url.removesuffix("/v3")}/v3'
         reply = self._session.get(f'{keystone}/auth/catalog',
                                   auth=token_endpoint.Token(keystone, token))
-        found = service_catalog.ServiceCatalogV3(body_of(reply).get('catalog') or []).url_for(
-            SERVICE_TYPE, self._settings.interface, self._settings.region_name)
+        found = service_catalog.ServiceCatalogV3(_body_of(reply).get('catalog') or []).url_for(
+            _SERVICE_TYPE, self._settings.interface, self._settings.region_name)
         if not found:
             raise exceptions.EndpointNotFound
         return found
 
 
-def open_session(settings: nova_conf.NovaSettings) -> session.Session:
+class ServerHosts:
+    """On which host a server runs, which Nova shows to trusted accounts."""
+
+    def __init__(self, settings: nova_conf.NovaSettings) -> None:
+        """Open nothing yet.
+
+        :param settings: with Nova's address and the account (`NovaSettings.has_account`)
+        """
+        self._account = _Account(settings)
+
+    def host_of(self, server_id: str, project_id: str) -> str:
+        """The host on which a server of a project runs.
+
+        :raises ServerHostUnknown: there is no such server, it runs nowhere, or Nova does not
+            answer
+        """
+        what = fields(server_id=server_id)
+        try:
+            status, body = self._account.get(f'/servers/{parse.quote(server_id, safe="")}')
+        except exceptions.ClientException as error:
+            # Its text has internal addresses, which the user need not know.
+            LOG.warning('Cannot reach Nova: %s%s', error, what)
+            raise errors.ServerHostUnknown(
+                server_id=server_id, reason='Nova cannot be reached') from error
+        server = body.get('server')
+        if status == 404 or isinstance(server, dict) and \
+                server.get(_PROJECT) != project_id:
+            # To those of another project it does not exist.
+            raise errors.ServerHostUnknown(server_id=server_id, reason='it does not exist')
+        if status != 200 or not isinstance(server, dict):
+            LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
+            raise errors.ServerHostUnknown(
+                server_id=server_id, reason=f'Nova answers with status {status}')
+        if _HOST not in server:
+            LOG.warning('Cannot see the host of a server: the account of [nova] needs a role '
+                        'that Nova shows it to%s', what)
+            raise errors.ServerHostUnknown(server_id=server_id, reason='Nova does not tell')
+        if not isinstance(server[_HOST], str) or not server[_HOST]:
+            raise errors.ServerHostUnknown(server_id=server_id, reason='it runs nowhere')
+        return str(server[_HOST])
+
+
+class Servers:
+    """Whether a server exists and uses a volume, as Nova shows it to the service's account."""
+
+    def __init__(self, settings: nova_conf.NovaSettings) -> None:
+        """Open nothing yet.
+
+        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
+        """
+        self._account = _Account(settings)
+
+    def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
+        """What Nova says of a server and a volume.
+
+        The server first: the result of what it was busy with is then in its attachments.
+
+        :raises NovaUnavailable: Nova does not answer, or not to this account
+        """
+        try:
+            return self._look(server_id, volume_id)
+        except exceptions.ClientException as error:
+            LOG.warning('Cannot reach Nova: %s%s', error, fields(server_id=server_id))
+            raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
+                                         reason='it cannot be reached') from error
+        except _Unclear as unclear:
+            LOG.warning('Cannot use the answer of Nova: status %d%s', unclear.status,
+                        fields(server_id=server_id, volume_id=volume_id))
+            raise errors.NovaUnavailable(
+                server_id=server_id, volume_id=volume_id,
+                reason=f'it answers with status {unclear.status}') from unclear
+
+    def _look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
+        path = f'/servers/{parse.quote(server_id, safe="")}'
+        status, body = self._account.get(path, _MICROVERSION)
+        if _is_absent(status, body):
+            self._check_sees_all()
+            return expiry_rule.Server(exists=False)
+        server = body.get('server')
+        # A server whose cell is down is shown without its task.
+        if status != 200 or not isinstance(server, dict) or _TASK not in server:
+            raise _Unclear(status)
+        busy = server[_TASK] is not None or server.get('status') == _BUILT
+        status, body = self._account.get(f'{path}/os-volume_attachments/{volume_id}',
+                                         _MICROVERSION)
+        if _is_absent(status, body):
+            return expiry_rule.Server(True, busy)
+        used_by = _attachment_of(body)
+        if status != 200 or used_by is None:
+            raise _Unclear(status)
+        return expiry_rule.Server(True, busy, used_by)
+
+    def _check_sees_all(self) -> None:
+        """Return if the account sees the servers of all projects: to others, most do not exist."""
+        status, body = self._account.get(_EVERYBODYS)
+        if status != 200 or not isinstance(body.get('servers'), list):
+            raise _Unclear(status)
+
+
+class _Account:
+    """Asks in the service's own name, on connections that all threads share."""
+
+    def __init__(self, settings: nova_conf.NovaSettings) -> None:
+        """Open nothing yet.
+
+        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
+        """
+        self._seconds = settings.timeout
+        self._nova = adapter.Adapter(
+            _open_session(settings), auth=_plugin(settings),
+            service_type=_SERVICE_TYPE, interface=settings.interface,
+            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
+
+    def get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
+        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
+
+        :raises ClientException: nothing was learnt
+        """
+        return _within(self._seconds, self._get, path, microversion)
+
+    def _get(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
+        reply = self._nova.get(path, microversion=microversion, raise_exc=False)
+        return reply.status_code, _body_of(reply)
+
+
+def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
+    if not settings.has_account:
+        return token_endpoint.Token(settings.endpoint_override, _NO_TOKEN)
+    return v3.Password(
+        auth_url=f'{str(settings.auth_url).removesuffix("/v3")}/v3',
+        username=settings.username, password=settings.password or '',
+        user_domain_name=settings.user_domain_name, project_name=settings.project_name,
+        project_domain_name=settings.project_domain_name)
+
+
+class _Unclear(Exception):
+    """Nothing was learnt."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _is_absent(status: int, body: dict[str, Any]) -> bool:
+    """Any other 404 comes from something that is not Nova: a proxy, or a wrong address."""
+    return status == 404 and 'itemNotFound' in body
+
+
+def _open_session(settings: nova_conf.NovaSettings) -> session.Session:
     """Connections as they are configured; nothing is opened yet."""
     return session.Session(
         timeout=settings.timeout, redirect=False,
         verify=False if settings.insecure else settings.cafile or True)
 
 
-def attachment_of(body: dict[str, Any]) -> str | None:
+def _attachment_of(body: dict[str, Any]) -> str | None:
     """The id of the attachment in Nova's answer, in our form; None: there is none."""
     attachment = body.get('volumeAttachment')
     found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
@@ -108,10 +272,33 @@ def attachment_of(body: dict[str, Any]) -> str | None:
         return None
 
 
-def body_of(reply: requests.Response) -> dict[str, Any]:
+def _body_of(reply: requests.Response) -> dict[str, Any]:
     """What an answer says; one that is no JSON object says nothing."""
     try:
         body = reply.json()
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
+
+
+def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answer:
+    """What the act returns, or raises, if it ends in time.
+
+    A time-out of `requests` is for each read alone, and a peer that sends a byte now and then
+    never meets it. The thread is a daemon: one that is not waited for any more does not keep the process either.
+
+    :raises ConnectTimeout: it has not ended
+    """
+    answer: futures.Future[Answer] = futures.Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(act(*arguments))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threads.Threads().begin('nova', run).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError as error:
+        raise exceptions.ConnectTimeout(f'no whole answer within {seconds:g} s') from error

@@ -13,7 +13,7 @@ from blockattach.volume import manager as managers
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
-    from blockattach.nova import servers
+    from blockattach.nova import client as nova_client
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def _unasked(base: dependencies.Dependencies) -> expiry_rule.Nova:
     return expiry_rule.Nova.NONE if nobody else expiry_rule.Nova.UNKNOWN
 
 
-def _nova(base: dependencies.Dependencies) -> 'servers.Servers | None':
+def _nova(base: dependencies.Dependencies) -> 'nova_client.Servers | None':
     """Loaded only where there is one to ask: keystoneauth is large."""
     settings = nova_conf.settings(base.conf)
     if not settings.configured:
@@ -59,6 +59,6 @@ def _nova(base: dependencies.Dependencies) -> 'servers.Servers | None':
         LOG.warning('Cannot ask Nova which servers need their attachments: [nova] has no '
                     'username, so reservations that name a server do not expire')
         return None
-    from blockattach.nova import servers
+    from blockattach.nova import client as nova_client
 
-    return servers.Servers(settings)
+    return nova_client.Servers(settings)

@@ -27,7 +27,7 @@ from blockattach.scheduler import weighers
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
-    from blockattach.nova import hosts
+    from blockattach.nova import client as nova_client
 
 
 def build_services(base: dependencies.Dependencies,
@@ -91,7 +91,7 @@ def build_placing(base: dependencies.Dependencies,
 
 
 def _servers(base: dependencies.Dependencies,
-             settings: scheduler_conf.SchedulerSettings) -> 'hosts.ServerHosts | None':
+             settings: scheduler_conf.SchedulerSettings) -> 'nova_client.ServerHosts | None':
     """The hosts of servers, if a filter needs them."""
     if facts.LOCALITY not in settings.filters:
         return None
@@ -101,6 +101,6 @@ def _servers(base: dependencies.Dependencies,
             raise errors.ConfigurationError(
                 reason=f'cannot ask Nova where servers run, for the filter {facts.LOCALITY}: '
                        f'[nova] needs auth_url and username, or endpoint_override')
-    from blockattach.nova import hosts
+    from blockattach.nova import client as nova_client
 
-    return hosts.ServerHosts(nova)
+    return nova_client.ServerHosts(nova)

@@ -9,7 +9,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import expiry_rule
 from blockattach.drivers import faults
-from blockattach.nova import servers
+from blockattach.nova import client as nova_client
 from blockattach.telemetry import acts
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -218,7 +218,7 @@ class WithNovaTest(Case):
         super().setUp()
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
-        self.ask = servers.Servers(nova_conf.NovaSettings(
+        self.ask = nova_client.Servers(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=polling.LIMIT)).look
         self.volume_id = self.volume()
         self.attachment_id = self.reserve(self.volume_id)
@@ -316,7 +316,7 @@ class WithNovaTest(Case):
 
         def ask(server_id, volume_id):
             self.connect(self.attachment_id, connector)
-            return servers.expiry_rule.Server(exists=False)
+            return expiry_rule.Server(exists=False)
 
         self.ask = ask
         self.pass_by(LONG)
