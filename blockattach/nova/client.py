@@ -285,7 +285,8 @@ def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answ
     """What the act returns, or raises, if it ends in time.
 
     A time-out of `requests` is for each read alone, and a peer that sends a byte now and then
-    never meets it. The thread is a daemon: one that is not waited for any more does not keep the process either.
+    never meets it. The thread is a daemon: one that is not waited for any more does not keep the
+    process either.
 
     :raises ConnectTimeout: it has not ended
     """

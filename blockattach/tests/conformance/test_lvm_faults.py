@@ -420,7 +420,7 @@ class WipeTest(LvmTest):
         store.create(volume)
         store.delete(volume)
         self.machine.fault('lvchange', 'no')
-        with self.assertLogs('blockattach.drivers.stores.lvm.wiping', 'ERROR') as logged:
+        with self.assertLogs('blockattach.drivers.stores.lvm.thick', 'ERROR') as logged:
             for _ in range(60):
                 store.wipe()
         self.assertEqual(1, len(logged.records))

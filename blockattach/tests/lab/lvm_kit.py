@@ -18,7 +18,7 @@ from blockattach import units
 from blockattach.conf import lvm as lvm_conf
 from blockattach.conformance import store
 from blockattach.drivers import base
-from blockattach.drivers.stores.lvm import complaints
+from blockattach.drivers.stores.lvm import group
 from blockattach.drivers.stores.lvm import loading
 from blockattach.privileged import commands
 from blockattach.privileged import context
@@ -220,7 +220,7 @@ class FaultsTest(unittest.TestCase):
         # What LVM itself says when asked all the same.
         with self.assertRaisesRegex(commands.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
-        self.assertIsInstance(complaints.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
         pool = store.pools()[0].capabilities
         self.assertEqual((0.0, 'down', 1), (pool['free_capacity_gb'], pool['backend_state'],
                                             pool['total_volumes']))
@@ -232,7 +232,7 @@ class FaultsTest(unittest.TestCase):
         self.refuses(errors.BackendFull, 'left to give', store.create, self.volume(100))
         with self.assertRaisesRegex(commands.CommandFailed, 'insufficient free space') as caught:
             privileged.create_thick(SITE, self.volume().name, 100 * units.GIB)
-        self.assertIsInstance(complaints.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
         self.assertEqual([], report('lvs', 'lv', 'lv_name'))
 
     def test_a_group_that_lost_a_disk(self):

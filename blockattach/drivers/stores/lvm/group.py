@@ -1,5 +1,12 @@
-"""One volume group: its content, and acts on it with the errors of the driver contract."""
+"""One volume group: its content, the names in it, and acts on it with the errors of the contract.
+
+What LVM complains of is read: whether anything happened, and what an operator does about it. The
+texts are those of LVM 2.03 under ``LC_ALL=C``. One that is not known proves nothing, so it is
+uncertain.
+"""
 import dataclasses
+import re
+import uuid
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +14,37 @@ from typing import Any
 from oslo_privsep import daemon
 
 from blockattach import errors
-from blockattach.drivers.stores.lvm import complaints
+from blockattach.drivers import base
 from blockattach.privileged import commands
 from blockattach.privileged import lvm
+
+VOLUME = 'volume-'
+DELETED = 'deleted-'
+
+# A command line that LVM does not understand is refused before anything is done.
+_NOT_UNDERSTOOD = 3
+
+# what it says, kind of the error, what helps
+_KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
+    ('insufficient free space|insufficient suitable', errors.BackendFull,
+     'add a disk to the volume group with vgextend'),
+    ('reached threshold|out of (data|metadata) space', errors.BackendFull,
+     'extend the thin pool with lvextend'),
+    ('in use|used by another device', errors.BackendRefused,
+     'end what holds it open; lsblk and fuser name it'),
+    ('PVs are missing|partial LV', errors.BackendRefused,
+     'bring the disk back and run vgextend --restoremissing, or give it up with vgreduce '
+     '--removemissing'),
+    ('with system ID', errors.BackendRefused,
+     'the volume group belongs to another host; use one of this host'),
+    ('volume group ".*" not found', errors.BackendRefused,
+     'make it with vgcreate; this service never does'),
+    ('failed to find logical volume', errors.BackendRefused, 'it does not exist'),
+    ('target.* not detected|device-mapper driver|target support missing', errors.BackendRefused,
+     'load the kernel modules dm-mod, dm-thin-pool and dm-snapshot'),
+    ('permission denied|running as a non-root user', errors.BackendRefused,
+     'let the service act as root; see helper_command in [privsep_lvm]'),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +106,7 @@ class VolumeGroup:
         try:
             return act(self._site, *arguments)
         except commands.CommandFailed as exc:
-            raise complaints.error_of(exc, size_gb) from exc
+            raise error_of(exc, size_gb) from exc
         except commands.CommandMissing as exc:
             raise errors.BackendRefused(
                 reason=f'{exc.program} cannot be run: {exc.reason}; install lvm2') from exc
@@ -89,6 +124,57 @@ class VolumeGroup:
             raise errors.BackendUncertain(
                 reason=f'what acts on LVM for us failed: {exc}; see helper_command in '
                        f'[privsep_lvm]') from exc
+
+
+def snapshot_name(snapshot: base.StoredSnapshot) -> str:
+    """A name that begins with ``snapshot`` LVM would keep for itself."""
+    return f'_{snapshot.name}'
+
+
+def unfinished_name(volume: base.StoredVolume) -> str:
+    """While it is made from another one."""
+    return f'_unfinished-{_id(volume)}'
+
+
+def source_name(volume: base.StoredVolume) -> str:
+    """A snapshot that it is copied from."""
+    return f'_source-{_id(volume)}'
+
+
+def deleted_name(name: str) -> str:
+    """A unique name: a volume may be deleted while a former one of its name is still wiped."""
+    return f'{DELETED}{name.partition("-")[2]}-{uuid.uuid4().hex[:8]}'
+
+
+def is_replaced(name: str, volume: base.StoredVolume) -> bool:
+    """Whether it was this volume once."""
+    return name.startswith(f'{DELETED}{_id(volume)}-')
+
+
+def _id(volume: base.StoredVolume) -> str:
+    return volume.name.removeprefix(VOLUME)
+
+
+def error_of(failure: commands.CommandFailed, size_gb: float) -> errors.BackendError:
+    """The error that a failed command is."""
+    output = _sentence(failure.complaint)
+    for pattern, kind, cure in _KNOWN:
+        if re.search(pattern, failure.complaint, re.IGNORECASE):
+            text = f'{failure.command}: {output}; {cure}'
+            if kind is errors.BackendFull:
+                return errors.BackendFull(size_gb=f'{size_gb:g}', reason=text)
+            return kind(reason=text)
+    if failure.code == _NOT_UNDERSTOOD:
+        return errors.BackendRefused(
+            reason=f'{failure.command}: {output}; is LVM older than 2.03?')
+    return errors.BackendUncertain(reason=f'{failure.command} ended with {failure.code}: {output}')
+
+
+def _sentence(complaint: str) -> str:
+    """What it says in a line, without warnings."""
+    lines = [line.strip().rstrip('.') for line in complaint.splitlines()]
+    return ': '.join(dict.fromkeys(line for line in lines if not line.startswith('WARNING'))) or \
+        complaint.strip()
 
 
 def _logical_volume(row: Mapping[str, str]) -> LogicalVolume:

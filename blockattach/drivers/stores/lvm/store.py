@@ -12,7 +12,6 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import names
 from blockattach.drivers.stores.lvm import scanning
 from blockattach.privileged import lvm
 
@@ -155,7 +154,7 @@ class LvmStore(base.VolumeStore):
             'thin_provisioning_support': thin,
             'thick_provisioning_support': not thin,
             'total_volumes': sum(
-                found.ours and found.pool == self._pool_name and name.startswith(names.VOLUME)
+                found.ours and found.pool == self._pool_name and name.startswith(group.VOLUME)
                 for name, found in content.volumes.items()),
             'QoS_support': False,
             'location_info': f'LVMVolumeDriver:{socket.gethostname()}:{self._group.name}:'

@@ -1,4 +1,9 @@
-"""Thick volumes: they take all their room at once, are copied in full, and wiped when deleted."""
+"""Thick volumes: they take all their room at once, are copied in full, and wiped when deleted.
+
+What was deleted is overwritten a second's share at a time, before its room is given back. It is
+wiped from its end, and cut there: how far it is stands in its size, where the next process finds
+it, and its room comes back bit by bit.
+"""
 from oslo_log import log as oslo_log
 
 from blockattach import errors
@@ -8,15 +13,17 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import names
 from blockattach.drivers.stores.lvm import store
-from blockattach.drivers.stores.lvm import wiping
 from blockattach.privileged import lvm
 
 LOG = oslo_log.getLogger(__name__)
 
 # So much is copied in one call with rights.
 _PIECE = units.GIB
+# Each cut is a change of the volume group's metadata, so it is worth a GiB.
+_CUT = units.GIB
+_ROUNDS_WHEN_IDLE = 600
+_ROUNDS_AFTER_FAILURE = 60
 
 
 class ThickStore(store.LvmStore):
@@ -28,7 +35,7 @@ class ThickStore(store.LvmStore):
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
-        self._wiper = wiping.Wiper(self._group, self._lvm.clear_bandwidth)
+        self._wiper = Wiper(self._group, self._lvm.clear_bandwidth)
 
     def wipe(self) -> None:
         """See `capabilities.Wipe`."""
@@ -54,7 +61,7 @@ class ThickStore(store.LvmStore):
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
         content = self._group.content()
-        name = names.snapshot(snapshot)
+        name = group.snapshot_name(snapshot)
         if self._find(content, name) is not None:
             return
         self._snapshot(content, self._existing(content, snapshot.volume.name), name)
@@ -62,7 +69,7 @@ class ThickStore(store.LvmStore):
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`. What it kept is a tenant's data, and wiped as a volume."""
-        found = self._find(self._group.content(), names.snapshot(snapshot))
+        found = self._find(self._group.content(), group.snapshot_name(snapshot))
         if found is not None:
             self._discard(found)
             LOG.info('Thick snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
@@ -74,17 +81,17 @@ class ThickStore(store.LvmStore):
             return
         origin = self._existing(content, source.name)
         size = self._fits(origin.size, volume, source.name)
-        copied = names.source(volume)
+        copied = group.source_name(volume)
         try:
             present = self._find(content, copied)
             if present is None:
                 self._snapshot(content, origin, copied)
             else:
                 self._activate(present)
-            self._copy(content, copied, origin.size, names.unfinished(volume), size)
+            self._copy(content, copied, origin.size, group.unfinished_name(volume), size)
             self._discard(self._existing(self._group.content(), copied))
             failpoints.point('drivers.lvm.between_copy_and_name')
-            self._group.do(lvm.rename, names.unfinished(volume), volume.name)
+            self._group.do(lvm.rename, group.unfinished_name(volume), volume.name)
         except errors.BackendRefused:
             self._clean(self._group.content(), volume)
             raise
@@ -96,13 +103,13 @@ class ThickStore(store.LvmStore):
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
-        found = self._existing(content, names.snapshot(snapshot))
+        found = self._existing(content, group.snapshot_name(snapshot))
         origin = self._origin(content, found)
         size = self._fits(origin.size, volume, found.name)
         self._activate(found)
         try:
-            self._copy(content, found.name, origin.size, names.unfinished(volume), size)
-            self._group.do(lvm.rename, names.unfinished(volume), volume.name)
+            self._copy(content, found.name, origin.size, group.unfinished_name(volume), size)
+            self._group.do(lvm.rename, group.unfinished_name(volume), volume.name)
         except errors.BackendRefused:
             self._clean(self._group.content(), volume)
             raise
@@ -115,7 +122,7 @@ class ThickStore(store.LvmStore):
         LVM's own merging would end the snapshot and give its room back with its bytes.
         """
         content = self._group.content()
-        found = self._existing(content, names.snapshot(snapshot))
+        found = self._existing(content, group.snapshot_name(snapshot))
         origin = self._existing(content, snapshot.volume.name)
         if self._origin(content, found) != origin:
             raise errors.BackendRefused(reason=f'{found.name} is no snapshot of {origin.name}')
@@ -131,7 +138,7 @@ class ThickStore(store.LvmStore):
         content = self._group.content()
         given = sum(found.size for name, found in content.volumes.items()
                     if lvm.NAMES.fullmatch(name) and found.ours and not found.pool
-                    and not name.startswith(names.DELETED))
+                    and not name.startswith(group.DELETED))
         return self._report(content, False, content.size, content.free, given,
                             self._missing_disks(content))
 
@@ -193,7 +200,7 @@ class ThickStore(store.LvmStore):
 
     def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
         """Take away what is left of making this volume from another one."""
-        for name in (names.source(volume), names.unfinished(volume)):
+        for name in (group.source_name(volume), group.unfinished_name(volume)):
             found = self._find(content, name)
             if found is not None:
                 self._discard(found)
@@ -217,5 +224,57 @@ class ThickStore(store.LvmStore):
 
     def _hide(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.deactivate, found.name)
-        self._group.do(lvm.rename, found.name, names.deleted(found.name))
+        self._group.do(lvm.rename, found.name, group.deleted_name(found.name))
         self._wiper.poke()
+
+
+class Wiper:
+    """Wipes one group's deleted volumes, one after the other."""
+
+    def __init__(self, volume_group: group.VolumeGroup, bandwidth: int) -> None:
+        self._group = volume_group
+        self._bandwidth = bandwidth
+        self._rest = 0
+        # Bytes at the end of the volume that are wiped and not yet cut off.
+        self._wiped: dict[str, int] = {}
+
+    def poke(self) -> None:
+        """There is something to wipe."""
+        self._rest = 0
+
+    def wipe(self) -> None:
+        """One round. Never raises: what fails is logged, and tried again a minute later."""
+        if self._rest:
+            self._rest -= 1
+            return
+        self._rest = _ROUNDS_WHEN_IDLE
+        try:
+            for found in self._group.content().volumes.values():
+                if found.ours and not found.pool and found.name.startswith(group.DELETED):
+                    self._rest = 0
+                    self._wipe(found)
+                    return
+        except errors.BackendError as exc:
+            self._rest = _ROUNDS_AFTER_FAILURE
+            LOG.error('Cannot wipe a deleted volume; its space is not freed%s',
+                      log.fields(volume_group=self._group.name, reason=exc))
+
+    def _wipe(self, found: group.LogicalVolume) -> None:
+        if not self._bandwidth:
+            # Deleted before clearing was switched off.
+            self._group.do(lvm.remove, found.name)
+            return
+        if not found.active:
+            self._group.do(lvm.activate, found.name)
+        wiped = self._wiped.pop(found.name, 0)
+        length = min(self._bandwidth, found.size - wiped)
+        self._group.do(lvm.zero, found.name, found.size - wiped - length, length)
+        wiped += length
+        if wiped >= found.size:
+            self._group.do(lvm.remove, found.name)
+            LOG.info('Deleted volume is wiped%s',
+                     log.fields(volume_group=self._group.name, logical_volume=found.name))
+            return
+        self._wiped[found.name] = wiped % _CUT
+        if wiped >= _CUT:
+            self._group.do(lvm.cut, found.name, found.size - wiped + wiped % _CUT)

@@ -8,7 +8,6 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import names
 from blockattach.drivers.stores.lvm import store
 from blockattach.privileged import lvm
 
@@ -40,7 +39,7 @@ class ThinStore(store.LvmStore):
     def delete(self, volume: base.StoredVolume) -> None:
         content = self._group.content()
         for name in content.volumes:
-            if name == names.unfinished(volume) or names.is_replaced(name, volume):
+            if name == group.unfinished_name(volume) or group.is_replaced(name, volume):
                 self._remove(content, name)
         if self._remove(content, volume.name):
             LOG.info('Thin volume is deleted%s', log.fields(volume_id=volume.id))
@@ -48,7 +47,7 @@ class ThinStore(store.LvmStore):
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
         content = self._group.content()
-        name = names.snapshot(snapshot)
+        name = group.snapshot_name(snapshot)
         if self._find(content, name) is not None:
             return
         origin = self._existing(content, snapshot.volume.name)
@@ -58,7 +57,7 @@ class ThinStore(store.LvmStore):
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        if self._remove(self._group.content(), names.snapshot(snapshot)):
+        if self._remove(self._group.content(), group.snapshot_name(snapshot)):
             LOG.info('Thin snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
@@ -67,7 +66,7 @@ class ThinStore(store.LvmStore):
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
         """See `capabilities.CloneSnapshot`."""
-        self._clone(names.snapshot(snapshot), volume)
+        self._clone(group.snapshot_name(snapshot), volume)
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Revert`: the volume is replaced by a volume made from the snapshot.
@@ -76,8 +75,8 @@ class ThinStore(store.LvmStore):
         """
         volume = snapshot.volume
         content = self._group.content()
-        origin = self._existing(content, names.snapshot(snapshot))
-        unfinished = names.unfinished(volume)
+        origin = self._existing(content, group.snapshot_name(snapshot))
+        unfinished = group.unfinished_name(volume)
         found = self._find(content, volume.name)
         if found is not None:
             self._not_in_use(found)
@@ -92,7 +91,7 @@ class ThinStore(store.LvmStore):
             self._group.do(lvm.rename, unfinished, volume.name)
             content = self._group.content()
             for name in content.volumes:
-                if names.is_replaced(name, volume):
+                if group.is_replaced(name, volume):
                     self._remove(content, name)
         LOG.info('Thin volume is reverted%s',
                  log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
@@ -153,7 +152,7 @@ class ThinStore(store.LvmStore):
         if size == origin.size:
             self._group.do(lvm.snapshot_thin, source, volume.name, size_gb=volume.size_gb)
         else:
-            unfinished = names.unfinished(volume)
+            unfinished = group.unfinished_name(volume)
             self._remove(content, unfinished)
             self._copy(origin, unfinished, size)
             self._group.do(lvm.rename, unfinished, volume.name)
@@ -173,9 +172,9 @@ class ThinStore(store.LvmStore):
         """Make its name free for what is to replace it, or leave nothing behind."""
         try:
             self._group.do(lvm.deactivate, volume.name)
-            self._group.do(lvm.rename, volume.name, names.deleted(volume.name))
+            self._group.do(lvm.rename, volume.name, group.deleted_name(volume.name))
         except errors.BackendRefused:
-            self._group.do(lvm.remove, names.unfinished(volume))
+            self._group.do(lvm.remove, group.unfinished_name(volume))
             raise
 
     def _remove(self, content: group.Content, name: str) -> bool:
