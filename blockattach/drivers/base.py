@@ -23,6 +23,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from blockattach.conf import backend
 from blockattach.domain import connection
 
 
@@ -51,6 +52,25 @@ class PoolReport:
 
     name: str
     capabilities: Mapping[str, Any]
+
+
+def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float,
+              provisioned_gb: float, volumes: int, location: str,
+              thin: bool = True) -> tuple[PoolReport, ...]:
+    """The report of a store with one pool, with Cinder's keys."""
+    return (PoolReport(settings.pool_name, {
+        'pool_name': settings.pool_name,
+        'total_capacity_gb': total_gb,
+        'free_capacity_gb': free_gb,
+        'provisioned_capacity_gb': provisioned_gb,
+        'reserved_percentage': settings.reserved_percentage,
+        'max_over_subscription_ratio': str(settings.max_over_subscription_ratio),
+        'thin_provisioning_support': thin,
+        'thick_provisioning_support': not thin,
+        'total_volumes': volumes,
+        'QoS_support': False,
+        'location_info': location,
+    }),)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

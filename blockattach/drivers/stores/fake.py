@@ -103,19 +103,9 @@ class FakeStore(base.VolumeStore):
         with self._lock:
             used = self._given()
             count = len(self._sizes)
-        return (base.PoolReport(self._settings.pool_name, {
-            'pool_name': self._settings.pool_name,
-            'total_capacity_gb': float(self.total_gb),
-            'free_capacity_gb': float(self.total_gb - used),
-            'provisioned_capacity_gb': float(used),
-            'reserved_percentage': self._settings.reserved_percentage,
-            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
-            'thin_provisioning_support': True,
-            'thick_provisioning_support': False,
-            'total_volumes': count,
-            'QoS_support': False,
-            'location_info': f'FakeStore:{self._settings.name}',
-        }),)
+        return base.only_pool(
+            self._settings, float(self.total_gb), float(self.total_gb - used), float(used), count,
+            f'FakeStore:{self._settings.name}')
 
     def _clone(self, sources: dict[str, int], source: str, volume: base.StoredVolume) -> None:
         if volume.name in self._sizes:

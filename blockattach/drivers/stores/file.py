@@ -142,19 +142,12 @@ class FileStore(base.VolumeStore):
         with self._answering():
             room = os.statvfs(self._folder)
             sizes = self._sizes()
-        return (base.PoolReport(self._settings.pool_name, {
-            'pool_name': self._settings.pool_name,
-            'total_capacity_gb': units.bytes_to_gib(room.f_blocks * room.f_frsize),
-            'free_capacity_gb': units.bytes_to_gib(room.f_bavail * room.f_frsize),
-            'provisioned_capacity_gb': units.bytes_to_gib(sum(sizes.values())),
-            'reserved_percentage': self._settings.reserved_percentage,
-            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
-            'thin_provisioning_support': True,
-            'thick_provisioning_support': False,
-            'total_volumes': sum(not name.startswith(_SNAPSHOT) for name in sizes),
-            'QoS_support': False,
-            'location_info': f'FileStore:{socket.gethostname()}:{self._folder}',
-        }),)
+        return base.only_pool(
+            self._settings, units.bytes_to_gib(room.f_blocks * room.f_frsize),
+            units.bytes_to_gib(room.f_bavail * room.f_frsize),
+            units.bytes_to_gib(sum(sizes.values())),
+            sum(not name.startswith(_SNAPSHOT) for name in sizes),
+            f'FileStore:{socket.gethostname()}:{self._folder}')
 
     def _path(self, name: str) -> str:
         if os.path.basename(name) != name or name.startswith('.'):

@@ -143,24 +143,16 @@ class LvmStore(base.VolumeStore):
     def _report(self, content: group.Content, thin: bool, total: float, free: float,
                 provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:
         """The only pool, with Cinder's keys. ``trouble``: why it takes nothing, if so."""
+        volumes = sum(
+            found.ours and found.pool == self._pool_name and name.startswith(group.VOLUME)
+            for name, found in content.volumes.items())
+        [report] = base.only_pool(
+            self._settings, units.bytes_to_gib(int(total)), units.bytes_to_gib(int(free)),
+            units.bytes_to_gib(provisioned), volumes,
+            f'LVMVolumeDriver:{socket.gethostname()}:{self._group.name}:{self._lvm.lvm_type}:0',
+            thin)
         state = {'backend_state': 'down', 'backend_state_reason': trouble} if trouble else {}
-        return (base.PoolReport(self._settings.pool_name, {
-            'pool_name': self._settings.pool_name,
-            'total_capacity_gb': units.bytes_to_gib(int(total)),
-            'free_capacity_gb': units.bytes_to_gib(int(free)),
-            'provisioned_capacity_gb': units.bytes_to_gib(provisioned),
-            'reserved_percentage': self._settings.reserved_percentage,
-            'max_over_subscription_ratio': str(self._settings.max_over_subscription_ratio),
-            'thin_provisioning_support': thin,
-            'thick_provisioning_support': not thin,
-            'total_volumes': sum(
-                found.ours and found.pool == self._pool_name and name.startswith(group.VOLUME)
-                for name, found in content.volumes.items()),
-            'QoS_support': False,
-            'location_info': f'LVMVolumeDriver:{socket.gethostname()}:{self._group.name}:'
-                             f'{self._lvm.lvm_type}:0',
-            **state,
-        }),)
+        return (base.PoolReport(report.name, {**report.capabilities, **state}),)
 
     def _missing_disks(self, content: group.Content) -> str | None:
         if content.missing:
