@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,75 +45,55 @@ class Exposed:
                  telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
         self.target = oslo_messaging.Target(version=contract.version(type(endpoint)))
         for name, method in contract.methods(type(endpoint)).items():
-            function = _watched(endpoint.TOPIC, name, telemetry,
-                                _checked(name, getattr(endpoint, name), clock, admit))
-            if method.kind is contract.Kind.CALL:
-                setattr(self, name, _answering(name, endpoint.TOPIC, function))
-            else:
-                setattr(self, name, _unheard(name, function))
+            setattr(self, name, _exposed(endpoint, method, clock, telemetry, admit))
 
 
-def _watched(topic: str, name: str, telemetry: acts.Telemetry,
-             function: Callable[..., Any]) -> Callable[..., Any]:
-    """Time it, and continue the caller's trace."""
+def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clocks.Clock,
+             telemetry: acts.Telemetry, admit: Admit) -> Callable[..., Any]:
+    """Time a method, continue the caller's trace, and translate every failure: a caller gets one
+    of our errors; of a cast it is logged, and a deadline in the database brings the work back.
+    """
+    topic, name, answered = endpoint.TOPIC, method.name, method.kind is contract.Kind.CALL
     before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
-
-    def watch(ctxt: context.RequestContext, **arguments: Any) -> Any:
-        with telemetry.rpc_server(topic, name, ctxt.traceparent):
-            failpoints.point(before)
-            answer = function(ctxt, **arguments)
-            failpoints.point(after)
-            return answer
-    return watch
-
-
-def _checked(name: str, function: Callable[..., Any],
-             clock: clocks.Clock, admit: Admit) -> Callable[..., Any]:
-    """Begin no call that has expired, or that is malformed."""
+    function = getattr(endpoint, name)
     signature = inspect.signature(function)
-    # The caller comes first, and not by a name.
-    usual = frozenset(list(signature.parameters)[1:])
 
-    def check(ctxt: context.RequestContext, **arguments: Any) -> Any:
-        if ctxt.deadline is not None and ctxt.deadline <= clock.monotonic():
-            LOG.warning('Message has expired and is dropped: its sender no longer waits%s',
-                        fields(method=name))
-            raise errors.DeadlinePassed(method=name)
-        if arguments.keys() != usual:
-            # Some may be left out.
-            try:
-                signature.bind(ctxt, **arguments)
-            except TypeError as error:
-                raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
-        with admit(ctxt):
-            return function(ctxt, **arguments)
-    return check
-
-
-def _answering(name: str, topic: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return every failure to the caller as one of our errors."""
-    def answer(ctxt: context.RequestContext, **arguments: Any) -> Any:
+    def handle(ctxt: context.RequestContext, **arguments: Any) -> Any:
         try:
-            return function(ctxt, **arguments)
-        except errors.BlockattachError:
-            raise
-        except Exception as error:
-            LOG.exception('Cannot handle a call: an unexpected error%s', fields(method=name))
-            raise contract.unforeseen(name, topic, type(error).__name__) from error
-    # Keeps oslo.messaging from logging as an error what the caller gets.
-    return oslo_messaging.expected_exceptions(errors.BlockattachError)(answer)
-
-
-def _unheard(name: str, function: Callable[..., Any]) -> Callable[..., None]:
-    """Log every failure: no caller gets it. A deadline in the database brings the work back."""
-    def act(ctxt: context.RequestContext, **arguments: Any) -> None:
-        try:
-            function(ctxt, **arguments)
+            with telemetry.rpc_server(topic, name, ctxt.traceparent):
+                failpoints.point(before)
+                _check(name, signature, clock, ctxt, arguments)
+                with admit(ctxt):
+                    answer = function(ctxt, **arguments)
+                failpoints.point(after)
+                return answer
         except errors.BlockattachError as error:
+            if answered:
+                raise
             LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
-        except Exception:
-            LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
-    return act
+        except Exception as error:
+            LOG.exception('Cannot handle a %s: an unexpected error%s',
+                          'call' if answered else 'message', fields(method=name))
+            if answered:
+                raise contract.unforeseen(name, topic, type(error).__name__) from error
+        return None
+
+    # Keeps oslo.messaging from logging as an error what the caller gets.
+    return (oslo_messaging.expected_exceptions(errors.BlockattachError)(handle) if answered
+            else handle)
+
+
+def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
+           ctxt: context.RequestContext, arguments: Mapping[str, Any]) -> None:
+    """Begin nothing that has expired, or that is malformed."""
+    if ctxt.deadline is not None and ctxt.deadline <= clock.monotonic():
+        LOG.warning('Message has expired and is dropped: its sender no longer waits%s',
+                    fields(method=name))
+        raise errors.DeadlinePassed(method=name)
+    try:
+        signature.bind(ctxt, **arguments)
+    except TypeError as error:
+        raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
 
 
 class RpcServer(rpc_server.RPCServer):

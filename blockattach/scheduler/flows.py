@@ -34,8 +34,7 @@ class PlacingFlows:
         from blockattach.scheduler import steps
 
         placing = engines.load(
-            steps.build(steps.Tools(self._database, self._chooser, self._managers,
-                                    self._settings)),
+            steps.build(self._database, self._chooser, self._managers, self._settings),
             store={'asked': steps.Asked(caller, request)}, engine='serial')
         with listeners.LoggingListener(placing, log=LOG):
             try:

@@ -1,4 +1,6 @@
 """A scheduler's service: start, send heartbeats, serve, look for what waits, stop."""
+import functools
+
 from oslo_log import log as oslo_log
 
 from blockattach import clock
@@ -6,9 +8,11 @@ from blockattach import log
 from blockattach import periodic
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
+from blockattach.db import engine
+from blockattach.db import idempotency
+from blockattach.db import messages
 from blockattach.db import services
 from blockattach.rpc import serving
-from blockattach.scheduler import housekeeping
 from blockattach.scheduler import waiting
 from blockattach.telemetry import threads
 
@@ -21,7 +25,7 @@ class SchedulerService:
     """One scheduler process, or its part of a process that holds several services."""
 
     def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
-                 housekeeping: housekeeping.Housekeeping, presence: services.Presence,
+                 database: engine.Database, presence: services.Presence,
                  service_settings: service_conf.ServiceSettings,
                  scheduler_settings: scheduler_conf.SchedulerSettings,
                  clock: clock.Clock, beside: threads.Threads | None = None) -> None:
@@ -35,7 +39,7 @@ class SchedulerService:
                                           scheduler_settings.waiting_interval, clock, begin)
         self._tasks = (
             self._heartbeat,
-            periodic.Periodic('scheduler-housekeeping', housekeeping.clean,
+            periodic.Periodic('scheduler-housekeeping', functools.partial(_purge, database),
                               _HOUSEKEEPING_SECONDS, clock, begin),
             self._waiting)
 
@@ -59,3 +63,9 @@ class SchedulerService:
         for task in self._tasks:
             task.stop()
         LOG.info('Scheduler has stopped%s', log.fields(host=self._host))
+
+
+def _purge(database: engine.Database) -> None:
+    """Remove expired messages and request names; any scheduler may, several at once too."""
+    messages.purge(database)
+    idempotency.purge(database)

@@ -34,16 +34,6 @@ class _NotTakenOn(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tools:
-    """What the steps of all volumes share."""
-
-    database: engine.Database
-    chooser: scheduler_pools.PoolChooser
-    managers: volume_rpc.VolumeClients
-    settings: scheduler_conf.SchedulerSettings
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class _Claim:
     pool: pools.Pool
     generation: int
@@ -62,7 +52,9 @@ class Asked:
                                            tried=(*self.request.tried, pool.name))
 
 
-def build(tools: Tools) -> linear_flow.Flow:
+def build(database: engine.Database, chooser: scheduler_pools.PoolChooser,
+          managers: volume_rpc.VolumeClients,
+          settings: scheduler_conf.SchedulerSettings) -> linear_flow.Flow:
     """The flow of one volume, ``asked``, for TaskFlow's engine.
 
     Its steps raise ``NoValidPool`` (with the ``generation`` at which nothing was left),
@@ -70,9 +62,9 @@ def build(tools: Tools) -> linear_flow.Flow:
     `blockattach.scheduler.pools.PoolsIncomplete`.
     """
     return linear_flow.Flow('place_volume', retry=_Waiting('waiting')).add(
-        _Choose(tools.database, tools.chooser, tools.settings.max_attempts),
-        _TakeRoom(tools.database, tools.chooser, tools.settings.placing_seconds),
-        _HandOver(tools.managers))
+        _Choose(database, chooser, settings.max_attempts),
+        _TakeRoom(database, chooser, settings.placing_seconds),
+        _HandOver(managers))
 
 
 class _Waiting(retry.Retry):

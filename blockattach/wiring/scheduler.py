@@ -16,14 +16,12 @@ from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import endpoint
 from blockattach.scheduler import facts
-from blockattach.scheduler import filters
 from blockattach.scheduler import flows
-from blockattach.scheduler import housekeeping
 from blockattach.scheduler import placement
+from blockattach.scheduler import plugins
 from blockattach.scheduler import pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
-from blockattach.scheduler import weighers
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService
     placing = build_placing(base, presence.process_instance)
     server = base.bus.server(placing.endpoint, base.service.host)
     made = service.SchedulerService(
-        server, placing.waiting, housekeeping.Housekeeping(base.database), presence,
+        server, placing.waiting, base.database, presence,
         base.service, settings, base.clock, base.threads)
     base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
                                          scheduler_conf.settings(base.conf)))
@@ -75,9 +73,9 @@ def build_placing(base: dependencies.Dependencies,
     settings = scheduler_conf.settings(base.conf)
     down_after = base.service.service_down_time
     with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
-        chosen_filters = filters.load(settings.filters)
+        chosen_filters = plugins.load_filters(settings.filters)
     with locations.named(base.conf, 'scheduler', 'scheduler_default_weighers'):
-        chosen_weighers = weighers.load(settings.weighers)
+        chosen_weighers = plugins.load_weighers(settings.weighers)
     chooser = pools.PoolChooser(
         base.database, chosen_filters, chosen_weighers, down_after, base.clock, base.telemetry,
         facts.FactReader(base.database, settings.filters, dict(settings.weighers),

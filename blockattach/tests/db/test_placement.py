@@ -17,12 +17,11 @@ from blockattach.db import volumes
 from blockattach.db import work_queries
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
-from blockattach.scheduler import filters
 from blockattach.scheduler import flows
 from blockattach.scheduler import placement
+from blockattach.scheduler import plugins
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import waiting
-from blockattach.scheduler import weighers
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock
@@ -42,8 +41,8 @@ class PlacementCase(base.DatabaseTestCase):
     def placement(self, clients, **more_filters):
         settings = scheduler_conf.SchedulerSettings()
         chooser = scheduler_pools.PoolChooser(
-            self.database, {**filters.load(settings.filters), **more_filters},
-            weighers.load(settings.weighers), DOWN_AFTER, self.clock)
+            self.database, {**plugins.load_filters(settings.filters), **more_filters},
+            plugins.load_weighers(settings.weighers), DOWN_AFTER, self.clock)
         return placement.Placement(self.database, flows.PlacingFlows(
             self.database, chooser, clients, settings))
 

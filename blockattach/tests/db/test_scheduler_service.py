@@ -19,14 +19,12 @@ from blockattach.objects import placement as placement_objects
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
 from blockattach.scheduler import endpoint
-from blockattach.scheduler import filters
 from blockattach.scheduler import flows
-from blockattach.scheduler import housekeeping
 from blockattach.scheduler import placement
+from blockattach.scheduler import plugins
 from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
-from blockattach.scheduler import weighers
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock
@@ -58,7 +56,8 @@ class SchedulerServiceTest(base.DatabaseTestCase):
             self.heard.put((host, volume_id))
             return taken_on
         chooser = scheduler_pools.PoolChooser(
-            self.database, filters.load(SETTINGS.filters), weighers.load(SETTINGS.weighers),
+            self.database, plugins.load_filters(SETTINGS.filters),
+            plugins.load_weighers(SETTINGS.weighers),
             HERE.service_down_time, self.clock)
         placing = placement.Placement(self.database, flows.PlacingFlows(
             self.database, chooser, managers.Managers(self.database, accept), SETTINGS))
@@ -66,7 +65,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
                                          SETTINGS.placing_seconds, 'here/1')
         server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking), HERE.host)
         presence = services.Presence(self.database, binaries.SCHEDULER, HERE.host, 'nova')
-        return service.SchedulerService(server, looking, housekeeping.Housekeeping(self.database),
+        return service.SchedulerService(server, looking, self.database,
                                         presence, HERE, SETTINGS, self.clock)
 
     def start(self):

@@ -21,6 +21,8 @@ ELSEWHERE = {
     'blockattach.conf.d': 'a folder that the operator makes',
     'blockattach.outcome': 'a label of spans',
     'blockattach.request_id': 'a label of spans',
+    'blockattach.scheduler.filters': 'a group of entry points',
+    'blockattach.scheduler.weighers': 'a group of entry points',
     'blockattach.stores': 'a group of entry points',
     'blockattach.targets': 'a group of entry points',
 }

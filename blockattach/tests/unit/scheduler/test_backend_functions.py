@@ -5,9 +5,8 @@ import uuid
 
 from blockattach.domain import pools
 from blockattach.scheduler import backend_functions
-from blockattach.scheduler import filters
 from blockattach.scheduler import pipeline
-from blockattach.scheduler import weighers
+from blockattach.scheduler import plugins
 from blockattach.tests.unit.scheduler import samples
 
 FACTS = pools.Facts(volume={'display_name': 'web'}, qos={'maxIOPS': '500'})
@@ -55,7 +54,7 @@ class FunctionsTest(unittest.TestCase):
     def test_the_filter(self):
         for function, words, warned in ALLOWED:
             with self.subTest(function):
-                reason = self.found(filters.OWN['driver'], 'filter_function', function, warned)
+                reason = self.found(plugins.FILTERS['driver'], 'filter_function', function, warned)
                 if words is None:
                     self.assertIsNone(reason)
                 else:
@@ -65,13 +64,13 @@ class FunctionsTest(unittest.TestCase):
         for function, good, warned in GOODNESS:
             with self.subTest(function):
                 self.assertEqual(good, self.found(
-                    weighers.WEIGHERS['goodness'], 'goodness_function', function, warned))
+                    plugins.WEIGHERS['goodness'], 'goodness_function', function, warned))
 
 
 class RankTest(unittest.TestCase):
 
     def first(self, weigher, multiplier, *offered, **asked):
-        return pipeline.choose(samples.request(**asked), offered, {}, weighers.load(
+        return pipeline.choose(samples.request(**asked), offered, {}, plugins.load_weighers(
             [(weigher, multiplier)])).accepted[0].name
 
     def test_the_best_first(self):

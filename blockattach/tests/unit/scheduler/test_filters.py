@@ -3,15 +3,15 @@ import unittest
 
 from blockattach import errors
 from blockattach.domain import placement
-from blockattach.scheduler import filters
+from blockattach.scheduler import plugins
 
 
 class LoadTest(unittest.TestCase):
     def test_own_filters_in_the_order_that_was_asked_for(self):
-        loaded = filters.load(('capacity', 'alive'))
+        loaded = plugins.load_filters(('capacity', 'alive'))
         self.assertEqual(['capacity', 'alive'], list(loaded))
         self.assertIs(placement.FILTERS['alive'], loaded['alive'])
 
     def test_unknown_name_is_the_operators_mistake(self):
         with self.assertRaisesRegex(errors.ConfigurationError, 'cannot find CapacityFiltre'):
-            filters.load(('CapacityFiltre',))
+            plugins.load_filters(('CapacityFiltre',))

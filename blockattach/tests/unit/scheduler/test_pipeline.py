@@ -5,7 +5,7 @@ import unittest
 from blockattach import errors
 from blockattach.domain import placement
 from blockattach.scheduler import pipeline
-from blockattach.scheduler import weighers
+from blockattach.scheduler import plugins
 from blockattach.tests.unit.scheduler import samples
 
 
@@ -41,7 +41,7 @@ class ChooseTest(unittest.TestCase):
 
     def test_no_pools_is_a_choice_too(self):
         choice = pipeline.choose(samples.request(), [], placement.FILTERS,
-                                 weighers.load([('free_space', 1.0)]))
+                                 plugins.load_weighers([('free_space', 1.0)]))
         self.assertEqual(((), {}), (choice.accepted, choice.reasons))
 
     def test_the_same_pools_in_any_order_give_the_same_choice(self):
@@ -53,7 +53,8 @@ class ChooseTest(unittest.TestCase):
 
 class ScoreTest(unittest.TestCase):
     def ranked(self, multipliers, *offered):
-        choice = pipeline.choose(samples.request(), offered, {}, weighers.load(multipliers))
+        choice = pipeline.choose(samples.request(), offered, {},
+                                 plugins.load_weighers(multipliers))
         return [(verdict.pool.name, round(verdict.score, 6)) for verdict in choice.verdicts]
 
     def test_most_room_first(self):
@@ -98,4 +99,4 @@ class ScoreTest(unittest.TestCase):
 
     def test_unknown_weigher_is_the_operators_mistake(self):
         with self.assertRaisesRegex(errors.ConfigurationError, 'cannot find luck'):
-            weighers.load([('luck', 1.0)])
+            plugins.load_weighers([('luck', 1.0)])

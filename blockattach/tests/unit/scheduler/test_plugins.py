@@ -23,11 +23,11 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from blockattach import errors
-from blockattach.scheduler import filters, weighers
-print(filters.load(['alive', 'weekday'])['weekday'](None, None))
-print(weighers.load([('luck', 2.0)])[0].weigher(None, None))
+from blockattach.scheduler import plugins
+print(plugins.load_filters(['alive', 'weekday'])['weekday'](None, None))
+print(plugins.load_weighers([('luck', 2.0)])[0].weigher(None, None))
 try:
-    filters.load(['broken'])
+    plugins.load_filters(['broken'])
 except errors.ConfigurationError as error:
     print(error)
 """

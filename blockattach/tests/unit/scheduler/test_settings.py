@@ -7,8 +7,7 @@ from oslo_config import cfg
 from blockattach.conf import scheduler
 from blockattach.conf import service
 from blockattach.domain import placement
-from blockattach.scheduler import filters
-from blockattach.scheduler import weighers
+from blockattach.scheduler import plugins
 
 
 class SettingsTest(unittest.TestCase):
@@ -24,8 +23,8 @@ class SettingsTest(unittest.TestCase):
     def test_defaults_are_those_of_the_dataclass_and_can_be_loaded(self):
         found = self.read(scheduler)
         self.assertEqual(scheduler.SchedulerSettings(), found)
-        self.assertEqual(list(placement.FILTERS), list(filters.load(found.filters)))
-        self.assertEqual([1.0], [one.multiplier for one in weighers.load(found.weighers)])
+        self.assertEqual(list(placement.FILTERS), list(plugins.load_filters(found.filters)))
+        self.assertEqual([1.0], [one.multiplier for one in plugins.load_weighers(found.weighers)])
 
     def test_filters_keep_their_order_and_weighers_their_multipliers(self):
         found = self.read(scheduler, '[scheduler]\n'
