@@ -15,7 +15,6 @@ from blockattach.control import attachments as attachment_control
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import detaches
-from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import detach_rule
@@ -44,18 +43,18 @@ class LegacyControl:
     `blockattach.domain.multiattach.admit`, which raises NotAuthorized.
     """
 
-    def __init__(self, database: engine.Database,
-                 control: attachment_control.AttachmentControl) -> None:
-        self._database = database
+    def __init__(self, control: attachment_control.AttachmentControl) -> None:
+        self._database = control.backend.database
         self._control = control
 
     def reserve(self, caller: context.RequestContext, volume: records.Volume,
-                forbidden_by: str | None = None) -> None:
+                forbidden_by: str | None = None) -> records.Attachment:
         """Reserve the volume for a consumer that is named later.
 
         :raises InvalidVolume: it cannot be attached (once more)
         """
-        self._reserve(caller, volume, forbidden_by)
+        return self._control.backend.reserve(caller, attachments.Wish(
+            volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Release a legacy reservation, if there is one that no host uses yet."""
@@ -87,7 +86,7 @@ class LegacyControl:
         found = self._to_connect(volume, connection.initiator_of(connector))
         if found is not None and found.initiator is not None and found.connection is not None:
             return found
-        row = found or self._reserve(caller, volume, forbidden_by)
+        row = found or self.reserve(caller, volume, forbidden_by)
         if row.mountpoint is not None:
             # os-attach has named it; old clients leave it out here.
             connector = {'mountpoint': row.mountpoint, **connector}
@@ -208,11 +207,6 @@ class LegacyControl:
 
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
         return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
-
-    def _reserve(self, caller: context.RequestContext, volume: records.Volume,
-                 forbidden_by: str | None) -> records.Attachment:
-        return self._control.backend.reserve(caller, attachments.Wish(
-            volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def _attached_to(self, volume: records.Volume,
                      consumer: Consumer) -> records.Attachment | None:

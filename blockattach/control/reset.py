@@ -3,7 +3,6 @@ from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
 from blockattach.db import attachment_queries
-from blockattach.db import engine
 from blockattach.db import volume_settings
 from blockattach.domain import detach_rule
 from blockattach.domain import records
@@ -13,9 +12,8 @@ from blockattach.domain import reset_rule
 class ResetControl:
     """Resets the status of a volume; the caller is authorized already."""
 
-    def __init__(self, database: engine.Database,
-                 control: attachment_control.AttachmentControl) -> None:
-        self._database = database
+    def __init__(self, control: attachment_control.AttachmentControl) -> None:
+        self._database = control.backend.database
         self._control = control
 
     def reset(self, caller: context.RequestContext, volume: records.Volume,
