@@ -30,7 +30,7 @@ def wish(expected: preconditions.Precondition, instance_uuid: Any, connector: An
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 
-    :param forbidden_by: see `blockattach.policy.attaching`
+    :param forbidden_by: see `blockattach.policy.access`
     :raises InvalidInput: an argument is malformed
     """
     if instance_uuid is not None and not is_id(instance_uuid):

@@ -16,8 +16,8 @@ from blockattach.db import attachment_queries
 from blockattach.domain import records
 from blockattach.objects import attachment as carriers
 from blockattach.policy import access
-from blockattach.policy import attaching
 from blockattach.policy import attachments as policies
+from blockattach.policy import connection_info
 from blockattach.policy import enforcer
 from blockattach.rpc import attachments as attachments_rpc
 
@@ -53,7 +53,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         volume = expected.volume
         self._policy.authorize(ctxt, policies.CREATE, volume.project_id)
         wish = consumer_requests.wish(expected, instance_uuid, connector, mode,
-                                      attaching.forbidden_by(self._policy, ctxt, volume))
+                                      access.forbidden_by(self._policy, ctxt, volume))
         request = consumer_requests.named(ctxt, idempotency_key, {
             'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,
             'mode': mode})
@@ -113,7 +113,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def _shown(self, caller: context.RequestContext,
                rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
         """Attachments as the caller may see them, with how their hosts reach the volume."""
-        infos = attaching.connection_infos(self._policy, caller, self._database, rows)
+        infos = connection_info.shown(self._policy, caller, self._database, rows)
         return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
 
     def _identify(self, caller: context.RequestContext) -> None:

@@ -14,6 +14,8 @@ from blockattach.db import preconditions
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
+from blockattach.policy import attachments as policies
+from blockattach.policy import enforcer
 
 
 def volume(caller: context.RequestContext, database: engine.Database,
@@ -41,6 +43,19 @@ def volume_to_attach(caller: context.RequestContext, database: engine.Database, 
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
+
+
+def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
+                 volume: records.Volume) -> str | None:
+    """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
+
+    Whether there are other attachments is decided with the volume's precondition
+    (`blockattach.domain.multiattach.admit`). Cinder checks before, and only once the volume is in
+    use, so that concurrent requests pass.
+    """
+    if policy.allowed(caller, policies.MULTIATTACH_BOOTABLE, volume.project_id):
+        return None
+    return policies.MULTIATTACH_BOOTABLE
 
 
 def attachment(caller: context.RequestContext, database: engine.Database,

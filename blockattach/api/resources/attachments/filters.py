@@ -1,13 +1,14 @@
-"""From the query string of a list of attachments to the attachments."""
+"""What the query strings of attachments ask for: which ones a list has, how one is deleted."""
 import dataclasses
 
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.api.resources.attachments import views
+from blockattach.api.resources.attachments import schemas
 from blockattach.db import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.http import operation
+from blockattach.policy import attachments as policies
 
 _WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
 _STATUS = ('status', 'attach_status')
@@ -34,9 +35,21 @@ def listed(services: api_services.ApiServices, call: operation.Call,
     return attachment_queries.list_page(services.database, wanted, page, sealed)
 
 
+def forced(services: api_services.ApiServices, call: operation.Call) -> bool:
+    """Whether an attachment shall be deleted by force, which few may ask.
+
+    :raises InvalidInput: ``force`` is neither true nor false
+    :raises NotAuthorized: the caller may not
+    """
+    if call.extension is None or not listing.flag(call, schemas.FORCE):
+        return False
+    services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
+    return True
+
+
 def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
     """What shall be listed; None: nothing can match."""
-    more = operation.at_version(views.FILTERS, call.extension or operation.NONE) or {}
+    more = operation.at_version(schemas.FILTERS, call.extension or operation.NONE) or {}
     asked = listing.asked(call, dataclasses.replace(_RULES, known=_RULES.known | more.keys()))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():

@@ -12,8 +12,8 @@ from blockattach.domain import connectors
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import access
-from blockattach.policy import attaching
 from blockattach.policy import attachments as policies
+from blockattach.policy import connection_info
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     asked = attachments.Wish(
         volume.id, volume.project_id, wish.get('instance_uuid'),
         connection.AccessMode(wish['mode']) if 'mode' in wish else None, _connector(wish),
-        forbidden_by=attaching.forbidden_by(services.policy, call.context, volume),
+        forbidden_by=access.forbidden_by(services.policy, call.context, volume),
         expected=expected)
     made = services.attachments.create(call.context, volume, asked, call.named())
     return _detail(services, call, made)
@@ -65,7 +65,7 @@ def complete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Remove an attachment; answers the remaining ones of its volume."""
-    if views.forced(services, call):
+    if filters.forced(services, call):
         remaining = services.attachments.delete(call.context, call.target, force=True)
     else:
         remaining = services.attachments.delete(call.context, call.target)
@@ -80,7 +80,7 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 
 def _details(services: api_services.ApiServices, call: operation.Call,
              rows: Sequence[records.Attachment]) -> list[dict[str, Any]]:
-    infos = attaching.connection_infos(services.policy, call.context, services.database, rows)
+    infos = connection_info.shown(services.policy, call.context, services.database, rows)
     more = views.more(services, call, rows)
     return [{**views.detail(one, infos[one.id]), **more[one.id]} for one in rows]
 

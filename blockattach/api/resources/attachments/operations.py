@@ -4,34 +4,34 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api.resources.attachments import handlers
-from blockattach.api.resources.attachments import views
+from blockattach.api.resources.attachments import schemas
 from blockattach.http import operation
 from blockattach.http.operation import Operation
 from blockattach.policy import access
 from blockattach.policy import attachments as policies
 
 _SINCE = operation.V(3, 27)
-_DETAIL: dict[operation.V, Any] = {_SINCE: views.DETAIL}
+_DETAIL: dict[operation.V, Any] = {_SINCE: schemas.DETAIL}
 
 OPERATIONS = (
     Operation('GET', '/attachments', handlers.index, since=_SINCE, policy=policies.GET_ALL,
-              answer={_SINCE: views.SUMMARIES}, parameters=views.FILTERS,
+              answer={_SINCE: schemas.SUMMARIES}, parameters=schemas.FILTERS,
               summary='List attachments.'),
     Operation('GET', '/attachments/detail', handlers.detail, since=_SINCE,
-              policy=policies.GET_ALL, answer={_SINCE: views.DETAILS}, extended=views.EACH,
-              parameters=views.FILTERS,
+              policy=policies.GET_ALL, answer={_SINCE: schemas.DETAILS}, extended=schemas.EACH,
+              parameters=schemas.FILTERS,
               summary='List attachments with all that is known of them.'),
     Operation('GET', '/attachments/{id}', handlers.show, since=_SINCE, policy=policies.GET,
-              target=access.attachment, answer=_DETAIL, extended=views.SHOWN,
+              target=access.attachment, answer=_DETAIL, extended=schemas.SHOWN,
               summary='Show an attachment.'),
     Operation('POST', '/attachments', handlers.create, since=_SINCE, policy=policies.CREATE,
-              body={_SINCE: views.CREATE, operation.V(3, 54): views.CREATE_WITH_MODE},
-              answer=_DETAIL, extended=views.ONE,
+              body={_SINCE: schemas.CREATE, operation.V(3, 54): schemas.CREATE_WITH_MODE},
+              answer=_DETAIL, extended=schemas.ONE,
               faults=(*answers.ATTACHING, *answers.REPEATED, errors.QuotaExceeded),
               summary='Reserve a volume, and with a connector connect its host.'),
     Operation('PUT', '/attachments/{id}', handlers.update, since=_SINCE, policy=policies.UPDATE,
-              target=access.attachment, body={_SINCE: views.UPDATE}, answer=_DETAIL,
-              extended=views.ONE, faults=answers.ATTACHING,
+              target=access.attachment, body={_SINCE: schemas.UPDATE}, answer=_DETAIL,
+              extended=schemas.ONE, faults=answers.ATTACHING,
               summary='Connect the host of a connector.'),
     # Clients send null, an object or the attachment's id as the body.
     operation.action('/attachments/{id}/action', 'os-complete', handlers.complete, {},
@@ -39,8 +39,8 @@ OPERATIONS = (
                      target=access.attachment, status=204, faults=(errors.InvalidTransition,),
                      summary='Say that the consumer uses the volume.'),
     Operation('DELETE', '/attachments/{id}', handlers.delete, since=_SINCE,
-              policy=policies.DELETE, target=access.attachment, answer={_SINCE: views.SUMMARIES},
-              extended=views.REMAINING, parameters=views.DELETION,
+              policy=policies.DELETE, target=access.attachment, answer={_SINCE: schemas.SUMMARIES},
+              extended=schemas.REMAINING, parameters=schemas.DELETION,
               faults=answers.DETACHING,
               summary='Disconnect an attachment and remove it; answers the remaining ones.'),
 )

@@ -15,7 +15,8 @@ from blockattach.db import volume_settings
 from blockattach.domain import connection
 from blockattach.domain import connectors
 from blockattach.http import operation
-from blockattach.policy import attaching
+from blockattach.policy import access
+from blockattach.policy import connection_info
 
 _NO_MIGRATION = 'none'
 _ATTACH_STATUSES = (None, 'attached', 'detached')
@@ -47,7 +48,7 @@ def initialize_connection(services: api_services.ApiServices,
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
-    info = attaching.connection_infos(services.policy, call.context, services.database,
+    info = connection_info.shown(services.policy, call.context, services.database,
                                       [row])[row.id]
     assert info is not None
     # The form that clients knew before there were attachments.
@@ -116,7 +117,7 @@ def update_readonly_flag(services: api_services.ApiServices, call: operation.Cal
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:
-    return attaching.forbidden_by(services.policy, call.context, call.target)
+    return access.forbidden_by(services.policy, call.context, call.target)
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:

@@ -1,11 +1,11 @@
-"""What policy says of attachments beside their verbs: a further one of a volume, credentials."""
+"""How hosts reach their volumes, and which credentials the caller may see."""
 from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
 from blockattach.db import engine
 from blockattach.db import grants
-from blockattach.domain import connection as connections
+from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.policy import attachments as rules
 from blockattach.policy import enforcer
@@ -13,25 +13,9 @@ from blockattach.policy import enforcer
 _AUTH_METHOD = 'CHAP'
 
 
-def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
-                 volume: records.Volume) -> str | None:
-    """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
-
-    Whether there are other attachments is decided with the volume's precondition
-    (`blockattach.domain.multiattach.admit`). Cinder checks before, and only once the volume is in
-    use, so that concurrent requests pass.
-    """
-    if policy.allowed(caller, rules.MULTIATTACH_BOOTABLE, volume.project_id):
-        return None
-    return rules.MULTIATTACH_BOOTABLE
-
-
-def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
-                     database: engine.Database, attachments: Sequence[records.Attachment],
-                     ) -> dict[str, dict[str, Any] | None]:
-    """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
-    may see: one query for those that were not read yet.
-    """
+def shown(policy: enforcer.Enforcer, caller: context.RequestContext, database: engine.Database,
+          attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
+    """By the attachments' ids; one query for the credentials that were not read yet."""
     pairs = {one.id: (one.volume_id, initiator) for one in attachments
              if (initiator := _connected_initiator(one)) is not None
              and policy.allowed(caller, rules.SECRETS, one.project_id)}
@@ -54,7 +38,7 @@ def _connected_initiator(attachment: records.Attachment) -> str | None:
 
 
 def _composed(attachment: records.Attachment,
-              credential: connections.Credential | None) -> dict[str, Any] | None:
+              credential: connection.Credential | None) -> dict[str, Any] | None:
     """:param credential: what the initiator must prove; None: none, or not for this caller"""
     if attachment.connection is None:
         # Only os-attach sets a mountpoint without an initiator.
@@ -67,7 +51,7 @@ def _composed(attachment: records.Attachment,
         'volume_id': attachment.volume_id,
         'attachment_id': attachment.id,
         'encrypted': False,
-        'access_mode': attachment.mode or connections.AccessMode.RW,
+        'access_mode': attachment.mode or connection.AccessMode.RW,
         'cacheable': False,
         'enforce_multipath': bool(connector.get('enforce_multipath')),
     }
