@@ -82,7 +82,8 @@ def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
 
     :raises TransferNotFound: it was accepted or deleted meanwhile
     """
-    with database.writer(lambda again: _ended(again, of)) as connection:
+    with database.writer(
+            lambda again: _ended(again, of, project_id=of.project_id)) as connection:
         row = _end(connection, of)
         volume_rows.move(connection, database, row, _Event.WITHDRAW)
 

@@ -1,12 +1,16 @@
 """Transfers: what two writers at once may do, on every database."""
 import threading
 
+import sqlalchemy as sa
+
 from blockattach import errors
 from blockattach.db import attachments
 from blockattach.db import transfers
 from blockattach.db import volume_queries
 from blockattach.domain import transfers as domain
 from blockattach.tests.db import base
+from blockattach.tests.db import test_lost_commits
+from blockattach.tests.fixtures import breaking
 from blockattach.tests.fixtures import make
 
 ROUNDS = 12
@@ -71,3 +75,33 @@ class RaceTest(base.DatabaseTestCase):
             now = volume_queries.get(self.database, volume.id)
             self.assertEqual('available', now.status)
             self.assertEqual(OTHERS[0] if accepted == 'done' else make.PROJECT, now.project_id)
+
+
+@base.on_every_server
+class LostCommitTest(test_lost_commits.Case):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database)
+        self.made = transfers.create(self.database, self.volume.id, None, False,
+                                     domain.seal('key'))
+
+    def test_an_offer_is_taken_back_once(self):
+        self.cut(breaking.Where.AFTER, lambda: transfers.withdraw(self.broken, self.made))
+        now = volume_queries.get(self.database, self.volume.id)
+        self.assertEqual(('available', make.PROJECT), (now.status, now.project_id))
+
+    def test_what_another_project_accepts_meanwhile_was_not_taken_back(self):
+        connections = []
+
+        def accept(connection):
+            """By the time it is found out what was stored."""
+            connections.append(connection)
+            if len(connections) == 2:
+                transfers.accept(self.database, self.made, OTHERS[0], 'u')
+
+        sa.event.listen(self.broken.engine, 'engine_connect', accept)
+        with self.assertRaises(errors.TransferNotFound):
+            self.cut(breaking.Where.BEFORE, lambda: transfers.withdraw(self.broken, self.made))
+        self.assertEqual(OTHERS[0],
+                         volume_queries.get(self.database, self.volume.id).project_id)
