@@ -72,8 +72,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
                 raise
             LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
         except Exception as error:
-            LOG.exception('Cannot handle a %s: an unexpected error%s',
-                          'call' if answered else 'message', fields(method=name))
+            LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
             if answered:
                 raise contract.unforeseen(name, topic, type(error).__name__) from error
         return None
