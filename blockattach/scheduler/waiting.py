@@ -8,6 +8,7 @@ from blockattach.db import volumes
 from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.scheduler import placement
+from blockattach.work import recover
 from blockattach.work import runner
 from blockattach.work import verbs
 
@@ -50,7 +51,7 @@ class WaitingVolumes:
         self._database = database
         self._placement = placement
         self._down_after = down_after
-        self._recovery = runner.Recovery(database, runner.Runner(
+        self._recovery = recover.Recovery(database, runner.Runner(
             database, PlacingManager(database, placement, placing_seconds), None, owner,
             lambda option: placing_seconds))
         self._first = True

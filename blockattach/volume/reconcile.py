@@ -14,7 +14,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.volume import manager as managers
 from blockattach.volume import repair as repairs
-from blockattach.work import runner
+from blockattach.work import recover
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Reconciler:
     """One backend's interrupted rows."""
 
     def __init__(self, database: engine.Database, manager: managers.VolumeManager,
-                 recovery: runner.Recovery, repairer: repairs.Repairer,
+                 recovery: recover.Recovery, repairer: repairs.Repairer,
                  settle_seconds: float = 0,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """

@@ -40,6 +40,7 @@ from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
 from blockattach.wiring import expiry
 from blockattach.wiring import own_tgtd
+from blockattach.work import recover
 from blockattach.work import runner
 
 _REPAIR_THREADS = 8
@@ -180,7 +181,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     manager = managers.VolumeManager(base.database, host, converger, running, seconds)
     return Backend(
         manager,
-        reconcile.Reconciler(base.database, manager, runner.Recovery(base.database, running),
+        reconcile.Reconciler(base.database, manager, recover.Recovery(base.database, running),
                              repairer, _settle_seconds(base), base.clock.monotonic),
         repair.TargetTruth(base.database, host, converger, repairer), repairer, running)
 

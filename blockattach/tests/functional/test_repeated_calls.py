@@ -12,7 +12,7 @@ from blockattach.drivers import faults
 from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
 from blockattach.volume import reconcile
-from blockattach.work import runner
+from blockattach.work import recover
 
 S = lifecycle.State
 SETTLE_SECONDS = 10
@@ -88,7 +88,7 @@ class BeginningTest(instances.WorldTestCase):
         instance, self.clock = self.world.instance, clock.ManualClock()
         self.reconciler = reconcile.Reconciler(
             self.world.database, instance.manager,
-            runner.Recovery(self.world.database, instance.runner), instance.repairer,
+            recover.Recovery(self.world.database, instance.runner), instance.repairer,
             SETTLE_SECONDS, self.clock.monotonic)
         self.reconciler.remember_orphans()
         self.assertEqual(0, self.reconciler.repair())
