@@ -1,0 +1,99 @@
+"""An attach goes the way that the page "Walkthrough" describes, in twelve steps.
+
+A request is traced from its route to the target and back. A module is entered when a function of
+it is called; constructors that the interpreter generates do not count, nor does `OUTSIDE`.
+"""
+import pathlib
+import re
+import sys
+
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import make
+
+PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/contributor/walkthrough.rst'
+PACKAGE = 'blockattach.'
+OUTSIDE = ('tests', 'testing', 'telemetry', 'failpoints', 'log', 'clock', 'context', 'conf',
+           'policy.files', 'rpc', 'admission', 'http.middleware', 'http.loopback',
+           'http.queueing', 'http.auth', 'db.sqlite')
+"""Observation, files that are looked at now and then, travel, and the database of tests."""
+
+STEPS = (
+    ('http.dispatch', 'Dispatcher._match'),
+    ('http.dispatch', 'Dispatcher._permit'),
+    ('api.resources.attachments.handlers', 'create'),
+    ('policy.access', 'volume_to_attach'),
+    ('control.attachments', 'AttachmentControl.create'),
+    ('db.attachments', 'reserve'),
+    ('control.backend_calls', 'BackendCalls.connect'),
+    ('volume.lease', 'Leases.pair'),
+    ('db.desired_state', 'get'),
+    ('drivers.targets.fake', 'FakeTarget.grant'),
+    ('db.attachments', 'move'),
+    ('policy.connection_info', 'shown'),
+)
+"""Where each step of the page begins: module and function."""
+
+
+class Trace:
+    """The modules in which functions were called, in the order of the calls, by step."""
+
+    def __init__(self):
+        self.steps = [[]]
+
+    def __enter__(self):
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *exc_info):
+        sys.setprofile(None)
+
+    def _called(self, frame, event, argument):
+        module = frame.f_globals.get('__name__', '')
+        if event != 'call' or not module.startswith(PACKAGE):
+            return
+        module, name = module.removeprefix(PACKAGE), frame.f_code.co_qualname
+        if len(self.steps) <= len(STEPS) and (module, name) == STEPS[len(self.steps) - 1]:
+            self.steps.append([])
+        generated = frame.f_code.co_filename.startswith('<')
+        if not generated and not f'{module}.'.startswith(tuple(f'{o}.' for o in OUTSIDE)):
+            self.steps[-1].append(module)
+
+
+def listed():
+    """The modules that the page names, by step."""
+    rows = re.findall(r'^   \* - \d+$(.*?)^(?=   \*|$)', PAGE.read_text(encoding='utf-8'),
+                      re.M | re.S)
+    return [{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')
+             for path in re.findall(r'``blockattach/([a-z_/]+\.py)``', row)} for row in rows]
+
+
+class AttachTest(base.ApiTestCase):
+    """``POST /attachments`` with a connector."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume_id = self.volume(multiattach=True)
+
+    def trace(self):
+        # What is made once, and then kept, is not the way of a request.
+        self.attach()
+        with Trace() as trace:
+            self.attach()
+        return trace.steps
+
+    def attach(self):
+        self.assert_status(200, self.http.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': self.volume_id, 'instance_uuid': base.new_id(),
+            'connector': make.connector(f'iqn.2026-01.org.example:{base.new_id()}')}}))
+
+    def test_each_step_enters_what_the_page_says(self):
+        before, *steps = self.trace()
+        self.assertEqual({'http.dispatch'}, set(before))
+        page = listed()
+        self.assertEqual((len(STEPS), len(STEPS)), (len(steps), len(page)))
+        named = set()
+        for number, (modules, row) in enumerate(zip(steps, page, strict=True), 1):
+            named |= row
+            with self.subTest(step=number):
+                self.assertEqual(set(), set(modules) - named, 'entered, and not named by then')
+                self.assertEqual(set(), row - set(modules), 'named, and not entered')
