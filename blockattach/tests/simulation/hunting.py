@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import play
 from blockattach.wiring import collecting
 
@@ -18,11 +19,12 @@ class Wanted(NamedTuple):
 
 
 # A noun more would change what the seeds draw: those that have found something keep to the nouns
-# that there were.
+# that there were, and a noun brings seeds of its own.
 _FIRST = ('attachments', 'legacy', 'volumes')
 FIXED = (
     Wanted(1, 500, _FIRST),
-    Wanted(7, 300, (*_FIRST, 'transfers')),
+    *(Wanted(seed, steps, (*_FIRST, noun.name)) for noun in nouns.NOUNS
+      for seed, steps in noun.seeds),
     Wanted(4, 250, _FIRST),
     Wanted(100, 250, _FIRST),
     Wanted(400, 250, _FIRST),

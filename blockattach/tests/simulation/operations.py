@@ -54,6 +54,7 @@ class Noun(NamedTuple):
     ``at_work``: statements that count what is under way.
     ``passed``: failpoints that requests at random must come by, by how they begin; ``rare``: but
     not these. ``unreached``: by pattern those that no operation passes, each with the reason.
+    ``seeds``: with their operations, what the gate plays of it (`hunting.FIXED`).
     """
 
     name: str
@@ -66,6 +67,7 @@ class Noun(NamedTuple):
     passed: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
     unreached: Mapping[str, str] = {}
+    seeds: tuple[tuple[int, int], ...] = ()
 
 
 def volume(client: recording.Client) -> str:

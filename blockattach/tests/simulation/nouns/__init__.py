@@ -1,5 +1,5 @@
 """The nouns that are played, one module each. A new one is registered by a line here, and nowhere
-else; `blockattach.tests.simulation.hunting` has a fixed seed that plays it.
+else.
 """
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import legacy

@@ -191,4 +191,5 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     passed=('db.transfers.',),
+    seeds=((7, 300),),
 )
