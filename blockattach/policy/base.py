@@ -1,5 +1,7 @@
 """The personas that rules are written with. Names and strings are Cinder's, so that an operator's
 policy file means the same here."""
+from typing import Self
+
 from oslo_policy import policy
 
 ADMIN = 'rule:admin_api'
@@ -9,13 +11,25 @@ READER = 'rule:xena_system_admin_or_project_reader'
 CONTEXT_IS_ADMIN = 'context_is_admin'
 
 
-class Rule(policy.DocumentedRuleDefault):
-    """The rule of operations of the API, each written ``METHOD path``."""
+class Rule(str):
+    """The name of a rule, by which the enforcer is asked, and what is documented of it: its
+    default and the operations of the API that ask for it, each written ``METHOD path``."""
 
-    def __init__(self, name: str, default: str, description: str, *operations: str) -> None:
-        super().__init__(name, default, description, [
+    default: policy.DocumentedRuleDefault
+
+    def __new__(cls, name: str, default: str, description: str, *operations: str) -> Self:
+        """Describe a rule; `blockattach.policy.rules` finds it among the names of its module."""
+        rule = super().__new__(cls, name)
+        rule.default = policy.DocumentedRuleDefault(name, default, description, [
             {'method': method, 'path': path}
             for method, path in (operation.split(' ', 1) for operation in operations)])
+        return rule
+
+
+def action(prefix: str, default: str, name: str, description: str) -> Rule:
+    """The rule of an action on a volume: its name with a prefix."""
+    return Rule(f'{prefix}:{name}', default, description,
+                f'POST /volumes/{{volume_id}}/action (os-{name})')
 
 
 RULES = (

@@ -1,12 +1,7 @@
 """Rules for user messages."""
 from blockattach.policy import base
 
-GET = 'message:get'
-GET_ALL = 'message:get_all'
-DELETE = 'message:delete'
-
-RULES = (
-    base.Rule(GET_ALL, base.READER, 'List user messages.', 'GET /messages'),
-    base.Rule(GET, base.READER, 'Show a user message.', 'GET /messages/{message_id}'),
-    base.Rule(DELETE, base.MEMBER, 'Delete a user message.', 'DELETE /messages/{message_id}'),
-)
+GET_ALL = base.Rule('message:get_all', base.READER, 'List user messages.', 'GET /messages')
+GET = base.Rule('message:get', base.READER, 'Show a user message.', 'GET /messages/{message_id}')
+DELETE = base.Rule('message:delete', base.MEMBER, 'Delete a user message.',
+                   'DELETE /messages/{message_id}')

@@ -11,8 +11,10 @@ from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
+NOUNS = (attachments, messages, qos_specs, quotas, services, transfers, volume_types, volumes)
+
 
 def list_rules() -> list[policy.RuleDefault]:
     """Every rule, base rules first."""
-    return [*base.RULES, *attachments.RULES, *messages.RULES, *qos_specs.RULES, *quotas.RULES,
-            *services.RULES, *transfers.RULES, *volume_types.RULES, *volumes.RULES]
+    return [*base.RULES, *(rule.default for noun in NOUNS for rule in vars(noun).values()
+                           if isinstance(rule, base.Rule))]

@@ -1,28 +1,23 @@
 """Rules for the processes of the service, and for its backends and their pools."""
 from blockattach.policy import base
 
-GET_CAPABILITIES = 'volume_extension:capabilities'
-GET_POOLS = 'scheduler_extension:scheduler_stats:get_pools'
-GET_ALL = 'volume_extension:services:index'
-UPDATE = 'volume_extension:services:update'
-FREEZE = 'volume:freeze_host'
-THAW = 'volume:thaw_host'
-FAILOVER = 'volume:failover_host'
-
-RULES = (
-    base.Rule(GET_CAPABILITIES, base.ADMIN, 'Show what a backend can do.',
-              'GET /capabilities/{host_name}'),
-    base.Rule(GET_POOLS, base.ADMIN, 'List the pools of all backends and their capabilities.',
-              'GET /scheduler-stats/get_pools'),
-    base.Rule(GET_ALL, base.ADMIN, 'List the processes of the service.', 'GET /os-services'),
-    base.Rule(UPDATE, base.ADMIN, 'Take a process of the service out of use, or into use again; '
-              'ask for the levels of its log, and set them.',
-              'PUT /os-services/enable', 'PUT /os-services/disable',
-              'PUT /os-services/disable-log-reason', 'PUT /os-services/get-log',
-              'PUT /os-services/set-log'),
-    base.Rule(FREEZE, base.ADMIN, 'Freeze a backend: no volume is made or deleted there.',
-              'PUT /os-services/freeze'),
-    base.Rule(THAW, base.ADMIN, 'Thaw a backend that is frozen.', 'PUT /os-services/thaw'),
-    base.Rule(FAILOVER, base.ADMIN, 'Let a replicated backend fail over; there is none.',
-              'PUT /os-services/failover_host', 'PUT /os-services/failover'),
-)
+GET_CAPABILITIES = base.Rule('volume_extension:capabilities', base.ADMIN,
+                             'Show what a backend can do.', 'GET /capabilities/{host_name}')
+GET_POOLS = base.Rule('scheduler_extension:scheduler_stats:get_pools', base.ADMIN,
+                      'List the pools of all backends and their capabilities.',
+                      'GET /scheduler-stats/get_pools')
+GET_ALL = base.Rule('volume_extension:services:index', base.ADMIN,
+                    'List the processes of the service.', 'GET /os-services')
+UPDATE = base.Rule('volume_extension:services:update', base.ADMIN,
+                   'Take a process of the service out of use, or into use again; ask for the '
+                   'levels of its log, and set them.',
+                   *(f'PUT /os-services/{verb}' for verb in (
+                       'enable', 'disable', 'disable-log-reason', 'get-log', 'set-log')))
+FREEZE = base.Rule('volume:freeze_host', base.ADMIN,
+                   'Freeze a backend: no volume is made or deleted there.',
+                   'PUT /os-services/freeze')
+THAW = base.Rule('volume:thaw_host', base.ADMIN, 'Thaw a backend that is frozen.',
+                 'PUT /os-services/thaw')
+FAILOVER = base.Rule('volume:failover_host', base.ADMIN,
+                     'Let a replicated backend fail over; there is none.',
+                     'PUT /os-services/failover_host', 'PUT /os-services/failover')

@@ -1,77 +1,49 @@
 """Rules for volumes."""
+import functools
+
 from blockattach.policy import base
 
-CREATE = 'volume:create'
-GET = 'volume:get'
-GET_ALL = 'volume:get_all'
-UPDATE = 'volume:update'
-DELETE = 'volume:delete'
-FORCE_DELETE = 'volume:force_delete'
-MULTIATTACH = 'volume:multiattach'
-HOST_ATTRIBUTE = 'volume_extension:volume_host_attribute'
-TENANT_ATTRIBUTE = 'volume_extension:volume_tenant_attribute'
-MIG_STATUS_ATTRIBUTE = 'volume_extension:volume_mig_status_attribute'
-ENCRYPTION_METADATA = 'volume_extension:volume_encryption_metadata'
-RESERVE = 'volume_extension:volume_actions:reserve'
-UNRESERVE = 'volume_extension:volume_actions:unreserve'
-BEGIN_DETACHING = 'volume_extension:volume_actions:begin_detaching'
-ROLL_DETACHING = 'volume_extension:volume_actions:roll_detaching'
-INITIALIZE_CONNECTION = 'volume_extension:volume_actions:initialize_connection'
-TERMINATE_CONNECTION = 'volume_extension:volume_actions:terminate_connection'
-ATTACH = 'volume_extension:volume_actions:attach'
-DETACH = 'volume_extension:volume_actions:detach'
-FORCE_DETACH = 'volume_extension:volume_admin_actions:force_detach'
-RESET_STATUS = 'volume_extension:volume_admin_actions:reset_status'
-UPDATE_READONLY_FLAG = 'volume:update_readonly_flag'
+_ONE = '/volumes/{volume_id}'
+_SHOWN = (f'GET {_ONE}', 'GET /volumes/detail')
+_action = functools.partial(base.action, 'volume_extension:volume_actions', base.MEMBER)
+_admin_action = functools.partial(base.action, 'volume_extension:volume_admin_actions', base.ADMIN)
 
-_SHOWN = ('GET /volumes/{volume_id}', 'GET /volumes/detail')
-
-RULES = (
-    base.Rule(CREATE, base.MEMBER, 'Create a volume.', 'POST /volumes'),
-    base.Rule(GET, base.READER, 'Show a volume. For other callers it does not exist.',
-              'GET /volumes/{volume_id}'),
-    base.Rule(GET_ALL, base.READER, 'List volumes, or sum them up.',
-              'GET /volumes', 'GET /volumes/detail', 'GET /volumes/summary'),
-    base.Rule(UPDATE, base.MEMBER, 'Change the name or description of a volume.',
-              'PUT /volumes/{volume_id}', 'POST /volumes/{volume_id}/action (os-set_bootable)'),
-    base.Rule(DELETE, base.MEMBER, 'Delete a volume.', 'DELETE /volumes/{volume_id}'),
-    base.Rule(FORCE_DELETE, base.ADMIN, 'Delete a volume whatever its status.',
-              'DELETE /volumes/{volume_id}'),
-    base.Rule(MULTIATTACH, base.MEMBER, 'Create a volume that several servers can use at once, or '
-              'give a volume such a type.',
-              'POST /volumes', 'POST /volumes/{volume_id}/action (os-retype)'),
-    base.Rule(HOST_ATTRIBUTE, base.ADMIN, 'See which pool holds a volume. For others the key is '
-              'absent.', *_SHOWN),
-    base.Rule(TENANT_ATTRIBUTE, base.READER, 'See which project a volume belongs to. For others '
-              'the key is absent.', *_SHOWN),
-    base.Rule(MIG_STATUS_ATTRIBUTE, base.ADMIN, 'See the migration status of a volume. For others '
-              'the keys are absent.', *_SHOWN),
-    base.Rule(ENCRYPTION_METADATA, base.READER, 'Show how a volume is encrypted.',
-              'GET /volumes/{volume_id}/encryption',
-              'GET /volumes/{volume_id}/encryption/{encryption_key}'),
-    base.Rule(RESERVE, base.MEMBER, 'Reserve a volume for a consumer that is named later.',
-              'POST /volumes/{volume_id}/action (os-reserve)'),
-    base.Rule(UNRESERVE, base.MEMBER, 'Release what os-reserve reserved.',
-              'POST /volumes/{volume_id}/action (os-unreserve)'),
-    base.Rule(BEGIN_DETACHING, base.MEMBER, 'Announce a detach.',
-              'POST /volumes/{volume_id}/action (os-begin_detaching)'),
-    base.Rule(ROLL_DETACHING, base.MEMBER, 'Take the announcement of a detach back.',
-              'POST /volumes/{volume_id}/action (os-roll_detaching)'),
-    base.Rule(INITIALIZE_CONNECTION, base.MEMBER, 'Connect a host without an attachment of its '
-              'own.',
-              'POST /volumes/{volume_id}/action (os-initialize_connection)'),
-    base.Rule(TERMINATE_CONNECTION, base.MEMBER, 'Disconnect a host without naming an attachment.',
-              'POST /volumes/{volume_id}/action (os-terminate_connection)'),
-    base.Rule(ATTACH, base.MEMBER, 'Say which server or host uses a volume.',
-              'POST /volumes/{volume_id}/action (os-attach)'),
-    base.Rule(DETACH, base.MEMBER, 'End an attachment by an action on its volume.',
-              'POST /volumes/{volume_id}/action (os-detach)'),
-    base.Rule(FORCE_DETACH, base.ADMIN, 'End an attachment whatever its state is.',
-              'POST /volumes/{volume_id}/action (os-force_detach)'),
-    base.Rule(RESET_STATUS, base.ADMIN, 'Say what the status of a volume is.',
-              'POST /volumes/{volume_id}/action (os-reset_status)'),
-    base.Rule(UPDATE_READONLY_FLAG, base.MEMBER, 'Let attachments of a volume only read, or not. '
-              'Cinder also asks volume:update_volume_admin_metadata, but of itself and not of '
-              'the caller.',
-              'POST /volumes/{volume_id}/action (os-update_readonly_flag)'),
-)
+CREATE = base.Rule('volume:create', base.MEMBER, 'Create a volume.', 'POST /volumes')
+GET = base.Rule('volume:get', base.READER, 'Show a volume. For other callers it does not exist.',
+                f'GET {_ONE}')
+GET_ALL = base.Rule('volume:get_all', base.READER, 'List volumes, or sum them up.',
+                    'GET /volumes', 'GET /volumes/detail', 'GET /volumes/summary')
+UPDATE = base.Rule('volume:update', base.MEMBER, 'Change the name or description of a volume.',
+                   f'PUT {_ONE}', f'POST {_ONE}/action (os-set_bootable)')
+DELETE = base.Rule('volume:delete', base.MEMBER, 'Delete a volume.', f'DELETE {_ONE}')
+FORCE_DELETE = base.Rule('volume:force_delete', base.ADMIN,
+                         'Delete a volume whatever its status.', f'DELETE {_ONE}')
+MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a volume that several servers '
+                        'can use at once, or give a volume such a type.',
+                        'POST /volumes', f'POST {_ONE}/action (os-retype)')
+HOST_ATTRIBUTE = base.Rule('volume_extension:volume_host_attribute', base.ADMIN, 'See which pool '
+                           'holds a volume. For others the key is absent.', *_SHOWN)
+TENANT_ATTRIBUTE = base.Rule('volume_extension:volume_tenant_attribute', base.READER, 'See which '
+                             'project a volume belongs to. For others the key is absent.', *_SHOWN)
+MIG_STATUS_ATTRIBUTE = base.Rule('volume_extension:volume_mig_status_attribute', base.ADMIN,
+                                 'See the migration status of a volume. For others the keys are '
+                                 'absent.', *_SHOWN)
+ENCRYPTION_METADATA = base.Rule('volume_extension:volume_encryption_metadata', base.READER,
+                                'Show how a volume is encrypted.', f'GET {_ONE}/encryption',
+                                f'GET {_ONE}/encryption/{{encryption_key}}')
+RESERVE = _action('reserve', 'Reserve a volume for a consumer that is named later.')
+UNRESERVE = _action('unreserve', 'Release what os-reserve reserved.')
+BEGIN_DETACHING = _action('begin_detaching', 'Announce a detach.')
+ROLL_DETACHING = _action('roll_detaching', 'Take the announcement of a detach back.')
+INITIALIZE_CONNECTION = _action('initialize_connection',
+                                'Connect a host without an attachment of its own.')
+TERMINATE_CONNECTION = _action('terminate_connection',
+                               'Disconnect a host without naming an attachment.')
+ATTACH = _action('attach', 'Say which server or host uses a volume.')
+DETACH = _action('detach', 'End an attachment by an action on its volume.')
+FORCE_DETACH = _admin_action('force_detach', 'End an attachment whatever its state is.')
+RESET_STATUS = _admin_action('reset_status', 'Say what the status of a volume is.')
+UPDATE_READONLY_FLAG = base.action(
+    'volume', base.MEMBER, 'update_readonly_flag', 'Let attachments of a volume only read, or '
+    'not. Cinder also asks volume:update_volume_admin_metadata, but of itself and not of the '
+    'caller.')

@@ -113,7 +113,8 @@ def _is_declaration(module, call, constants):
         return True
     if isinstance(call.func, ast.Name):
         # A module of schemas is one large constant, put together by small functions of its own.
-        return name in constants or _is_plain_data(name) or module.path.endswith('/schemas.py')
+        return (name in constants or _is_plain_data(name) or _is_partial(module, call.func.id)
+                or module.path.endswith('/schemas.py'))
     if isinstance(call.func, ast.Attribute):
         owner = call.func.value
         if isinstance(owner, ast.Call):
@@ -122,6 +123,16 @@ def _is_declaration(module, call, constants):
             return True
         return _is_plain_data(name)
     return False
+
+
+def _is_partial(module, name):
+    """Whether a module gives this name to a declaration with some of its values."""
+    return any(
+        isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+        and isinstance(node.value, ast.Call) and node.value.args
+        and module.dotted(node.value.func) == 'functools.partial'
+        and ALLOWED.fullmatch(module.dotted(node.value.args[0]) or '')
+        for node in module.tree.body)
 
 
 def _is_plain_data(name):
@@ -155,6 +166,7 @@ class DeclarationsTest(unittest.TestCase):
                      'class A:\n    cache = load()\n',
                      'def f(now=read_clock()):\n    pass\n',
                      'if FAST:\n    warm_up()\n',
+                     'import functools\nact = functools.partial(open, "w")\nact("file")\n',
                      'from oslo_config import cfg\ncfg.CONF.register_opts([])\n'):
             with self.subTest(text):
                 self.assertEqual(1, len(list(calls(sources.parse(text)))))
@@ -164,6 +176,8 @@ class DeclarationsTest(unittest.TestCase):
                      'import sqlalchemy as sa\nID = sa.String(36).with_variant(sa.Text(), "x")\n',
                      'from typing import NamedTuple\nclass A(NamedTuple):\n    b: int\nC = A(1)\n',
                      'from blockattach.domain import connection\nX = connection.Credential("a")\n',
+                     'import functools\nfrom typing import NewType\n'
+                     'new = functools.partial(NewType, "A")\nA = new(str)\n',
                      'def f():\n    return act()\n', 'f = lambda: act()\n'):
             with self.subTest(text):
                 self.assertEqual([], list(calls(sources.parse(text))))
