@@ -17,7 +17,6 @@ from blockattach.domain import records
 from blockattach.objects import attachment as carriers
 from blockattach.policy import access
 from blockattach.policy import attachments as policies
-from blockattach.policy import connection_info
 from blockattach.policy import enforcer
 from blockattach.rpc import attachments as attachments_rpc
 
@@ -113,7 +112,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def _shown(self, caller: context.RequestContext,
                rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
         """Attachments as the caller may see them, with how their hosts reach the volume."""
-        infos = connection_info.shown(self._policy, caller, self._database, rows)
+        infos = access.connection_infos(self._policy, caller, self._database, rows)
         return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
 
     def _identify(self, caller: context.RequestContext) -> None:

@@ -246,6 +246,45 @@ class Attachment:
     sealed: SealedCredential | None = dataclasses.field(default=None, compare=False, repr=False)
     """The credential of its connection; None: there is none, or it was not read."""
 
+    @property
+    def connected_initiator(self) -> str | None:
+        """The initiator of the stored connection; None if there is no connection.
+
+        While another connector is being connected, it is still the former one.
+        """
+        if self.connection is None:
+            return None
+        return self.previous_initiator or self.initiator
+
+    def connection_info(self, credential: connections.Credential | None) -> dict[str, Any] | None:
+        """How the host reaches the volume, in the keys of the Block Storage API.
+
+        :param credential: what the initiator must prove; None: none, or not for this caller
+        """
+        if self.connection is None:
+            # Only os-attach sets a mountpoint without an initiator.
+            by_os_attach = self.mountpoint is not None and self.initiator is None
+            return None if by_os_attach else {}
+        connector = self.previous_connector or self.connector or {}
+        info = {
+            'qos_specs': None,
+            **self.connection,
+            'volume_id': self.volume_id,
+            'attachment_id': self.id,
+            'encrypted': False,
+            'access_mode': self.mode or connections.AccessMode.RW,
+            'cacheable': False,
+            'enforce_multipath': bool(connector.get('enforce_multipath')),
+        }
+        if connector.get('multipath') is True and 'target_portals' not in info:
+            # A host that joins several paths reads lists, however many there are.
+            info |= {f'{key}s': [info[key]]
+                     for key in ('target_portal', 'target_iqn', 'target_lun')}
+        if credential is not None:
+            info |= {'auth_method': 'CHAP', 'auth_username': credential.username,
+                     'auth_password': credential.password}
+        return info
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:

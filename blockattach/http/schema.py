@@ -1,10 +1,12 @@
-"""JSON schemas: small functions to write them, one class to check them.
+"""JSON schemas: small functions to write them, one class to check values by them, and one to show
+records as they promise.
 
 A schema is compiled once (fastjsonschema). Only for an invalid value jsonschema finds the reason,
 since clients know its texts: ``'attachment' is a required property``.
 """
 import functools
 import json
+import operator
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -76,6 +78,42 @@ def extend_items(schema: Schema, name: str, properties: Schema) -> dict[str, Any
     listed = schema['properties'][name]
     new = {**listed, 'items': extend(listed['items'], properties, properties)}
     return {**schema, 'properties': {**schema['properties'], name: new}}
+
+
+class View:
+    """An object of answers, as a table of its keys: what is promised of each, and how it is read.
+
+    ``'name': promise`` is the attribute of that name; null if only that is promised.
+    ``'name': (promise, source)`` is another attribute, or what a function says of the record; with
+    the source `GIVEN` it comes with the call.
+
+    :ivar keys: the promises by name
+    :ivar whole: the schema of an object that has every one of them, and no other
+    """
+
+    def __init__(self, keys: Mapping[str, Any]) -> None:
+        self.keys: dict[str, Schema] = {}
+        self._sources: dict[str, Callable[[Any], Any] | None] = {}
+        for name, key in keys.items():
+            promise, source = key if isinstance(key, tuple) else (key, name)
+            if promise.get('type') == 'null':
+                source = _nothing
+            self.keys[name] = promise
+            self._sources[name] = (
+                operator.attrgetter(source) if isinstance(source, str) else source)
+        self.whole = obj(self.keys, required=self.keys)
+
+    def show(self, record: Any, **given: Any) -> dict[str, Any]:
+        """The object that shows a record."""
+        return {name: given[name] if source is None else source(record)
+                for name, source in self._sources.items()}
+
+
+GIVEN = None
+
+
+def _nothing(_: object) -> None:
+    """What every record has of a key for which there is nothing."""
 
 
 def is_uuid(value: object) -> bool:

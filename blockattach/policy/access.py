@@ -3,12 +3,14 @@
 Nothing is disclosed: another project's object is as absent as one that was never made.
 """
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import engine
+from blockattach.db import grants
 from blockattach.db import messages
 from blockattach.db import preconditions
 from blockattach.db import volume_queries
@@ -120,6 +122,22 @@ def default_volume_type(database: engine.Database, name: str) -> records.VolumeT
     except errors.VolumeTypeNameNotFound as missing:
         raise errors.ConfigurationError(
             reason=f'[control] default_volume_type = {name}: no such type') from missing
+
+
+def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
+                     database: engine.Database, attachments: Sequence[records.Attachment],
+                     ) -> dict[str, dict[str, Any] | None]:
+    """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
+    may see: one query for those that were not read yet."""
+    pairs = {one.id: (one.volume_id, initiator) for one in attachments
+             if (initiator := one.connected_initiator) is not None
+             and policy.allowed(caller, policies.SECRETS, one.project_id)}
+    known = {one.id: grants.opened(database, one.sealed) for one in attachments
+             if one.id in pairs and one.sealed is not None}
+    found = grants.credentials(database, [
+        pair for name, pair in pairs.items() if name not in known])
+    return {one.id: one.connection_info(known.get(one.id) or found.get(pairs[one.id])
+                                        if one.id in pairs else None) for one in attachments}
 
 
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:

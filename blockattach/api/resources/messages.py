@@ -48,35 +48,24 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def _view(call: operation.Call, message: records.Message) -> dict[str, Any]:
-    return {
-        'id': message.id,
-        'event_id': message.event_id,
-        'user_message': message.user_message,
-        'message_level': message.message_level,
-        'created_at': message.created_at,
-        'guaranteed_until': message.guaranteed_until,
-        # Clients read a text here, also where no request was the cause.
-        'request_id': message.request_id or '',
-        'resource_type': message.resource_type,
-        'resource_uuid': message.resource_id,
-        'links': call.links(f'/messages/{message.id}'),
-    }
+    return _MESSAGE.show(message, links=call.links(f'/messages/{message.id}'))
 
 
-_MESSAGE = answers.whole({
+_MESSAGE = schema.View({
     'id': schema.UUID,
     'event_id': answers.TEXT,
     'user_message': answers.TEXT,
     'message_level': {'enum': ['ERROR']},
     'created_at': answers.TIME,
     'guaranteed_until': answers.TIME,
-    'request_id': answers.TEXT,
+    # Clients read a text here, also where no request was the cause.
+    'request_id': (answers.TEXT, lambda message: message.request_id or ''),
     'resource_type': answers.TEXT,
-    'resource_uuid': schema.NULLABLE_UUID,
-    'links': answers.LINKS,
+    'resource_uuid': (schema.NULLABLE_UUID, 'resource_id'),
+    'links': (answers.LINKS, schema.GIVEN),
 })
 _MESSAGES = schema.obj({
-    'messages': schema.array(_MESSAGE),
+    'messages': schema.array(_MESSAGE.whole),
     'messages_links': answers.NEXT_LINK,
 }, required=['messages'])
 
@@ -84,7 +73,7 @@ OPERATIONS = (
     Operation('GET', '/messages', index, since=_SINCE, policy=policies.GET_ALL,
               answer={_SINCE: _MESSAGES}, summary='List user messages.'),
     Operation('GET', '/messages/{id}', show, since=_SINCE, policy=policies.GET,
-              target=access.message, answer={_SINCE: schema.wrapped('message', _MESSAGE)},
+              target=access.message, answer={_SINCE: schema.wrapped('message', _MESSAGE.whole)},
               summary='Show a user message.'),
     Operation('DELETE', '/messages/{id}', delete, since=_SINCE, policy=policies.DELETE,
               target=access.message, status=204, answer={_SINCE: answers.EMPTY},

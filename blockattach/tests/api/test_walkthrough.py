@@ -29,7 +29,7 @@ STEPS = (
     ('db.desired_state', 'get'),
     ('drivers.targets.fake', 'FakeTarget.grant'),
     ('db.attachments', 'move'),
-    ('policy.connection_info', 'shown'),
+    ('policy.access', 'connection_infos'),
 )
 """Where each step of the page begins: module and function."""
 

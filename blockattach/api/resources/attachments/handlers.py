@@ -1,30 +1,40 @@
-"""What each operation on attachments does."""
+"""What each operation on attachments does, and which ones the query string of a list asks for."""
+import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.api.resources.attachments import filters
 from blockattach.api.resources.attachments import views
+from blockattach.db import attachment_queries
 from blockattach.db import attachments
+from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import connectors
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import access
 from blockattach.policy import attachments as policies
-from blockattach.policy import connection_info
+
+_WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
+_STATUS = ('status', 'attach_status')
+# Filters by their names, and the columns that they mean.
+_COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
+
+_RULES = listing.FilterRules(
+    known=frozenset(('volume_id', 'instance_id', 'status', 'attach_status')),
+    more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List attachments, a line each."""
-    return {'attachments': [views.summary(one) for one in filters.listed(services, call)]}
+    return {'attachments': [views.SUMMARY.show(one) for one in _listed(services, call)]}
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List attachments with all that is known of them."""
-    return {'attachments': _details(
-        services, call, filters.listed(services, call, sealed=True))}
+    return {'attachments': _details(services, call, _listed(services, call, sealed=True))}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -65,12 +75,9 @@ def complete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Remove an attachment; answers the remaining ones of its volume."""
-    if filters.forced(services, call):
-        remaining = services.attachments.delete(call.context, call.target, force=True)
-    else:
-        remaining = services.attachments.delete(call.context, call.target)
-    more = views.remaining(services, call, remaining)
-    return {'attachments': [{**views.summary(one), **more[one.id]} for one in remaining]}
+    remaining = services.attachments.delete(call.context, call.target,
+                                            force=_forced(services, call))
+    return {'attachments': views.remaining(services, call, remaining)}
 
 
 def _detail(services: api_services.ApiServices, call: operation.Call,
@@ -80,9 +87,8 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 
 def _details(services: api_services.ApiServices, call: operation.Call,
              rows: Sequence[records.Attachment]) -> list[dict[str, Any]]:
-    infos = connection_info.shown(services.policy, call.context, services.database, rows)
-    more = views.more(services, call, rows)
-    return [{**views.detail(one, infos[one.id]), **more[one.id]} for one in rows]
+    infos = access.connection_infos(services.policy, call.context, services.database, rows)
+    return views.details(services, call, rows, infos)
 
 
 def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -93,3 +99,71 @@ def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
     found = asked.get('connector') or {}
     connectors.check(found)
     return found or None
+
+
+def _listed(services: api_services.ApiServices, call: operation.Call,
+            sealed: bool = False) -> list[records.Attachment]:
+    """The page that was asked for.
+
+    :param sealed: with the credentials of their connections
+    :raises InvalidFilter: a filter is unknown, see `listing.asked`
+    :raises InvalidInput: a value is malformed
+    """
+    page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
+    wanted = _wanted(call)
+    if wanted is None:
+        return []
+    return attachment_queries.list_page(services.database, wanted, page, sealed)
+
+
+def _forced(services: api_services.ApiServices, call: operation.Call) -> bool:
+    """Whether an attachment shall be deleted by force, which few may ask.
+
+    :raises InvalidInput: ``force`` is neither true nor false
+    :raises NotAuthorized: the caller may not
+    """
+    if call.extension is None or not listing.flag(call, views.FORCE):
+        return False
+    services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
+    return True
+
+
+def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
+    """What shall be listed; None: nothing can match."""
+    more = operation.at_version(views.FILTERS, call.extension or operation.NONE) or {}
+    asked = listing.asked(call, dataclasses.replace(_RULES, known=_RULES.known | more.keys()))
+    equal: dict[str, str] = {}
+    for key, value in asked.equal.items():
+        if equal.setdefault(_COLUMNS.get(key, key), value) != value:
+            return None
+    project_id = equal.get('project_id')
+    if not asked.all_projects:
+        project_id = call.context.project_id
+    like = _columns_like(asked)
+    if asked.nothing or equal.get('project_id', project_id) != project_id \
+            or not like.keys() <= attachment_queries.SORT_COLUMNS.keys():
+        return None
+    return attachment_queries.Filters(
+        project_id=project_id, volume_id=equal.get('volume_id'),
+        instance_uuid=equal.get('instance_uuid'), host=equal.get('attached_host'),
+        attachment_id=equal.get('id'), states=_states(asked), like=like)
+
+
+def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
+    """The inner states of the API's states; ``status`` means ``attach_status``."""
+    words = set(_WORDS)
+    for key in _STATUS:
+        if key in asked.equal:
+            words &= {asked.equal[key]}
+        if key in asked.like:
+            words = {word for word in words if asked.like[key] in word}
+    if words == _WORDS:
+        return None
+    return tuple(state for word in sorted(words)
+                 for state in attachment_lifecycle.states_on_wire(word))
+
+
+def _columns_like(asked: listing.Asked) -> dict[str, str]:
+    """Filters that match a part of a column; states are not stored in the API's words."""
+    return {_COLUMNS.get(key, key): text
+            for key, text in asked.like.items() if key not in _STATUS}

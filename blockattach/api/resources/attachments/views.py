@@ -1,87 +1,154 @@
-"""Attachments as the API shows them, and what the extension shows beside that."""
+"""Attachments as requests ask for them and as answers show them, and what ``blockattach 1.0`` and
+1.1 in the header add to that.
+"""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.api.resources.attachments import schemas
 from blockattach.db import shared_connections
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
+from blockattach.domain import reservation
 from blockattach.http import operation
-from blockattach.http.operation import V
+from blockattach.http import schema
+from blockattach.policy import attachments as policies
+
+FIRST = operation.V(1, 0)
+_RESERVATIONS = operation.V(1, 1)
+
+# The database keeps UUIDs as they came.
+_UUID: schema.Schema = {**schema.UUID, 'maxLength': 36}
+
+CREATE = schema.wrapped('attachment', schema.obj({
+    'volume_uuid': _UUID,
+    'instance_uuid': _UUID,
+    'connector': schema.nullable(answers.CONNECTOR),
+}, required=['volume_uuid']))
+CREATE_WITH_MODE = schema.extend(CREATE, {'mode': {'enum': ['rw', 'ro']}}, at='attachment')
+
+UPDATE = schema.wrapped('attachment', schema.obj(
+    {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
+
+NO_MODE = 'null'
+"""The mode of an attachment without one: these four letters, not JSON's null."""
+TARGET = 'target'
+CONSUMER = 'consumer'
+
+_SUMMARY = {
+    'id': schema.UUID,
+    'status': ({'enum': sorted(set(attachment_lifecycle.WIRE_STATUS.values()))},
+               lambda one: attachment_lifecycle.WIRE_STATUS[one.state]),
+    'instance': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'volume_id': schema.UUID,
+}
+SUMMARY = schema.View(_SUMMARY)
+"""One line of a list."""
+
+DETAIL = schema.View({
+    **_SUMMARY,
+    'attached_at': (answers.TIME_OR_EMPTY, lambda one: one.attached_at or ''),
+    'detached_at': (answers.TIME_OR_EMPTY, lambda one: one.detached_at or ''),
+    'attach_mode': ({'enum': ['rw', 'ro', NO_MODE]}, lambda one: one.mode or NO_MODE),
+    'connection_info': (answers.CONNECTION, schema.GIVEN),
+})
+"""All that is known of an attachment. ``connection_info`` None: nobody knows."""
+
+_SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
+_REMAINING = schema.View(_SHARED)
+_MORE = schema.View({
+    'project_id': answers.TEXT,
+    'host': answers.NULLABLE_TEXT,
+    'mountpoint': answers.NULLABLE_TEXT,
+    'connector': ({'type': ['object', 'null']}, lambda one: connection.masked(one.connector)),
+    'mode': {'enum': ['rw', 'ro', None]},
+    'mode_enforced_by': ({'enum': [TARGET, CONSUMER, None]}, schema.GIVEN),
+    'last_error': answers.NULLABLE_TEXT,
+    **_SHARED,
+})
+_RESERVED: dict[str, schema.Schema] = {'reservation': {
+    'enum': [*(word.value for word in reservation.HostReservation), None]}}
+
+SUMMARIES = schema.wrapped('attachments', schema.array(SUMMARY.whole))
+SHOWN = schema.wrapped('attachment', DETAIL.whole)
+DETAILS = schema.wrapped('attachments', schema.array(DETAIL.whole))
+
+FORCE = 'force'
+FILTERS = {FIRST: {'host': {
+    'type': 'string', 'description': 'only those whose consumer is on this host'}}}
+DELETION = {FIRST: {FORCE: {
+    'type': 'boolean', 'description': f'whatever its state is and whatever its backend answers; '
+                                      f'needs ``{policies.FORCE_DELETE}``'}}}
+"""What the extension adds to the query strings of lists, and of a delete."""
 
 
-def summary(attachment: records.Attachment) -> dict[str, Any]:
-    """One line of a list."""
-    return {
-        'id': attachment.id,
-        'status': attachment_lifecycle.WIRE_STATUS[attachment.state],
-        'instance': attachment.instance_uuid,
-        'volume_id': attachment.volume_id,
-    }
+def _one(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(answer, _MORE.keys, _MORE.keys, at='attachment')
 
 
-def detail(attachment: records.Attachment, info: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All that is known of an attachment.
+def _reserved(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(_one(answer), _RESERVED, _RESERVED, at='attachment')
 
-    :param info: how its host reaches the volume; None: nobody knows
+
+def _each(answer: schema.Schema) -> schema.Schema:
+    return schema.extend_items(answer, 'attachments', _MORE.keys)
+
+
+def _remaining(answer: schema.Schema) -> schema.Schema:
+    return schema.extend_items(answer, 'attachments', _REMAINING.keys)
+
+
+ONE_EXTENDED = {FIRST: _one}
+SHOWN_EXTENDED = {FIRST: _one, _RESERVATIONS: _reserved}
+EACH_EXTENDED = {FIRST: _each}
+REMAINING_EXTENDED = {FIRST: _remaining}
+"""What the extension makes of the schemas of answers: one in full, one that was asked for, many,
+what a delete leaves."""
+
+
+def details(services: api_services.ApiServices, call: operation.Call,
+            attachments: Sequence[records.Attachment],
+            infos: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All that is known of attachments, for all by one query what only the extension shows.
+
+    :param infos: how their hosts reach the volume, by attachment
     """
-    return {
-        **summary(attachment),
-        'attached_at': attachment.attached_at or '',
-        'detached_at': attachment.detached_at or '',
-        'attach_mode': attachment.mode or schemas.NO_MODE,
-        'connection_info': info,
-    }
-
-
-def more(services: api_services.ApiServices, call: operation.Call,
-         attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
-    """The further fields by attachment, none unless the extension was asked for: one query for
-    all."""
-    if call.extension is None:
-        return {one.id: {} for one in attachments}
-    others = _of_pair(services, attachments)
-    return {one.id: _fields(one, others.get(one.id, [])) for one in attachments}
+    shown = [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
+    if call.extension is not None:
+        pairs = _of_pair(services, attachments)
+        for row, one, others in zip(shown, attachments, pairs, strict=True):
+            row |= _MORE.show(one, mode_enforced_by=_enforced_by(one, others),
+                              shared_connections=_ids(others))
+    return shown
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
-              attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any]]:
-    """The further fields of the attachments that remain after a delete."""
-    if call.extension is None:
-        return {one.id: {} for one in attachments}
-    others = _of_pair(services, attachments)
-    return {one.id: {'shared_connections': _ids(others.get(one.id, []))} for one in attachments}
+              attachments: Sequence[records.Attachment]) -> list[dict[str, Any]]:
+    """The attachments that remain after a delete, a line each."""
+    shown = [SUMMARY.show(one) for one in attachments]
+    if call.extension is not None:
+        for row, one, others in zip(shown, attachments, _of_pair(services, attachments),
+                                    strict=True):
+            row |= _REMAINING.show(one, shared_connections=_ids(others))
+    return shown
 
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
              attachment: records.Attachment) -> dict[str, Any]:
     """What the host has reserved; only of an attachment that was asked for, as its backend is."""
-    if call.extension is None or call.extension < V(1, 1):
+    if call.extension is None or call.extension < _RESERVATIONS:
         return {}
     return {'reservation': services.reservations.held(call.context, attachment)}
 
 
 def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> dict[str, list[shared_connections.PairAttachment]]:
-    return shared_connections.of(
+             ) -> list[Sequence[shared_connections.PairAttachment]]:
+    """For each, the other attachments of its pair."""
+    found = shared_connections.of(
         services.database, [one.id for one in attachments if one.initiator is not None])
-
-
-def _fields(attachment: records.Attachment,
-            others: Sequence[shared_connections.PairAttachment]) -> dict[str, Any]:
-    return {
-        'project_id': attachment.project_id,
-        'host': attachment.host,
-        'mountpoint': attachment.mountpoint,
-        'connector': connection.masked(attachment.connector),
-        'mode': attachment.mode,
-        'mode_enforced_by': _enforced_by(attachment, others),
-        'last_error': attachment.last_error,
-        'shared_connections': _ids(others),
-    }
+    return [found.get(one.id, ()) for one in attachments]
 
 
 def _enforced_by(attachment: records.Attachment,
@@ -95,7 +162,7 @@ def _enforced_by(attachment: records.Attachment,
         return None
     modes = [one.mode or connection.AccessMode.RW for one in others]
     own = attachment.mode or connection.AccessMode.RW
-    return schemas.TARGET if connection.widest([own, *modes]) == own else schemas.CONSUMER
+    return TARGET if connection.widest([own, *modes]) == own else CONSUMER
 
 
 def _ids(others: Sequence[shared_connections.PairAttachment]) -> list[str]:

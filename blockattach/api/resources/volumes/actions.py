@@ -16,7 +16,6 @@ from blockattach.domain import connection
 from blockattach.domain import connectors
 from blockattach.http import operation
 from blockattach.policy import access
-from blockattach.policy import connection_info
 
 _NO_MIGRATION = 'none'
 _ATTACH_STATUSES = (None, 'attached', 'detached')
@@ -48,8 +47,8 @@ def initialize_connection(services: api_services.ApiServices,
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
-    info = connection_info.shown(services.policy, call.context, services.database,
-                                      [row])[row.id]
+    info = access.connection_infos(services.policy, call.context, services.database,
+                                   [row])[row.id]
     assert info is not None
     # The form that clients knew before there were attachments.
     return {'connection_info': {
