@@ -59,12 +59,15 @@ def extend(schema: Schema, properties: Schema | None = None, required: Iterable[
            *, at: str | None = None, **more: Any) -> dict[str, Any]:
     """A new schema with more properties, and keywords set anew; what did not change is shared.
 
-    :param at: names with dots: extend the object at that property instead (``'attachment'``)
+    :param at: names with dots: extend the object at that property instead (``'attachment'``), or
+        each item of a list there
     """
     if at is not None:
         name, _, rest = at.partition('.')
         inner = extend(schema['properties'][name], properties, required, at=rest or None, **more)
         return {**schema, 'properties': {**schema['properties'], name: inner}}
+    if schema.get('type') == 'array':
+        return {**schema, 'items': extend(schema['items'], properties, required, **more)}
     new: dict[str, Any] = {**schema, **more}
     if properties:
         new['properties'] = {**schema.get('properties', {}), **properties}
@@ -73,11 +76,9 @@ def extend(schema: Schema, properties: Schema | None = None, required: Iterable[
     return new
 
 
-def extend_items(schema: Schema, name: str, properties: Schema) -> dict[str, Any]:
-    """A new schema in which each item of the list ``name`` has these properties too."""
-    listed = schema['properties'][name]
-    new = {**listed, 'items': extend(listed['items'], properties, properties)}
-    return {**schema, 'properties': {**schema['properties'], name: new}}
+def extending(properties: Schema, at: str) -> Callable[[Schema], Schema]:
+    """What makes of a schema one whose object at ``at`` has all these properties, too."""
+    return functools.partial(extend, properties=properties, required=properties, at=at)
 
 
 class View:

@@ -68,7 +68,7 @@ _MORE = schema.View({
     'last_error': answers.NULLABLE_TEXT,
     **_SHARED,
 })
-_RESERVED: dict[str, schema.Schema] = {'reservation': {
+_RESERVED = {'reservation': {
     'enum': [*(word.value for word in reservation.HostReservation), None]}}
 
 SUMMARIES = schema.wrapped('attachments', schema.array(SUMMARY.whole))
@@ -83,27 +83,11 @@ DELETION = {FIRST: {FORCE: {
                                       f'needs ``{policies.FORCE_DELETE}``'}}}
 """What the extension adds to the query strings of lists, and of a delete."""
 
-
-def _one(answer: schema.Schema) -> schema.Schema:
-    return schema.extend(answer, _MORE.keys, _MORE.keys, at='attachment')
-
-
-def _reserved(answer: schema.Schema) -> schema.Schema:
-    return schema.extend(_one(answer), _RESERVED, _RESERVED, at='attachment')
-
-
-def _each(answer: schema.Schema) -> schema.Schema:
-    return schema.extend_items(answer, 'attachments', _MORE.keys)
-
-
-def _remaining(answer: schema.Schema) -> schema.Schema:
-    return schema.extend_items(answer, 'attachments', _REMAINING.keys)
-
-
-ONE_EXTENDED = {FIRST: _one}
-SHOWN_EXTENDED = {FIRST: _one, _RESERVATIONS: _reserved}
-EACH_EXTENDED = {FIRST: _each}
-REMAINING_EXTENDED = {FIRST: _remaining}
+ONE_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachment')}
+SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
+    {**_MORE.keys, **_RESERVED}, 'attachment')}
+EACH_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachments')}
+REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
 """What the extension makes of the schemas of answers: one in full, one that was asked for, many,
 what a delete leaves."""
 

@@ -1,165 +1,293 @@
-"""Volumes as the API shows them, at each version, to each kind of caller: what it may see, and has
-asked for."""
-import dataclasses
+"""Volumes as requests ask for them and as answers show them, at each version, to each kind of
+caller: what it may see, and has asked for; and the bodies of the actions on them."""
 import functools
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
+from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.api.resources.volumes import schemas
 from blockattach.db import attachment_counts
 from blockattach.db import volume_types
 from blockattach.domain import records
+from blockattach.domain import volume_type
 from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import BASE
 from blockattach.http.operation import V
 from blockattach.policy import volumes as policies
 
+BOOLEAN: schema.Schema = {'enum': [
+    True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
+    'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
+"""The words for yes and no that clients use."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Rights:
-    """What the caller may see of the volumes of one project.
+HINTS = 'OS-SCH-HNT:scheduler_hints'
+METADATA_KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'
 
-    :ivar admin: keys for administrators
-    :ivar hosts: on which hosts a volume is attached
-    :ivar tenant: the project of the volume
-    :ivar pool: where the volume is
-    :ivar migration: whether the volume is being moved
+_TEXT: schema.Schema = {'type': ['string', 'null']}
+_ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+_METADATA = schema.obj(patternProperties={METADATA_KEY: {'type': 'string', 'maxLength': 255}})
+
+# Lengths of names and descriptions are checked once they are trimmed.
+_WISH = schema.obj({
+    'name': _TEXT, 'display_name': _TEXT,
+    'description': _TEXT, 'display_description': _TEXT,
+    'size': {'type': ['integer', 'string', 'null'], 'minimum': 1, 'maximum': 2 ** 31 - 1,
+             'pattern': '^[0-9]{1,9}$'},
+    'volume_type': _ID_OR_NAME,
+    'availability_zone': {**_ID_OR_NAME, 'minLength': 1},
+    'metadata': schema.nullable(_METADATA),
+    'multiattach': {'enum': [None, *BOOLEAN['enum']]},
+    'snapshot_id': schema.NULLABLE_UUID,
+    'source_volid': schema.NULLABLE_UUID,
+    'consistencygroup_id': schema.NULLABLE_UUID,
+    'image_id': _ID_OR_NAME,
+    'imageRef': _ID_OR_NAME,
+}, additional=True)
+_BASE = schema.obj({
+    'volume': _WISH,
+    HINTS: {'type': ['object', 'null']},
+}, required=['volume'])
+_IN_GROUPS = schema.extend(_BASE, {'group_id': schema.NULLABLE_UUID}, at='volume')
+_FROM_BACKUPS = schema.extend(_IN_GROUPS, {'backup_id': schema.NULLABLE_UUID}, at='volume')
+_STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
+
+CREATE = {BASE: _BASE, V(3, 13): _IN_GROUPS, V(3, 47): _FROM_BACKUPS, V(3, 53): _STRICT}
+
+_NAME = schema.View({
+    'id': schema.UUID,
+    'name': answers.NULLABLE_TEXT,
+    'links': (answers.LINKS, schema.GIVEN),
+})
+
+# Clients expect the volume's id as the first one; the attachment has a key of its own.
+_SERVER = schema.View({
+    'id': (schema.UUID, schema.GIVEN),
+    'attachment_id': schema.UUID,
+    'volume_id': (schema.UUID, schema.GIVEN),
+    'server_id': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'host_name': (answers.NULLABLE_TEXT, schema.GIVEN),
+    'device': (answers.NULLABLE_TEXT, 'mountpoint'),
+    'attached_at': answers.NULLABLE_TIME,
+})
+
+_MADE = schema.View({
+    'id': schema.UUID,
+    'name': answers.NULLABLE_TEXT,
+    'description': answers.NULLABLE_TEXT,
+    'status': answers.TEXT,
+    'size': (answers.INTEGER, 'size_gb'),
+    'availability_zone': answers.TEXT,
+    'created_at': answers.TIME,
+    'updated_at': answers.NULLABLE_TIME,
+    'user_id': answers.TEXT,
+    'volume_type': (answers.TEXT, 'volume_type_name'),
+    'snapshot_id': answers.NULL,
+    'source_volid': answers.NULL,
+    'consistencygroup_id': answers.NULL,
+    'metadata': answers.TEXTS_BY_KEY,
+    'links': (answers.LINKS, schema.GIVEN),
+    'bootable': ({'enum': ['true', 'false']},
+                 lambda volume: 'true' if volume.bootable else 'false'),
+    'encrypted': answers.BOOLEAN,
+    'replication_status': answers.NULL,
+    'multiattach': answers.BOOLEAN,
+    'attachments': (schema.array(_SERVER.whole), schema.GIVEN),
+})
+
+_BY_RULE = {
+    policies.TENANT_ATTRIBUTE: schema.View({
+        'os-vol-tenant-attr:tenant_id': (answers.TEXT, 'project_id')}),
+    policies.HOST_ATTRIBUTE: schema.View({
+        'os-vol-host-attr:host': ({'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'}, 'pool')}),
+    policies.MIG_STATUS_ATTRIBUTE: schema.View({
+        'os-vol-mig-status-attr:migstat': answers.NULL,
+        'os-vol-mig-status-attr:name_id': answers.NULL}),
+}
+"""What only those see to whom a rule of the volume's project allows it."""
+_ATTRIBUTES = {'migration_status': answers.NULL, **{
+    key: promise for view in _BY_RULE.values() for key, promise in view.keys.items()}}
+
+
+class Added(NamedTuple):
+    """A key that came with a version.
+
+    :ivar held: a volume has it, under the same name; else every volume has this ``value``, by
+        default that of a feature which no volume has, where clients expect the key
+    :ivar admin: only administrators see it
     """
 
-    admin: bool
-    hosts: bool
-    tenant: bool
-    pool: bool
-    migration: bool
+    since: V
+    key: str
+    promise: schema.Schema = answers.NULL
+    held: bool = False
+    value: Any = None
+    admin: bool = False
 
+
+ADDED = (
+    Added(BASE, 'migration_status', admin=True),
+    Added(V(3, 13), 'group_id'),
+    Added(V(3, 21), 'provider_id', admin=True),
+    Added(V(3, 48), 'shared_targets', answers.BOOLEAN, held=True),
+    Added(V(3, 48), 'service_uuid', schema.NULLABLE_UUID, held=True),
+    Added(V(3, 61), 'cluster_name', admin=True),
+    Added(V(3, 63), 'volume_type_id', schema.UUID, held=True),
+    Added(V(3, 65), 'consumes_quota', answers.BOOLEAN, value=True),
+)
+
+
+def _by_version(volume: schema.Schema,
+                around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
+    """The schema of an answer at each version that changed what a volume shows."""
+    found = {}
+    for row in ADDED:
+        volume = schema.extend(volume, {row.key: row.promise},
+                               required=[] if row.admin else [row.key])
+        found[row.since] = around(volume)
+    return found
+
+
+def _list(item: schema.Schema) -> schema.Schema:
+    return schema.obj({
+        'volumes': schema.array(item),
+        'volumes_links': answers.NEXT_LINK,
+        'count': answers.INTEGER,
+    }, required=['volumes'])
+
+
+def _one(item: schema.Schema) -> schema.Schema:
+    return schema.wrapped('volume', item)
+
+
+NAMES = {BASE: _list(_NAME.whole)}
+DETAILS = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _list)
+SHOWN = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _one)
+CREATED = _by_version(_MADE.whole, _one)
+
+# The storage encrypts by itself, so no volume has a key that a consumer would fetch.
+_PLAIN = schema.View({'encryption_key_id': answers.NULL})
+_ENCRYPTED = schema.View({
+    'encryption_key_id': answers.NULL,
+    'provider': answers.TEXT,
+    'control_location': {'enum': list(volume_type.CONTROL_LOCATIONS)},
+    'cipher': answers.NULLABLE_TEXT,
+    'key_size': {'type': ['integer', 'null']},
+})
+ENCRYPTION = {BASE: {'anyOf': [_PLAIN.whole, _ENCRYPTED.whole]}}
+ENCRYPTION_FACT = {BASE: schema.obj(_ENCRYPTED.keys, minProperties=1, maxProperties=1)}
+
+_TOTALS = answers.whole({'total_count': answers.INTEGER, 'total_size': answers.INTEGER})
+_VALUES: schema.Schema = {'type': 'object', 'additionalProperties': schema.array(answers.TEXT)}
+SUMMARY = {
+    V(3, 12): schema.wrapped('volume-summary', _TOTALS),
+    V(3, 36): schema.wrapped('volume-summary', schema.extend(
+        _TOTALS, {'metadata': _VALUES}, required=['metadata'])),
+}
+
+_MORE = {'attachment_count': answers.INTEGER}
+EXTENDED = {V(1, 0): schema.extending(_MORE, 'volume')}
+EXTENDED_LIST = {V(1, 0): schema.extending(_MORE, 'volumes')}
+"""What ``blockattach`` makes of the answers."""
+
+_LONGEST_TEXT = 255
+# Old clients send a text here, which identifies no host.
+_CONNECTOR: schema.Schema = {**answers.CONNECTOR, 'type': ['object', 'string']}
+_NO_CONNECTOR = schema.nullable(_CONNECTOR)
+
+INITIALIZE_CONNECTION = schema.obj({'connector': _CONNECTOR}, required=['connector'])
+TERMINATE_CONNECTION = schema.obj({'connector': _NO_CONNECTOR}, required=['connector'])
+CONNECTION = {BASE: schema.wrapped('connection_info', answers.NESTED_CONNECTION)}
+
+ATTACH = schema.obj({
+    'instance_uuid': {**schema.UUID, 'maxLength': 36},
+    'host_name': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mountpoint': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mode': {'enum': ['rw', 'ro']},
+}, required=['mountpoint'], anyOf=[{'required': ['instance_uuid']}, {'required': ['host_name']}])
+
+DETACH = schema.nullable(schema.obj(
+    {'attachment_id': {**schema.NULLABLE_UUID, 'maxLength': 36}}))
+FORCE_DETACH = schema.obj({
+    'connector': _NO_CONNECTOR,
+    'attachment_id': {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT},
+})
+
+_WORD: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT}
+RESET_STATUS = schema.obj(
+    {'status': _WORD, 'attach_status': _WORD, 'migration_status': _WORD})
+
+UPDATE_READONLY_FLAG = schema.obj({'readonly': BOOLEAN}, required=['readonly'])
 
 _SERVICE_ROLE = 'service'
-
-
-@functools.cache
-def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The additions of a version: what all volumes have in common, and what is read of each."""
-    rows = [row for row in schemas.ADDED if version >= row.since and (admin or not row.admin)]
-    return ({row.key: row.value for row in rows if not row.held},
-            tuple(row.key for row in rows if row.held))
 
 
 def names(services: api_services.ApiServices, call: operation.Call,
           volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """A line each."""
-    return [_name(call, volume) for volume in volumes]
+    return [_NAME.show(volume, links=call.links(f'/volumes/{volume.id}')) for volume in volumes]
 
 
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """All that the caller may know of each."""
-    rights = {owner: _rights(services, call, owner)
-              for owner in {volume.project_id for volume in volumes}}
-    shown = [_detail(call, volume, rights[volume.project_id]) for volume in volumes]
-    for one, more in zip(shown, _more(services, call, volumes), strict=False):
-        one |= more
-    return shown
+    attributes = {owner: [view for rule, view in _BY_RULE.items()
+                          if services.policy.allowed(call.context, rule, owner)]
+                  for owner in {volume.project_id for volume in volumes}}
+    shown = [_made(call, volume) for volume in volumes]
+    for one, volume in zip(shown, volumes, strict=True):
+        if volume.readonly is not None or volume.attached_mode is not None:
+            one['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
+        for view in attributes[volume.project_id]:
+            one |= view.show(volume)
+    return _counted(services, call, shown)
 
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
-    shown = _made(call, volume, _rights(services, call, volume.project_id))
-    for more in _more(services, call, [volume]):
-        shown |= more
-    return shown
+    return _counted(services, call, [_made(call, volume)])[0]
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
-    """How a volume is encrypted. Its type says that; it cannot say another thing meanwhile."""
-    return _encryption(
-        volume_types.get(services.database, volume.volume_type_id).encryption
-        if volume.encrypted else None)
+    """What a consumer needs to know of a volume's encryption. Its type says that; it cannot say
+    another thing meanwhile."""
+    found = volume_types.get(services.database, volume.volume_type_id).encryption \
+        if volume.encrypted else None
+    return (_PLAIN if found is None else _ENCRYPTED).show(found)
 
 
-def _more(services: api_services.ApiServices, call: operation.Call,
-          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
-    """What ``blockattach 1.0`` adds to each, in their order, by one query; none if it was not
-    asked for."""
-    if call.extension is None:
-        return []
-    counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])
-    return [{'attachment_count': counts.get(one.id, 0)} for one in volumes]
+def _counted(services: api_services.ApiServices, call: operation.Call,
+             shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With what ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
+    if call.extension is not None:
+        counts = attachment_counts.by_volume(services.database, [one['id'] for one in shown])
+        for one in shown:
+            one['attachment_count'] = counts.get(one['id'], 0)
+    return shown
 
 
-def _rights(services: api_services.ApiServices, call: operation.Call,
-            owner: str) -> _Rights:
-    def allowed(rule: str) -> bool:
-        return services.policy.allowed(call.context, rule, owner)
-
-    is_admin = bool(call.context.is_admin)
-    return _Rights(
-        admin=is_admin, hosts=is_admin or _SERVICE_ROLE in call.context.roles,
-        tenant=allowed(policies.TENANT_ATTRIBUTE), pool=allowed(policies.HOST_ATTRIBUTE),
-        migration=allowed(policies.MIG_STATUS_ATTRIBUTE))
-
-
-def _name(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
-    """One line of a list."""
-    return {'id': volume.id, 'name': volume.name, 'links': call.links(f'/volumes/{volume.id}')}
-
-
-def _made(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict[str, Any]:
+def _made(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation shows it."""
-    alike, held = _added(call.version, rights.admin)
-    shown = {
-        **alike,
-        'id': volume.id,
-        'name': volume.name,
-        'description': volume.description,
-        'status': volume.status,
-        'size': volume.size_gb,
-        'availability_zone': volume.availability_zone,
-        'created_at': volume.created_at,
-        'updated_at': volume.updated_at,
-        'user_id': volume.user_id,
-        'volume_type': volume.volume_type_name,
-        'snapshot_id': None,
-        'source_volid': None,
-        'consistencygroup_id': None,
-        'metadata': volume.metadata,
-        'links': call.links(f'/volumes/{volume.id}'),
-        'bootable': 'true' if volume.bootable else 'false',
-        'encrypted': volume.encrypted,
-        'replication_status': None,
-        'multiattach': volume.multiattach,
-        'attachments': [_server(volume, one, rights) for one in volume.attached],
-    }
-    for key in held:
-        shown[key] = getattr(volume, key)
-    return shown
+    is_admin = bool(call.context.is_admin)
+    sees_hosts = is_admin or _SERVICE_ROLE in call.context.roles
+    alike, held = _added(call.version, is_admin)
+    servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
+                            host_name=one.host if sees_hosts else None)
+               for one in volume.attached]
+    return {**alike,
+            **_MADE.show(volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers),
+            **{key: getattr(volume, key) for key in held}}
 
 
-def _detail(call: operation.Call, volume: records.Volume, rights: _Rights) -> dict[str, Any]:
-    """All that the caller may know of a volume."""
-    shown = _made(call, volume, rights)
-    if volume.readonly is not None or volume.attached_mode is not None:
-        shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
-    if rights.tenant:
-        shown['os-vol-tenant-attr:tenant_id'] = volume.project_id
-    if rights.pool:
-        shown['os-vol-host-attr:host'] = volume.pool
-    if rights.migration:
-        shown['os-vol-mig-status-attr:migstat'] = None
-        shown['os-vol-mig-status-attr:name_id'] = None
-    return shown
-
-
-def _encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
-    """What a consumer needs to know of a volume's encryption; None: it is plain.
-
-    The storage encrypts by itself, so no volume has a key that a consumer would fetch.
-    """
-    shown: dict[str, Any] = {'encryption_key_id': None}
-    if found is not None:
-        shown |= {'provider': found.provider, 'control_location': found.control_location,
-                  'cipher': found.cipher, 'key_size': found.key_size}
-    return shown
+@functools.cache
+def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The additions of a version: what all volumes have in common, and what is read of each."""
+    rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
+    return ({row.key: row.value for row in rows if not row.held},
+            tuple(row.key for row in rows if row.held))
 
 
 def _set_by_actions(volume: records.Volume) -> dict[str, str]:
@@ -167,20 +295,3 @@ def _set_by_actions(volume: records.Volume) -> dict[str, str]:
     metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
                 'attached_mode': volume.attached_mode}
     return {key: value for key, value in metadata.items() if value is not None}
-
-
-def _server(volume: records.Volume, attached: records.AttachedServer,
-            rights: _Rights) -> dict[str, Any]:
-    return {
-        # Clients expect the volume's id here; the attachment has a key of its own.
-        'id': volume.id,
-        'attachment_id': attached.attachment_id,
-        'volume_id': volume.id,
-        'server_id': attached.instance_uuid,
-        'host_name': attached.host if rights.hosts else None,
-        'device': attached.mountpoint,
-        'attached_at': attached.attached_at,
-    }
-
-
-

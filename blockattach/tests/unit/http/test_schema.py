@@ -71,7 +71,7 @@ class CheckTest(unittest.TestCase):
 
     def test_items_of_a_list_are_extended_and_the_original_is_not(self):
         plain = schema.wrapped('things', schema.array(schema.obj({'id': schema.UUID}, ['id'])))
-        more = schema.extend_items(plain, 'things', {'n': {'type': 'integer'}})
+        more = schema.extending({'n': {'type': 'integer'}}, 'things')(plain)
         value = {'things': [{'id': UUID, 'n': 1}]}
         schema.Validator(more).check(value)
         self.assertIn("'n' was unexpected", self.reason(value, plain))
