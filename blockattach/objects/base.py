@@ -4,6 +4,7 @@ An object changes only together with its ``VERSION``, and ``obj_make_compatible`
 older form looks; a test holds fingerprints of all of them.
 """
 from typing import Any
+from typing import Self
 
 from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields
@@ -14,6 +15,12 @@ class BlockattachObject(ovo_base.VersionedObject):
 
     OBJ_SERIAL_NAMESPACE = 'blockattach_object'
     OBJ_PROJECT_NAMESPACE = 'blockattach'
+
+    @classmethod
+    def of(cls, record: object, **values: Any) -> Self:
+        """The carrier of a record: a field that ``values`` do not have is its attribute of that
+        name; null where it has none."""
+        return cls(**{name: getattr(record, name, None) for name in cls.fields} | values)
 
 
 class _Unprinted(fields.FieldType[dict[str, Any]]):

@@ -31,27 +31,13 @@ class VolumeRequest(base.BlockattachObject):
     @classmethod
     def from_domain(cls, request: pools.VolumeRequest) -> Self:
         """The carrier of a request."""
-        return cls(
-            volume_id=request.volume_id,
-            generation=request.generation,
-            size_gb=request.size_gb,
-            multiattach=request.multiattach,
-            availability_zone=request.availability_zone,
-            extra_specs=dict(request.extra_specs),
-            tried=list(request.tried),
-        )
+        return cls.of(request, extra_specs=dict(request.extra_specs), tried=list(request.tried))
 
     def to_domain(self) -> pools.VolumeRequest:
         """The request that was carried."""
-        return pools.VolumeRequest(
-            volume_id=self.volume_id,
-            generation=self.generation,
-            size_gb=self.size_gb,
-            multiattach=self.multiattach,
-            availability_zone=self.availability_zone,
-            extra_specs=dict(self.extra_specs),
-            tried=tuple(self.tried),
-        )
+        values = {name: getattr(self, name) for name in self.fields}
+        return pools.VolumeRequest(**values | {
+            'extra_specs': dict(self.extra_specs), 'tried': tuple(self.tried)})
 
 
 @ovo_base.VersionedObjectRegistry.register

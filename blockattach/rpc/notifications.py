@@ -17,7 +17,7 @@ from blockattach import context
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.log import fields
-from blockattach.objects import notifications as payloads
+from blockattach.objects import attachment as payloads
 from blockattach.rpc import serializing
 from blockattach.rpc import transport
 

@@ -10,7 +10,6 @@ from blockattach import objects
 from blockattach.domain import pools
 from blockattach.objects import attachment
 from blockattach.objects import base
-from blockattach.objects import notifications
 from blockattach.objects import placement
 from blockattach.rpc import history
 from blockattach.tests.unit import samples
@@ -40,8 +39,8 @@ def every() -> list[base.BlockattachObject]:
     one = samples.attachment()
     return [
         attachment.Attachment.from_domain(one, INFO),
-        notifications.AttachmentPayload.from_domain(one),
-        notifications.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
+        attachment.AttachmentPayload.from_domain(one),
+        attachment.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
         placement.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
         placement.VolumeRequest.from_domain(REQUEST)]
 
@@ -110,9 +109,9 @@ class PayloadTest(unittest.TestCase):
     """What is sent, as its reader has it as an object."""
 
     def test_it_comes_back_equal(self) -> None:
-        made = notifications.VolumeAttachmentPayload.from_domain(
+        made = attachment.VolumeAttachmentPayload.from_domain(
             samples.attachment(), samples.volume(), [samples.attachment()])
-        again = notifications.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
+        again = attachment.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
         self.assertEqual(made.to_body(), again.to_body())
         self.assertNotIn(samples.SECRET, str(made))
 
