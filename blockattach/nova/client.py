@@ -3,9 +3,12 @@
 For our caller it is asked with its token; elsewhere by the account of ``[nova]``. Without an
 account, only a Nova without Keystone answers.
 """
+import contextlib
+import functools
 import logging
 import uuid
 from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 from typing import TypeVar
@@ -22,9 +25,9 @@ from keystoneauth1.identity import v3
 
 from blockattach import context
 from blockattach import errors
+from blockattach import log
 from blockattach.conf import nova as nova_conf
 from blockattach.domain import expiry_rule
-from blockattach.log import fields
 from blockattach.telemetry import threads
 
 LOG = logging.getLogger(__name__)
@@ -59,24 +62,11 @@ class NovaClient:
 
         :raises NovaUnavailable: Nova, or Keystone on the way to it, does not answer
         """
-        what = fields(server_id=server_id, volume_id=volume_id)
-        try:
-            status, body = _within(
-                self._settings.timeout, self._ask, caller,
-                f'/servers/{parse.quote(server_id, safe="")}/os-volume_attachments/{volume_id}')
-        except exceptions.ClientException as error:
-            # Its text has internal addresses, which the client need not know.
-            LOG.warning('Cannot reach Nova: %s%s', error, what)
-            raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
-                                         reason='it cannot be reached') from error
-        if _is_absent(status, body):
-            return None
-        used_by = _attachment_of(body)
-        if status != 200 or used_by is None:
-            LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
-            raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
-                                         reason=f'it answers with status {status}')
-        return used_by
+        with _learning('it', functools.partial(
+                errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
+                log.fields(server_id=server_id, volume_id=volume_id)):
+            return _attachment_in_use(functools.partial(
+                _within, self._settings.timeout, self._ask, caller), server_id, volume_id)
 
     def _ask(self, caller: context.RequestContext, path: str) -> tuple[int, dict[str, Any]]:
         """Status and body of Nova's answer; a body that is no JSON object is an empty one.
@@ -123,29 +113,21 @@ class ServerHosts:
         :raises ServerHostUnknown: there is no such server, it runs nowhere, or Nova does not
             answer
         """
-        what = fields(server_id=server_id)
-        try:
-            status, body = self._account.get(f'/servers/{parse.quote(server_id, safe="")}')
-        except exceptions.ClientException as error:
-            # Its text has internal addresses, which the user need not know.
-            LOG.warning('Cannot reach Nova: %s%s', error, what)
-            raise errors.ServerHostUnknown(
-                server_id=server_id, reason='Nova cannot be reached') from error
-        server = body.get('server')
-        if status == 404 or isinstance(server, dict) and \
-                server.get(_PROJECT) != project_id:
-            # To those of another project it does not exist.
-            raise errors.ServerHostUnknown(server_id=server_id, reason='it does not exist')
-        if status != 200 or not isinstance(server, dict):
-            LOG.warning('Cannot use the answer of Nova: status %d%s', status, what)
-            raise errors.ServerHostUnknown(
-                server_id=server_id, reason=f'Nova answers with status {status}')
+        unknown = functools.partial(errors.ServerHostUnknown, server_id=server_id)
+        with _learning('Nova', unknown, log.fields(server_id=server_id)):
+            status, body = self._account.get(_path(server_id))
+            server = body.get('server')
+            if status == 404 or isinstance(server, dict) and server.get(_PROJECT) != project_id:
+                # To those of another project it does not exist.
+                raise unknown(reason='it does not exist')
+            if status != 200 or not isinstance(server, dict):
+                raise _Unclear(status)
         if _HOST not in server:
             LOG.warning('Cannot see the host of a server: the account of [nova] needs a role '
-                        'that Nova shows it to%s', what)
-            raise errors.ServerHostUnknown(server_id=server_id, reason='Nova does not tell')
+                        'that Nova shows it to%s', log.fields(server_id=server_id))
+            raise unknown(reason='Nova does not tell')
         if not isinstance(server[_HOST], str) or not server[_HOST]:
-            raise errors.ServerHostUnknown(server_id=server_id, reason='it runs nowhere')
+            raise unknown(reason='it runs nowhere')
         return str(server[_HOST])
 
 
@@ -166,38 +148,21 @@ class Servers:
 
         :raises NovaUnavailable: Nova does not answer, or not to this account
         """
-        try:
-            return self._look(server_id, volume_id)
-        except exceptions.ClientException as error:
-            LOG.warning('Cannot reach Nova: %s%s', error, fields(server_id=server_id))
-            raise errors.NovaUnavailable(server_id=server_id, volume_id=volume_id,
-                                         reason='it cannot be reached') from error
-        except _Unclear as unclear:
-            LOG.warning('Cannot use the answer of Nova: status %d%s', unclear.status,
-                        fields(server_id=server_id, volume_id=volume_id))
-            raise errors.NovaUnavailable(
-                server_id=server_id, volume_id=volume_id,
-                reason=f'it answers with status {unclear.status}') from unclear
-
-    def _look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
-        path = f'/servers/{parse.quote(server_id, safe="")}'
-        status, body = self._account.get(path, _MICROVERSION)
-        if _is_absent(status, body):
-            self._check_sees_all()
-            return expiry_rule.Server(exists=False)
-        server = body.get('server')
-        # A server whose cell is down is shown without its task.
-        if status != 200 or not isinstance(server, dict) or _TASK not in server:
-            raise _Unclear(status)
-        busy = server[_TASK] is not None or server.get('status') == _BUILT
-        status, body = self._account.get(f'{path}/os-volume_attachments/{volume_id}',
-                                         _MICROVERSION)
-        if _is_absent(status, body):
-            return expiry_rule.Server(True, busy)
-        used_by = _attachment_of(body)
-        if status != 200 or used_by is None:
-            raise _Unclear(status)
-        return expiry_rule.Server(True, busy, used_by)
+        with _learning('it', functools.partial(
+                errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
+                log.fields(server_id=server_id, volume_id=volume_id)):
+            status, body = self._account.get(_path(server_id), _MICROVERSION)
+            if _is_absent(status, body):
+                self._check_sees_all()
+                return expiry_rule.Server(exists=False)
+            server = body.get('server')
+            # A server whose cell is down is shown without its task.
+            if status != 200 or not isinstance(server, dict) or _TASK not in server:
+                raise _Unclear(status)
+            busy = server[_TASK] is not None or server.get('status') == _BUILT
+            return expiry_rule.Server(True, busy, _attachment_in_use(
+                functools.partial(self._account.get, microversion=_MICROVERSION),
+                server_id, volume_id))
 
     def _check_sees_all(self) -> None:
         """Return if the account sees the servers of all projects: to others, most do not exist."""
@@ -250,6 +215,48 @@ class _Unclear(Exception):
         self.status = status
 
 
+@contextlib.contextmanager
+def _learning(nova: str, unknown: Callable[..., errors.BlockattachError],
+              what: log.Fields) -> Iterator[None]:
+    """Let Nova be asked.
+
+    :param nova: how the error calls it
+    :param unknown: the error, given the reason, if nothing was learnt
+    """
+    try:
+        yield
+    except exceptions.ClientException as failure:
+        # Its text has internal addresses, which the client need not know.
+        LOG.warning('Cannot reach Nova: %s%s', failure, what)
+        raise unknown(reason=f'{nova} cannot be reached') from failure
+    except _Unclear as unclear:
+        LOG.warning('Cannot use the answer of Nova: status %d%s', unclear.status, what)
+        raise unknown(reason=f'{nova} answers with status {unclear.status}') from unclear
+
+
+def _path(server_id: str) -> str:
+    return f'/servers/{parse.quote(server_id, safe="")}'
+
+
+def _attachment_in_use(get: Callable[[str], tuple[int, dict[str, Any]]], server_id: str,
+                       volume_id: str) -> str | None:
+    """The attachment by which a server uses a volume, in our form; None if it does not.
+
+    :raises _Unclear: Nova says neither
+    """
+    status, body = get(f'{_path(server_id)}/os-volume_attachments/{volume_id}')
+    if _is_absent(status, body):
+        return None
+    attachment = body.get('volumeAttachment')
+    found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
+    if status != 200 or not isinstance(found, str):
+        raise _Unclear(status)
+    try:
+        return str(uuid.UUID(found))
+    except ValueError:
+        raise _Unclear(status) from None
+
+
 def _is_absent(status: int, body: dict[str, Any]) -> bool:
     """Any other 404 comes from something that is not Nova: a proxy, or a wrong address."""
     return status == 404 and 'itemNotFound' in body
@@ -260,16 +267,6 @@ def _open_session(settings: nova_conf.NovaSettings) -> session.Session:
     return session.Session(
         timeout=settings.timeout, redirect=False,
         verify=False if settings.insecure else settings.cafile or True)
-
-
-def _attachment_of(body: dict[str, Any]) -> str | None:
-    """The id of the attachment in Nova's answer, in our form; None: there is none."""
-    attachment = body.get('volumeAttachment')
-    found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
-    try:
-        return str(uuid.UUID(found)) if isinstance(found, str) else None
-    except ValueError:
-        return None
 
 
 def _body_of(reply: requests.Response) -> dict[str, Any]:
