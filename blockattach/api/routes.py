@@ -1,11 +1,10 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
 from blockattach.api.resources import capabilities
-from blockattach.api.resources import limits
 from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
 from blockattach.api.resources import qos_specs
-from blockattach.api.resources import quota_sets
+from blockattach.api.resources import quotas
 from blockattach.api.resources import scheduler_stats
 from blockattach.api.resources import services
 from blockattach.api.resources import transfers
@@ -22,8 +21,7 @@ FAMILIES = (
     attachments.OPERATIONS,
     transfers.OPERATIONS,
     messages.OPERATIONS,
-    limits.OPERATIONS,
-    quota_sets.OPERATIONS,
+    quotas.OPERATIONS,
     services.OPERATIONS,
     log_levels.OPERATIONS,
     scheduler_stats.OPERATIONS,

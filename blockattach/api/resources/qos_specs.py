@@ -25,7 +25,7 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
     asked = listing.asked(call, _FILTERS)
     found = [] if asked.nothing or asked.like else qos_specs.list_page(
         services.database, asked.equal, page)
-    return {'qos_specs': [_view(one) for one in found]}
+    return {'qos_specs': [_VIEW.show(one) for one in found]}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -102,12 +102,8 @@ def _specs(asked: Mapping[str, Any]) -> dict[str, str | None]:
     return found
 
 
-def _view(found: records.QosSpecs) -> dict[str, Any]:
-    return {'id': found.id, 'name': found.name, 'consumer': found.consumer, 'specs': found.specs}
-
-
 def _detail(call: operation.Call, found: records.QosSpecs) -> dict[str, Any]:
-    return {'qos_specs': _view(found), 'links': call.links(f'/qos-specs/{found.id}')}
+    return {'qos_specs': _VIEW.show(found), 'links': call.links(f'/qos-specs/{found.id}')}
 
 
 _CONSUMER: schema.Schema = {'enum': list(qos.CONSUMERS)}
@@ -122,14 +118,14 @@ _KEYS = schema.obj({'keys': schema.array(
     {'type': 'string', 'minLength': 1, 'maxLength': 255}, uniqueItems=True)}, required=['keys'])
 
 _SPECS: schema.Schema = {'type': 'object', 'additionalProperties': answers.NULLABLE_TEXT}
-_SHOWN = answers.whole({
+_VIEW = schema.View({
     'id': schema.UUID,
     'name': answers.TEXT,
     'consumer': _CONSUMER,
     'specs': _SPECS,
 })
-_DETAIL = answers.whole({'qos_specs': _SHOWN, 'links': answers.LINKS})
-_LIST = schema.wrapped('qos_specs', schema.array(_SHOWN))
+_DETAIL = answers.whole({'qos_specs': _VIEW.whole, 'links': answers.LINKS})
+_LIST = schema.wrapped('qos_specs', schema.array(_VIEW.whole))
 _ASSOCIATIONS = schema.wrapped('qos_associations', schema.array(answers.whole({
     'association_type': {'enum': ['volume_type']},
     'name': answers.TEXT,

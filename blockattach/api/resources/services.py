@@ -91,15 +91,7 @@ def _view(version: operation.V, service: records.Service,
 
     :param living: the backends that can be used, also those that are not in use
     """
-    shown: dict[str, Any] = {
-        'binary': service.binary,
-        'host': service.host,
-        'zone': service.availability_zone,
-        'status': _STATUS[service.disabled or service.frozen],
-        'state': 'up' if service.up else 'down',
-        'updated_at': service.updated_at,
-        'disabled_reason': service.disabled_reason or (_FROZEN if service.frozen else None),
-    }
+    shown = _VIEW.show(service)
     if version >= _CLUSTERS:
         shown['cluster'] = service.cluster
     if service.binary == binaries.VOLUME:
@@ -121,15 +113,18 @@ def _extended(extension: operation.V | None, service: records.Service) -> dict[s
 
 
 _WORD: schema.Schema = {'enum': ['up', 'down']}
-_SERVICE = schema.extend(answers.whole({
+_VIEW = schema.View({
     'binary': answers.TEXT,
     'host': answers.TEXT,
-    'zone': answers.TEXT,
-    'status': {'enum': ['enabled', 'disabled']},
-    'state': _WORD,
+    'zone': (answers.TEXT, 'availability_zone'),
+    'status': ({'enum': ['enabled', 'disabled']},
+               lambda service: _STATUS[service.disabled or service.frozen]),
+    'state': (_WORD, lambda service: 'up' if service.up else 'down'),
     'updated_at': answers.TIME,
-    'disabled_reason': answers.NULLABLE_TEXT,
-}), {
+    'disabled_reason': (answers.NULLABLE_TEXT, lambda service: service.disabled_reason or (
+        _FROZEN if service.frozen else None)),
+})
+_SERVICE = schema.extend(_VIEW.whole, {
     'replication_status': answers.TEXT,
     'active_backend_id': answers.NULL,
     'frozen': answers.BOOLEAN,

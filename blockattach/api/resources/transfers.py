@@ -84,38 +84,40 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: Any) -
 
 
 def _name(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
-    return {'id': transfer.id, 'name': transfer.name, 'volume_id': transfer.volume_id,
-            'links': call.links(f'{policies.PATHS[0]}/{transfer.id}')}
+    return _NAME.show(transfer, links=call.links(f'{policies.PATHS[0]}/{transfer.id}'))
 
 
 def _detail(call: operation.Call, transfer: domain.Transfer) -> dict[str, Any]:
-    shown = {**_name(call, transfer), 'created_at': transfer.created_at}
-    if call.version >= _SNAPSHOTS:
-        shown['no_snapshots'] = transfer.no_snapshots
-    if call.version >= _HISTORY:
-        # One that was accepted is gone: nobody sees by whom.
-        shown |= {'source_project_id': transfer.project_id, 'destination_project_id': None,
-                  'accepted': False}
+    view = operation.at_version(_VIEWS, call.version)
+    shown: dict[str, Any] = view.show(
+        transfer, links=call.links(f'{policies.PATHS[0]}/{transfer.id}'))
     return shown
 
 
-_NAME = {'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'volume_id': schema.UUID,
-         'links': answers.LINKS}
-_KEYS: dict[operation.V, dict[str, schema.Schema]] = {
-    operation.BASE: {**_NAME, 'created_at': answers.TIME}}
-_KEYS[_SNAPSHOTS] = {**_KEYS[operation.BASE], 'no_snapshots': answers.BOOLEAN}
-_KEYS[_HISTORY] = {**_KEYS[_SNAPSHOTS], 'source_project_id': answers.TEXT,
-                   'destination_project_id': answers.NULL, 'accepted': {'enum': [False]}}
-_SHOWN = {version: schema.wrapped('transfer', answers.whole(keys))
-          for version, keys in _KEYS.items()}
-_MADE = {version: schema.wrapped('transfer', answers.whole({**keys, 'auth_key': answers.TEXT}))
-         for version, keys in _KEYS.items()}
+_NAME_KEYS = {'id': schema.UUID, 'name': answers.NULLABLE_TEXT, 'volume_id': schema.UUID,
+              'links': (answers.LINKS, schema.GIVEN)}
+_OFFERED = {**_NAME_KEYS, 'created_at': answers.TIME}
+_WITH_SNAPSHOTS = {**_OFFERED, 'no_snapshots': answers.BOOLEAN}
+_NAME = schema.View(_NAME_KEYS)
+_VIEWS = {
+    operation.BASE: schema.View(_OFFERED),
+    _SNAPSHOTS: schema.View(_WITH_SNAPSHOTS),
+    _HISTORY: schema.View({
+        **_WITH_SNAPSHOTS,
+        'source_project_id': (answers.TEXT, 'project_id'),
+        # One that was accepted is gone: nobody sees by whom.
+        'destination_project_id': answers.NULL,
+        'accepted': ({'enum': [False]}, lambda transfer: False)}),
+}
+_SHOWN = {version: schema.wrapped('transfer', view.whole) for version, view in _VIEWS.items()}
+_MADE = {version: schema.wrapped('transfer', answers.whole(
+    {**view.keys, 'auth_key': answers.TEXT})) for version, view in _VIEWS.items()}
 _NAMES = {operation.BASE: schema.obj(
-    {'transfers': schema.array(answers.whole(_NAME)), 'transfers_links': answers.NEXT_LINK},
+    {'transfers': schema.array(_NAME.whole), 'transfers_links': answers.NEXT_LINK},
     required=['transfers'])}
 _DETAILS = {version: schema.obj(
-    {'transfers': schema.array(answers.whole(keys)), 'transfers_links': answers.NEXT_LINK},
-    required=['transfers']) for version, keys in _KEYS.items()}
+    {'transfers': schema.array(view.whole), 'transfers_links': answers.NEXT_LINK},
+    required=['transfers']) for version, view in _VIEWS.items()}
 
 _OFFER = schema.wrapped('transfer', schema.obj(
     {'volume_id': schema.UUID, 'name': {'type': ['string', 'null'], 'maxLength': 255}},
@@ -144,7 +146,7 @@ OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (operation.BASE, _
         summary='Offer a volume to another project.'),
     operation.Operation(
         'POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT, status=202,
-        body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', answers.whole(_NAME))},
+        body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', _NAME.whole)},
         faults=(errors.TransferNotFound, errors.TransferKeyWrong),
         summary='Take a volume that another project offers.'),
     operation.Operation(
