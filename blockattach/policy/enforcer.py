@@ -64,24 +64,20 @@ class _Rules:
             'roles': roles, 'service_roles': list(service_roles)}))
 
 
-def asks_little(name: str, texts: Mapping[str, str]) -> bool:
+def asks_little(name: str, texts: Mapping[str, str], seen: frozenset[str] = frozenset()) -> bool:
     """Whether a rule, and every rule it refers to, asks only for the facts we keep decisions by.
 
     :param texts: rule names to their check strings
+    :param seen: rules that are being looked at
     """
-    seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for check in _CHECK.findall(texts.get(current, '')):
-            kind, _, match = check.partition(':')
-            if kind == 'rule':
-                waiting.append(match)
-            elif check != _OWNERSHIP and (kind not in _FACTS or '%(' in match):
-                return False
+    for check in _CHECK.findall(texts.get(name, '')):
+        kind, _, match = check.partition(':')
+        if kind == 'rule':
+            little = match in seen or asks_little(match, texts, seen | {match})
+        else:
+            little = check == _OWNERSHIP or (kind in _FACTS and '%(' not in match)
+        if not little:
+            return False
     return True
 
 
