@@ -1,11 +1,10 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
-from blockattach.api.resources import capabilities
 from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
+from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
-from blockattach.api.resources import scheduler_stats
 from blockattach.api.resources import services
 from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
@@ -24,8 +23,7 @@ FAMILIES = (
     quotas.OPERATIONS,
     services.OPERATIONS,
     log_levels.OPERATIONS,
-    scheduler_stats.OPERATIONS,
-    capabilities.OPERATIONS,
+    pools.OPERATIONS,
 )
 
 
