@@ -1,6 +1,5 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
-from blockattach.api.resources import log_levels
 from blockattach.api.resources import messages
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
@@ -22,7 +21,6 @@ FAMILIES = (
     messages.OPERATIONS,
     quotas.OPERATIONS,
     services.OPERATIONS,
-    log_levels.OPERATIONS,
     pools.OPERATIONS,
 )
 

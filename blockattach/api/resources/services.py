@@ -1,24 +1,28 @@
-"""The processes of the service, as operators see them and take them out of use; and backends whose
-volumes stay as they are: frozen, and thawed. None of them is replicated."""
+"""The processes of the service, as operators see them, take them out of use and set the levels of
+their logs; and backends whose volumes stay as they are: frozen, and thawed. None of them is
+replicated."""
 from typing import Any
 
 from blockattach import errors
+from blockattach import log
 from blockattach import metrics
 from blockattach.api import answers
 from blockattach.api import services as api_services
+from blockattach.control import log_levels
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.policy import services as policies
 
 _FROZEN = 'frozen'
+_ANY = (None, '', '*')
 _STATUS = {True: 'disabled', False: 'enabled'}
 _CLUSTERS = operation.V(3, 7)
 _FREEZING = operation.V(3, 26)
 """From here on a cluster may be named instead of a host."""
+_LOG_LEVELS = operation.V(3, 32)
 _BACKENDS = operation.V(3, 49)
 _RECONCILED = operation.V(1, 2)
 
@@ -31,8 +35,19 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
     living: frozenset[str] = frozenset()
     if call.version >= _BACKENDS:
         living = pools.living(handed.database, down_after)
-    return {'services': [_view(call.version, one, living) | _extended(call.extension, one)
-                         for one in found]}
+    shown = []
+    for one in found:
+        row = _VIEW.show(one)
+        if call.version >= _CLUSTERS:
+            row['cluster'] = one.cluster
+        if one.binary == binaries.VOLUME:
+            row |= _BACKEND_VIEW.show(one)
+            if call.version >= _BACKENDS:
+                row['backend_state'] = 'up' if one.backend in living else 'down'
+            if call.extension is not None and call.extension >= _RECONCILED:
+                row['reconciled'] = one.reconciled and _RECONCILED_VIEW.show(one.reconciled)
+        shown.append(row)
+    return {'services': shown}
 
 
 def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -85,31 +100,25 @@ def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
             'status': _STATUS[disabled]}
 
 
-def _view(version: operation.V, service: records.Service,
-          living: frozenset[str]) -> dict[str, Any]:
-    """One service.
-
-    :param living: the backends that can be used, also those that are not in use
-    """
-    shown = _VIEW.show(service)
-    if version >= _CLUSTERS:
-        shown['cluster'] = service.cluster
-    if service.binary == binaries.VOLUME:
-        shown |= {'replication_status': 'disabled', 'active_backend_id': None,
-                  'frozen': service.frozen}
-        if version >= _BACKENDS:
-            shown['backend_state'] = 'up' if service.backend in living else 'down'
-    return shown
+def levels(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """What the loggers let through, process by process."""
+    found = handed.logs.get(call.context, _choice(call.body))
+    return {'log_levels': [_LEVELS.show(one) for one in found]}
 
 
-def _extended(extension: operation.V | None, service: records.Service) -> dict[str, Any]:
-    """What a volume service has repaired since its start, by its last report; null: no report."""
-    if extension is None or extension < _RECONCILED or service.binary != binaries.VOLUME:
-        return {}
-    last = service.reconciled
-    return {'reconciled': None if last is None else {
-        'repaired': {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS},
-        'last': last.last, 'last_at': last.last_at}}
+def set_levels(handed: api_services.ApiServices, call: operation.Call) -> None:
+    """Let more or less through, until the process ends."""
+    level = call.body['level']
+    if level.upper() not in log.LEVELS:
+        raise errors.InvalidInput(
+            reason=f'Invalid input received: {errors.shortened(level)} is not a valid log level.')
+    handed.logs.set(call.context, _choice(call.body), level.upper())
+
+
+def _choice(body: dict[str, Any]) -> log_levels.Choice:
+    asked = {name: '' if body.get(name) in _ANY else body[name]
+             for name in ('binary', 'server', 'prefix')}
+    return log_levels.Choice(**asked)
 
 
 _WORD: schema.Schema = {'enum': ['up', 'down']}
@@ -124,11 +133,12 @@ _VIEW = schema.View({
     'disabled_reason': (answers.NULLABLE_TEXT, lambda service: service.disabled_reason or (
         _FROZEN if service.frozen else None)),
 })
-_SERVICE = schema.extend(_VIEW.whole, {
-    'replication_status': answers.TEXT,
+_BACKEND_VIEW = schema.View({
+    'replication_status': (answers.TEXT, lambda service: 'disabled'),
     'active_backend_id': answers.NULL,
     'frozen': answers.BOOLEAN,
 })
+_SERVICE = schema.extend(_VIEW.whole, _BACKEND_VIEW.keys)
 _CLUSTERED = schema.extend(_SERVICE, {'cluster': answers.NULLABLE_TEXT}, required=['cluster'])
 _ANSWER = {
     since: schema.wrapped('services', schema.array(service)) for since, service in (
@@ -136,18 +146,20 @@ _ANSWER = {
         (_BACKENDS, schema.extend(_CLUSTERED, {'backend_state': _WORD})))}
 
 
-def _with_reconciled(answer: schema.Schema) -> schema.Schema:
-    reconciled = answers.whole({
-        'repaired': answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
-        'last': {'enum': [*metrics.DRIFTS, None]},
-        'last_at': answers.NULLABLE_TIME,
-    })
-    each = schema.extend(answer['properties']['services']['items'],
-                         {'reconciled': {'oneOf': [answers.NULL, reconciled]}})
-    return schema.wrapped('services', schema.array(each))
-
-
 _NUMBER: schema.Schema = {'type': 'integer', 'minimum': 0}
+# What a volume service has repaired since its start, by its last report; null: no report.
+_RECONCILED_VIEW = schema.View({
+    'repaired': (answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
+                 lambda last: {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS}),
+    'last': {'enum': [*metrics.DRIFTS, None]},
+    'last_at': answers.NULLABLE_TIME,
+})
+
+
+def _with_reconciled(answer: schema.Schema) -> schema.Schema:
+    return schema.extend(
+        answer, {'reconciled': {'oneOf': [answers.NULL, _RECONCILED_VIEW.whole]}}, at='services')
+
 
 _NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _NAMED = schema.obj({'host': _NAME, 'binary': _NAME, 'service': _NAME}, required=['host'],
@@ -170,6 +182,22 @@ _HOST_OR_CLUSTER = schema.obj({'host': _NAME, 'cluster': _NAME}, oneOf=[
     {'required': ['host']}, {'required': ['cluster']}])
 _BACKEND = {operation.BASE: _HOST, _FREEZING: _HOST_OR_CLUSTER}
 _NOTHING = {operation.BASE: answers.EMPTY}
+
+_LOGGERS: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+_ASKED = schema.obj({
+    # The last one has no process here, and clients may name it.
+    'binary': {'enum': [*_ANY, binaries.API, binaries.VOLUME, binaries.SCHEDULER,
+                        'cinder-backup']},
+    'server': _LOGGERS,
+    'prefix': _LOGGERS,
+})
+_SET_LEVELS = schema.extend(_ASKED, {'level': {'type': 'string', 'maxLength': 255}},
+                            required=['level'])
+_LEVELS = schema.View({
+    'binary': answers.TEXT,
+    'host': answers.TEXT,
+    'levels': {'type': 'object', 'additionalProperties': {'type': 'string'}},
+})
 
 OPERATIONS = (
     operation.Operation(
@@ -206,4 +234,13 @@ OPERATIONS = (
         status=202, body={_FREEZING: schema.extend(_HOST_OR_CLUSTER, _BACKEND_ID)},
         answer=_NOTHING, faults=(errors.ServiceNotFound,),
         summary='Refused: no backend is replicated.'),
+    operation.Operation(
+        'PUT', '/os-services/get-log', levels, since=_LOG_LEVELS, policy=policies.UPDATE,
+        body={_LOG_LEVELS: _ASKED},
+        answer={_LOG_LEVELS: schema.wrapped('log_levels', schema.array(_LEVELS.whole))},
+        summary='List the levels of the loggers of running processes.'),
+    operation.Operation(
+        'PUT', '/os-services/set-log', set_levels, since=_LOG_LEVELS, policy=policies.UPDATE,
+        status=202, body={_LOG_LEVELS: _SET_LEVELS},
+        summary='Set the levels of loggers of running processes, until they end.'),
 )
