@@ -97,15 +97,34 @@ class NovaClient:
         return found
 
 
-class ServerHosts:
-    """On which host a server runs, which Nova shows to trusted accounts."""
+class _Account:
+    """Asks in the service's own name, on connections that all threads share."""
 
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
         """Open nothing yet.
 
-        :param settings: with Nova's address and the account (`NovaSettings.has_account`)
+        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
         """
-        self._account = _Account(settings)
+        self._seconds = settings.timeout
+        self._nova = adapter.Adapter(
+            _open_session(settings), auth=_plugin(settings),
+            service_type=_SERVICE_TYPE, interface=settings.interface,
+            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
+
+    def _get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
+        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
+
+        :raises ClientException: nothing was learnt
+        """
+        return _within(self._seconds, self._ask, path, microversion)
+
+    def _ask(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
+        reply = self._nova.get(path, microversion=microversion, raise_exc=False)
+        return reply.status_code, _body_of(reply)
+
+
+class ServerHosts(_Account):
+    """On which host a server runs, which Nova shows to trusted accounts."""
 
     def host_of(self, server_id: str, project_id: str) -> str:
         """The host on which a server of a project runs.
@@ -115,7 +134,7 @@ class ServerHosts:
         """
         unknown = functools.partial(errors.ServerHostUnknown, server_id=server_id)
         with _learning('Nova', unknown, log.fields(server_id=server_id)):
-            status, body = self._account.get(_path(server_id))
+            status, body = self._get(_path(server_id))
             server = body.get('server')
             if status == 404 or isinstance(server, dict) and server.get(_PROJECT) != project_id:
                 # To those of another project it does not exist.
@@ -131,15 +150,8 @@ class ServerHosts:
         return str(server[_HOST])
 
 
-class Servers:
+class Servers(_Account):
     """Whether a server exists and uses a volume, as Nova shows it to the service's account."""
-
-    def __init__(self, settings: nova_conf.NovaSettings) -> None:
-        """Open nothing yet.
-
-        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
-        """
-        self._account = _Account(settings)
 
     def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
         """What Nova says of a server and a volume.
@@ -151,7 +163,7 @@ class Servers:
         with _learning('it', functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
                 log.fields(server_id=server_id, volume_id=volume_id)):
-            status, body = self._account.get(_path(server_id), _MICROVERSION)
+            status, body = self._get(_path(server_id), _MICROVERSION)
             if _is_absent(status, body):
                 self._check_sees_all()
                 return expiry_rule.Server(exists=False)
@@ -161,40 +173,14 @@ class Servers:
                 raise _Unclear(status)
             busy = server[_TASK] is not None or server.get('status') == _BUILT
             return expiry_rule.Server(True, busy, _attachment_in_use(
-                functools.partial(self._account.get, microversion=_MICROVERSION),
+                functools.partial(self._get, microversion=_MICROVERSION),
                 server_id, volume_id))
 
     def _check_sees_all(self) -> None:
         """Return if the account sees the servers of all projects: to others, most do not exist."""
-        status, body = self._account.get(_EVERYBODYS)
+        status, body = self._get(_EVERYBODYS)
         if status != 200 or not isinstance(body.get('servers'), list):
             raise _Unclear(status)
-
-
-class _Account:
-    """Asks in the service's own name, on connections that all threads share."""
-
-    def __init__(self, settings: nova_conf.NovaSettings) -> None:
-        """Open nothing yet.
-
-        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
-        """
-        self._seconds = settings.timeout
-        self._nova = adapter.Adapter(
-            _open_session(settings), auth=_plugin(settings),
-            service_type=_SERVICE_TYPE, interface=settings.interface,
-            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
-
-    def get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
-        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
-
-        :raises ClientException: nothing was learnt
-        """
-        return _within(self._seconds, self._get, path, microversion)
-
-    def _get(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
-        reply = self._nova.get(path, microversion=microversion, raise_exc=False)
-        return reply.status_code, _body_of(reply)
 
 
 def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
