@@ -182,10 +182,10 @@ def flag(call: operation.Call, name: str) -> bool:
     return value
 
 
-def boolean(text: str) -> bool | None:
+def boolean(value: str | bool) -> bool | None:
     """The truth value that a text stands for (true, 1, t, yes, on, ...); None for any other."""
     try:
-        return bool(strutils.bool_from_string(text, strict=True))
+        return bool(strutils.bool_from_string(value, strict=True))
     except ValueError:
         return None
 

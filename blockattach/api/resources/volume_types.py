@@ -59,7 +59,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     _check_specs(asked.get('extra_specs') or {})
     made = volume_types.create(
         services.database, asked['name'].strip(), asked.get('description'),
-        _truth(asked.get(_IS_PUBLIC, True)),
+        bool(listing.boolean(asked.get(_IS_PUBLIC, True))),
         asked.get('extra_specs') or {})
     return {'volume_type': {**_changed(services, call, made), _IS_PUBLIC: made.is_public}}
 
@@ -80,7 +80,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
             f'The volume type {call.target.id} is a default volume type and cannot be renamed.')
     changed = volume_types.update(
         services.database, call.target.id, name and name.strip(), asked.get('description'),
-        None if is_public is None else _truth(is_public))
+        None if is_public is None else listing.boolean(is_public))
     return {'volume_type': _changed(services, call, changed)}
 
 
@@ -181,10 +181,6 @@ def _public(call: operation.Call) -> bool | None:
     if value is None:
         raise errors.InvalidInput(f'Invalid is_public filter [{errors.shortened(text)}]')
     return value
-
-
-def _truth(value: bool | str) -> bool:
-    return value if isinstance(value, bool) else bool(listing.boolean(value))
 
 
 def _check_specs(specs: Mapping[str, str]) -> None:

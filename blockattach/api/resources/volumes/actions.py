@@ -111,8 +111,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
     """Let attachments made from now on read only, or not."""
     value = call.body['os-update_readonly_flag']['readonly']
-    readonly = value if isinstance(value, bool) else bool(listing.boolean(value))
-    volume_settings.set_readonly(services.database, call.target.id, readonly)
+    volume_settings.set_readonly(services.database, call.target.id, bool(listing.boolean(value)))
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:
