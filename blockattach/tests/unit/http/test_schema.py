@@ -1,5 +1,6 @@
 """Writing schemas without copies, and the words of a failure."""
 import copy
+import types
 import unittest
 
 from blockattach import errors
@@ -86,3 +87,34 @@ class CheckTest(unittest.TestCase):
         value = {}
         schema.Validator(schema.obj({'a': {'type': 'string', 'default': 'x'}})).check(value)
         self.assertEqual({}, value)
+
+
+class ViewTest(unittest.TestCase):
+    """An object of answers: what is promised of it is what it shows."""
+
+    VIEW = schema.View({
+        'id': schema.UUID,
+        'size': ({'type': 'integer'}, 'size_gb'),
+        'bootable': ({'enum': ['true', 'false']}, lambda one: str(one.bootable).lower()),
+        'snapshot_id': {'type': 'null'},
+        'links': ({'type': 'array'}, schema.GIVEN),
+    })
+
+    def test_each_key_is_read_as_the_table_says(self):
+        record = types.SimpleNamespace(id=UUID, size_gb=3, bootable=True)
+        shown = self.VIEW.show(record, links=[])
+        self.assertEqual({'id': UUID, 'size': 3, 'bootable': 'true', 'snapshot_id': None,
+                          'links': []}, shown)
+        self.assertEqual(list(self.VIEW.keys), list(shown))
+        schema.Validator(self.VIEW.whole).check(shown)
+
+    def test_the_whole_has_every_key_and_no_other(self):
+        shown = self.VIEW.show(types.SimpleNamespace(id=UUID, size_gb=3, bootable=True), links=[])
+        for value in ({**shown, 'more': 1},
+                      *({key: shown[key] for key in shown if key != name} for name in shown)):
+            with self.subTest(keys=sorted(value)), self.assertRaises(errors.InvalidInput):
+                schema.Validator(self.VIEW.whole).check(value)
+
+    def test_what_must_be_given_cannot_be_forgotten(self):
+        with self.assertRaises(KeyError):
+            self.VIEW.show(types.SimpleNamespace(id=UUID, size_gb=3, bootable=True))
