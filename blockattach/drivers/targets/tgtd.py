@@ -100,23 +100,29 @@ class Tgtd:
         return self.client().answers()
 
     def pid(self) -> int | None:
-        """The process, whether or not it answers, as the last start has noted it."""
-        return self._remembered_pid()
+        """The process, whether or not it answers, as the last start has noted it in the pid file,
+        if that very process is still running.
+        """
+        words = (self._recall('pid') or '').split()
+        if len(words) != 2 or not words[0].isdigit():
+            return None
+        pid = int(words[0])
+        return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def sessions(self) -> int | None:
         """How many hosts are logged in, one that uses two volumes twice; None: no answer."""
         try:
             return sum(len(target.sessions) for target in self.client().targets())
-        except (tgt_socket.Unanswered, tgt_socket.Rejected):
+        except errors.BackendError:
             return None
 
     def stop(self) -> None:
         """End it, whatever it serves; its sessions end with it. One that is not there is fine."""
         with self._lock, self._alone():
-            pid = self._listener() or self._remembered_pid()
+            pid = self._listener() or self.pid()
             if pid is None:
                 return
-            with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+            with contextlib.suppress(errors.BackendError):
                 self.client().shut_down()
             born = _started_at(pid)
             if born is not None and _is_tgtd(pid):
@@ -170,7 +176,7 @@ class Tgtd:
             for portal in client.portals():
                 if portal not in self.portals():
                     client.delete_portal(portal)
-        except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
+        except errors.BackendError as exc:
             raise errors.ConfigurationError(reason=f'tgtd cannot be used: {exc}') from exc
 
     def _listens(self, client: tgt_socket.Client) -> bool:
@@ -187,7 +193,7 @@ class Tgtd:
 
     def _close_unused(self, client: tgt_socket.Client) -> None:
         """Do not leave behind a process that nobody can use; one that serves is left alone."""
-        with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+        with contextlib.suppress(errors.BackendError):
             pid = client.pid()
             if not client.targets() and _is_tgtd(pid):
                 _kill(pid)
@@ -199,7 +205,7 @@ class Tgtd:
 
     def _refuse_mute(self) -> None:
         """A tgtd without its socket would serve volumes that nothing can revoke."""
-        pid = self._remembered_pid()
+        pid = self.pid()
         if pid is not None:
             raise errors.ConfigurationError(
                 reason=f'tgtd (process {pid}) is running but has lost its socket '
@@ -211,14 +217,6 @@ class Tgtd:
         except tgt_socket.Unanswered:
             return None
         return pid if _is_tgtd(pid) else None
-
-    def _remembered_pid(self) -> int | None:
-        """The process of the pid file, if that very process is still running."""
-        words = (self._recall('pid') or '').split()
-        if len(words) != 2 or not words[0].isdigit():
-            return None
-        pid = int(words[0])
-        return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def _remembered_port(self) -> int | None:
         text = self._recall('port') or ''
