@@ -18,8 +18,8 @@ from blockattach import units
 from blockattach.conf import lvm as lvm_conf
 from blockattach.conformance import store
 from blockattach.drivers import base
+from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import loading
 from blockattach.privileged import commands
 from blockattach.privileged import context
 from blockattach.privileged import lvm as privileged
@@ -102,12 +102,12 @@ class Lvm(store.StoreContract):
 
     def make(self):
         self.addCleanup(self.remove_all)
-        return loading.load(backend_settings(self.lvm_type))
+        return lvm_stores.load(backend_settings(self.lvm_type))
 
     remake = make
 
     def make_unusable(self):
-        return loading.load(backend_settings(self.lvm_type, volume_group='another'))
+        return lvm_stores.load(backend_settings(self.lvm_type, volume_group='another'))
 
     def remove_all(self):
         """All volumes of a test; the pool and the stranger stay."""
@@ -185,7 +185,7 @@ class FaultsTest(unittest.TestCase):
         lvm('vgremove', '--yes', '--force', GROUP, check=False)
 
     def store(self, lvm_type='thick', **changes):
-        return loading.load(backend_settings(lvm_type, **changes))
+        return lvm_stores.load(backend_settings(lvm_type, **changes))
 
     def volume(self, size_gb=1):
         volume_id = str(uuid.uuid4())
@@ -205,7 +205,7 @@ class FaultsTest(unittest.TestCase):
             '--name', POOL, GROUP)
         lvm('lvchange', '--errorwhenfull', 'y', f'{GROUP}/{POOL}')
         # 64 MiB are given away more often than a real pool ever is.
-        store = loading.load(dataclasses.replace(
+        store = lvm_stores.load(dataclasses.replace(
             backend_settings('thin'), max_over_subscription_ratio=1000.0))
         volume = self.created(store)
         self.assertNotIn('backend_state', store.pools()[0].capabilities)

@@ -12,7 +12,6 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import scanning
 from blockattach.privileged import lvm
 
 LOG = oslo_log.getLogger(__name__)
@@ -21,7 +20,7 @@ _HOST_TAG = f'{lvm.TAG}.host='
 
 
 class LvmStore(base.VolumeStore):
-    """One pool: a volume group, or a thin pool in it."""
+    """One pool: a volume group, or a thin pool in it. Also `capabilities.Snapshots`."""
 
     # The thin pool of its volumes, if they have one.
     _pool_name = ''
@@ -45,6 +44,33 @@ class LvmStore(base.VolumeStore):
         if reason is not None:
             raise self._misfit(reason)
 
+    def create(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is None:
+            self._create(content, volume.name, units.gib_to_bytes(volume.size_gb))
+            LOG.info('Logical volume is created%s', log.fields(volume_id=volume.id))
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        self._clean(content, volume)
+        if self._remove(content, volume.name):
+            LOG.info('Logical volume is deleted%s', log.fields(volume_id=volume.id))
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        content = self._group.content()
+        name = group.snapshot_name(snapshot)
+        if self._find(content, name) is None:
+            self._snapshot(content, self._existing(content, snapshot.volume.name), name)
+            LOG.info('Snapshot of a logical volume is created%s',
+                     log.fields(snapshot_id=snapshot.id))
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `capabilities.Snapshots`."""
+        if self._remove(self._group.content(), group.snapshot_name(snapshot)):
+            LOG.info('Snapshot of a logical volume is deleted%s',
+                     log.fields(snapshot_id=snapshot.id))
+
     def device(self, volume: base.StoredVolume) -> str:
         found = self._existing(self._group.content(), volume.name)
         self._activate(found)
@@ -60,7 +86,7 @@ class LvmStore(base.VolumeStore):
         if found.size >= wanted:
             return
         self._make_room(content, wanted - found.size)
-        self._may_grow(content, found)
+        self._has_no_snapshots(content, found)
         self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
         LOG.info('Logical volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
 
@@ -70,8 +96,25 @@ class LvmStore(base.VolumeStore):
     def _make_room(self, content: group.Content, size: int) -> None:
         """Make sure that ``size`` bytes more may be given away, or raise BackendFull."""
 
-    def _may_grow(self, content: group.Content, found: group.LogicalVolume) -> None:
-        """Refuse to extend a volume for what hangs on it."""
+    @abc.abstractmethod
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        """Make a volume of ``size`` bytes, if there is room."""
+
+    @abc.abstractmethod
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        """Make a snapshot, if there is room."""
+
+    @abc.abstractmethod
+    def _discard(self, found: group.LogicalVolume) -> None:
+        """Remove what nobody uses."""
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        """Take away what is left of making this volume from another one."""
+        for name in (group.source_name(volume), group.unfinished_name(volume)):
+            self._remove(content, name)
+
+    def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
+        """Refuse to extend or remove a volume for what hangs on it."""
 
     def _unfit(self, content: group.Content) -> str | None:
         """Why this group cannot be served from, with what the operator must change."""
@@ -111,6 +154,16 @@ class LvmStore(base.VolumeStore):
                 reason=f'{self._group.name}/{name} is not one of the {self._lvm.lvm_type} volumes '
                        f'that this backend keeps; see lvm_type and lvm_thin_pool')
         return found
+
+    def _remove(self, content: group.Content, name: str) -> bool:
+        """Whether it was there."""
+        found = self._find(content, name)
+        if found is None:
+            return False
+        self._has_no_snapshots(content, found)
+        self._not_in_use(found)
+        self._discard(found)
+        return True
 
     def _not_in_use(self, found: group.LogicalVolume) -> None:
         if found.open:
@@ -161,8 +214,8 @@ class LvmStore(base.VolumeStore):
         return None
 
     def _scans_too_much(self) -> str | None:
-        return scanning.complaint(self._group.do(lvm.scanning), self._group.name,
-                                  lambda: self._group.do(lvm.physical_volumes))
+        return group.scanning_complaint(self._group.do(lvm.scanning), self._group.name,
+                                        lambda: self._group.do(lvm.physical_volumes))
 
     def _misfit(self, reason: str) -> errors.ConfigurationError:
         return errors.ConfigurationError(

@@ -15,7 +15,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ThinStore(store.LvmStore):
-    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+    """Also `capabilities.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
 
     A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
     because the pool allocates zeroed blocks.
@@ -25,40 +25,6 @@ class ThinStore(store.LvmStore):
         super().__init__(settings)
         self._pool_name = self._lvm.thin_pool
         self._reported = 0
-
-    def create(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        if self._find(content, volume.name) is not None:
-            return
-        size = units.gib_to_bytes(volume.size_gb)
-        self._make_room(content, size)
-        self._group.do(lvm.create_thin, self._pool_name, volume.name, size,
-                       size_gb=volume.size_gb)
-        LOG.info('Thin volume is created%s', log.fields(volume_id=volume.id))
-
-    def delete(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        for name in content.volumes:
-            if name == group.unfinished_name(volume) or group.is_replaced(name, volume):
-                self._remove(content, name)
-        if self._remove(content, volume.name):
-            LOG.info('Thin volume is deleted%s', log.fields(volume_id=volume.id))
-
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        content = self._group.content()
-        name = group.snapshot_name(snapshot)
-        if self._find(content, name) is not None:
-            return
-        origin = self._existing(content, snapshot.volume.name)
-        self._make_room(content, origin.size)
-        self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=snapshot.volume.size_gb)
-        LOG.info('Thin snapshot is created%s', log.fields(snapshot_id=snapshot.id))
-
-    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        if self._remove(self._group.content(), group.snapshot_name(snapshot)):
-            LOG.info('Thin snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
         """See `capabilities.Clone`."""
@@ -89,10 +55,7 @@ class ThinStore(store.LvmStore):
             self._existing(content, unfinished)
         with self._begun(volume.name):
             self._group.do(lvm.rename, unfinished, volume.name)
-            content = self._group.content()
-            for name in content.volumes:
-                if group.is_replaced(name, volume):
-                    self._remove(content, name)
+            self._clean(self._group.content(), volume)
         LOG.info('Thin volume is reverted%s',
                  log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
@@ -142,16 +105,33 @@ class ThinStore(store.LvmStore):
         if reason is not None:
             raise errors.BackendFull(size_gb=f'{asked:g}', reason=reason)
 
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        self._make_room(content, size)
+        self._group.do(lvm.create_thin, self._pool_name, name, size, size_gb=size / units.GIB)
+
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        self._make_room(content, origin.size)
+        self._copy(origin, name, origin.size)
+
+    def _discard(self, found: group.LogicalVolume) -> None:
+        self._group.do(lvm.remove, found.name)
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        super()._clean(content, volume)
+        for name in content.volumes:
+            if group.is_replaced(name, volume):
+                self._remove(content, name)
+
     def _clone(self, source: str, volume: base.StoredVolume) -> None:
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
         origin = self._existing(content, source)
         size = self._fits(origin.size, volume, source)
-        self._make_room(content, size)
         if size == origin.size:
-            self._group.do(lvm.snapshot_thin, source, volume.name, size_gb=volume.size_gb)
+            self._snapshot(content, origin, volume.name)
         else:
+            self._make_room(content, size)
             unfinished = group.unfinished_name(volume)
             self._remove(content, unfinished)
             self._copy(origin, unfinished, size)
@@ -176,15 +156,6 @@ class ThinStore(store.LvmStore):
         except errors.BackendRefused:
             self._group.do(lvm.remove, group.unfinished_name(volume))
             raise
-
-    def _remove(self, content: group.Content, name: str) -> bool:
-        """Whether it was there."""
-        found = self._find(content, name)
-        if found is None:
-            return False
-        self._not_in_use(found)
-        self._group.do(lvm.remove, name)
-        return True
 
     def _pool(self, content: group.Content) -> group.LogicalVolume:
         pool = content.volumes.get(self._pool_name)

@@ -1,7 +1,7 @@
 """Which disks LVM looks at, by its filter: the semantics of ``global_filter`` in lvm.conf."""
 import unittest
 
-from blockattach.drivers.stores.lvm import scanning
+from blockattach.drivers.stores.lvm import group
 
 ISCSI = ('/dev/sdq', '/dev/disk/by-path/ip-192.0.2.7:3260-iscsi-iqn.2010-10.org.x:volume-1-lun-1')
 
@@ -34,12 +34,12 @@ def found(**changes):
 class ScanningTest(unittest.TestCase):
 
     def complaint(self, **changes):
-        return scanning.complaint(found(**changes), 'vg', lambda: OURS)
+        return group.scanning_complaint(found(**changes), 'vg', lambda: OURS)
 
     def test_filters_accept_and_reject(self):
         for filters, names, accepted in ROWS:
             with self.subTest(filters=filters, names=names):
-                self.assertIs(accepted, scanning.accepts(filters, names))
+                self.assertIs(accepted, group.accepts(filters, names))
 
     def test_a_filter_that_ends_by_rejecting_all_is_safe(self):
         self.assertIsNone(self.complaint(global_filter=['a|^/dev/sdb$|', 'r|.*|']))
