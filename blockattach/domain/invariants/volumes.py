@@ -66,7 +66,8 @@ def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
 
 INVARIANTS = (
     observed.Row('status_is_derived', 'P6', "A volume's status follows from its own status and "
-                 'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE, _status_is_derived),
+                 'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
+                 _status_is_derived),
     observed.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
                  _Severity.ACCOUNT, False, observed.COUNT, _room_is_counted),
 )
