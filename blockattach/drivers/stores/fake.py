@@ -17,19 +17,19 @@ class FakeStore(base.VolumeStore):
         self.faults = faults.Faults()
         self.total_gb = 1000
         self._settings = settings
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._sizes: dict[str, int] = {}
         self._snapshots: dict[str, int] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
-        with self._lock:
+        with self.lock:
             self._sizes.clear()
             self._snapshots.clear()
 
     def sizes(self) -> dict[str, int]:
         """What is there, by name, in GiB."""
-        with self._lock:
+        with self.lock:
             return dict(self._sizes)
 
     @faults.faulty
@@ -38,71 +38,61 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def create(self, volume: base.StoredVolume) -> None:
-        with self._lock:
-            if volume.name not in self._sizes:
-                self._make_room(volume.size_gb)
-                self._sizes[volume.name] = volume.size_gb
+        if volume.name not in self._sizes:
+            self._make_room(volume.size_gb)
+            self._sizes[volume.name] = volume.size_gb
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
         """See `capabilities.Clone`."""
-        with self._lock:
-            self._clone(self._sizes, source.name, volume)
+        self._clone(self._sizes, source.name, volume)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
         """See `capabilities.CloneSnapshot`."""
-        with self._lock:
-            self._clone(self._snapshots, snapshot.name, volume)
+        self._clone(self._snapshots, snapshot.name, volume)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        with self._lock:
-            size = self._existing(self._sizes, snapshot.volume.name)
-            if snapshot.name not in self._snapshots:
-                self._make_room(size)
-                self._snapshots[snapshot.name] = size
+        size = self._existing(self._sizes, snapshot.volume.name)
+        if snapshot.name not in self._snapshots:
+            self._make_room(size)
+            self._snapshots[snapshot.name] = size
 
     @faults.faulty
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        with self._lock:
-            self._snapshots.pop(snapshot.name, None)
+        self._snapshots.pop(snapshot.name, None)
 
     @faults.faulty
     def revert(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Revert`."""
-        with self._lock:
-            self._existing(self._sizes, snapshot.volume.name)
-            self._existing(self._snapshots, snapshot.name)
+        self._existing(self._sizes, snapshot.volume.name)
+        self._existing(self._snapshots, snapshot.name)
 
     @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
-        with self._lock:
-            self._sizes.pop(volume.name, None)
+        self._sizes.pop(volume.name, None)
 
     @faults.faulty
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
-        with self._lock:
-            present = self._sizes.get(volume.name)
-            if present is None or present > size_gb:
-                raise errors.BackendRefused(
-                    reason=f'{volume.name} does not exist or is larger than {size_gb} GiB')
-            self._make_room(size_gb - present)
-            self._sizes[volume.name] = size_gb
+        present = self._sizes.get(volume.name)
+        if present is None or present > size_gb:
+            raise errors.BackendRefused(
+                reason=f'{volume.name} does not exist or is larger than {size_gb} GiB')
+        self._make_room(size_gb - present)
+        self._sizes[volume.name] = size_gb
 
     @faults.faulty
     def device(self, volume: base.StoredVolume) -> str:
-        with self._lock:
-            self._existing(self._sizes, volume.name)
+        self._existing(self._sizes, volume.name)
         return f'/dev/fake/{self._settings.pool_name}/{volume.name}'
 
     @faults.faulty
     def pools(self) -> tuple[base.PoolReport, ...]:
-        with self._lock:
-            used = self._given()
-            count = len(self._sizes)
+        used = self._given()
+        count = len(self._sizes)
         return base.only_pool(
             self._settings, float(self.total_gb), float(self.total_gb - used), float(used), count,
             f'FakeStore:{self._settings.name}')
