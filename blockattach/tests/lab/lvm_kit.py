@@ -20,7 +20,6 @@ from blockattach.conformance import store
 from blockattach.drivers import base
 from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.drivers.stores.lvm import group
-from blockattach.privileged import commands
 from blockattach.privileged import context
 from blockattach.privileged import lvm as privileged
 from blockattach.tests.conformance import settings
@@ -218,9 +217,9 @@ class FaultsTest(unittest.TestCase):
                     (store.clone, volume, self.volume()), (store.extend, volume, 2)):
             self.refuses(errors.BackendFull, r'100\.0% full; extend it: lvextend', *act)
         # What LVM itself says when asked all the same.
-        with self.assertRaisesRegex(commands.CommandFailed, 'reached threshold') as caught:
+        with self.assertRaisesRegex(privileged.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
-        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
         pool = store.pools()[0].capabilities
         self.assertEqual((0.0, 'down', 1), (pool['free_capacity_gb'], pool['backend_state'],
                                             pool['total_volumes']))
@@ -230,9 +229,9 @@ class FaultsTest(unittest.TestCase):
     def test_a_group_without_room(self):
         store = self.store()
         self.refuses(errors.BackendFull, 'left to give', store.create, self.volume(100))
-        with self.assertRaisesRegex(commands.CommandFailed, 'insufficient free space') as caught:
+        with self.assertRaisesRegex(privileged.CommandFailed, 'insufficient free space') as caught:
             privileged.create_thick(SITE, self.volume().name, 100 * units.GIB)
-        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
         self.assertEqual([], report('lvs', 'lv', 'lv_name'))
 
     def test_a_group_that_lost_a_disk(self):

@@ -23,7 +23,6 @@ from oslo_privsep import daemon
 
 from blockattach import errors
 from blockattach.drivers import base
-from blockattach.privileged import commands
 from blockattach.privileged import lvm
 
 VOLUME = 'volume-'
@@ -120,14 +119,16 @@ class VolumeGroup:
         """
         try:
             return act(self._site, *arguments)
-        except commands.CommandFailed as exc:
-            raise error_of(exc, size_gb) from exc
-        except commands.CommandMissing as exc:
+        except lvm.CommandFailed as exc:
+            raise error_of(size_gb, *exc.args) from exc
+        except lvm.CommandMissing as exc:
+            program, reason = exc.args
             raise errors.BackendRefused(
-                reason=f'{exc.program} cannot be run: {exc.reason}; install lvm2') from exc
-        except commands.CommandHung as exc:
+                reason=f'{program} cannot be run: {reason}; install lvm2') from exc
+        except lvm.CommandHung as exc:
+            command, seconds = exc.args
             raise errors.BackendUncertain(
-                reason=f'{exc.command} had not ended after {exc.seconds:g} seconds and was '
+                reason=f'{command} had not ended after {seconds:g} seconds and was '
                        f'killed; look for a disk that does not answer (dmesg, pvs)') from exc
         except daemon.FailedToDropPrivileges as exc:
             raise errors.BackendRefused(
@@ -170,19 +171,19 @@ def _id(volume: base.StoredVolume) -> str:
     return volume.name.removeprefix(VOLUME)
 
 
-def error_of(failure: commands.CommandFailed, size_gb: float) -> errors.BackendError:
+def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.BackendError:
     """The error that a failed command is."""
-    output = _sentence(failure.complaint)
+    output = _sentence(complaint)
     for pattern, kind, cure in _KNOWN:
-        if re.search(pattern, failure.complaint, re.IGNORECASE):
-            text = f'{failure.command}: {output}; {cure}'
+        if re.search(pattern, complaint, re.IGNORECASE):
+            text = f'{command}: {output}; {cure}'
             if kind is errors.BackendFull:
                 return errors.BackendFull(size_gb=f'{size_gb:g}', reason=text)
             return kind(reason=text)
-    if failure.code == _NOT_UNDERSTOOD:
+    if code == _NOT_UNDERSTOOD:
         return errors.BackendRefused(
-            reason=f'{failure.command}: {output}; is LVM older than 2.03?')
-    return errors.BackendUncertain(reason=f'{failure.command} ended with {failure.code}: {output}')
+            reason=f'{command}: {output}; is LVM older than 2.03?')
+    return errors.BackendUncertain(reason=f'{command} ended with {code}: {output}')
 
 
 def _sentence(complaint: str) -> str:
