@@ -145,17 +145,6 @@ CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemo
                 'unmap': Unmap, 'wipe': Wipe}
 
 
-def halves(driver: object) -> dict[str, list[str]]:
-    """Capabilities of which a driver has some methods and not all, with those that it lacks."""
-    found = {}
-    for name, protocol in CAPABILITIES.items():
-        verbs = [verb for verb in vars(protocol) if not verb.startswith('_')]
-        missing = [verb for verb in verbs if not callable(getattr(driver, verb, None))]
-        if missing and len(missing) < len(verbs):
-            found[name] = missing
-    return found
-
-
 def declared(driver: object) -> frozenset[str]:
     """The names of the capabilities that a driver implements."""
     return frozenset(name for name, protocol in CAPABILITIES.items()
