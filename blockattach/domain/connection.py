@@ -16,6 +16,9 @@ class AccessMode(enum.StrEnum):
     RO = 'ro'
 
 
+Pair = tuple[str, str]
+"""A volume's id and an initiator."""
+
 MASKED = '***'
 """Shown instead of a secret."""
 
@@ -137,24 +140,14 @@ class ActualGrant:
     account: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
-    """What must be done to a target to reach the desired state."""
-
-    grant: tuple[Grant, ...]
-    revoke: tuple[ActualGrant, ...]
-
-
-def difference(wanted: Iterable[Grant], actual: Iterable[ActualGrant]) -> Difference:
+def difference(wanted: Iterable[Grant],
+               actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
     """Compare desired and actual grants: what is missing or different, and what is too much."""
     wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
     actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
-    missing = tuple(
-        grant for pair, grant in wanted_by_pair.items()
-        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))
-    surplus = tuple(
-        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)
-    return Difference(missing, surplus)
+    missing = {pair for pair, grant in wanted_by_pair.items()
+               if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant)}
+    return missing, actual_by_pair.keys() - wanted_by_pair.keys()
 
 
 def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:

@@ -242,8 +242,9 @@ BUGS = (
         'what was cut off goes on where somebody knows of it', 'P4',
         'blockattach.tests.functional.test_attachment_faults.UpdateTest'),
     Bug('nothing_is_compared', 'domain/connection.py',
-        '        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))\n',
-        '        if pair not in actual_by_pair)\n',
+        '               if pair not in actual_by_pair or not '
+        '_as_wanted(actual_by_pair[pair], grant)}\n',
+        '               if pair not in actual_by_pair}\n',
         'a target that was changed by hand is repaired', 'P7'),
     Bug('unexported_under_way', 'volume/repair.py',
         '            if lease is None or grants.wanted(self._database, volume_id):\n',
@@ -252,8 +253,8 @@ BUGS = (
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
         'test_an_export_that_somebody_uses_since_the_look'),
     Bug('one_host_too_many_is_left', 'domain/connection.py',
-        '        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)\n',
-        '        item for pair, item in actual_by_pair.items() if pair not in actual_by_pair)\n',
+        '    return missing, actual_by_pair.keys() - wanted_by_pair.keys()\n',
+        '    return missing, set()\n',
         'a host that no attachment wants is revoked', 'P7'),
 
     # Volumes and their room.
