@@ -28,7 +28,6 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
-_PIECE = 16 * units.MIB
 _UNFINISHED = '.new'
 _SNAPSHOT = 'snapshot-'
 
@@ -293,26 +292,17 @@ def _copy(source: int, copy: int) -> None:
 
 
 def _copy_data(source: int, copy: int) -> None:
-    end = os.fstat(source).st_size
-    os.ftruncate(copy, end)
+    os.ftruncate(copy, os.fstat(source).st_size)
     offset = 0
-    while offset < end:
+    while True:
         try:
             start = os.lseek(source, offset, os.SEEK_DATA)
         except OSError as exc:
             if exc.errno == errno.ENXIO:
                 return
             raise
-        offset = os.lseek(source, start, os.SEEK_HOLE)
-        _copy_range(source, copy, start, offset)
-
-
-def _copy_range(source: int, copy: int, start: int, end: int) -> None:
-    while start < end:
-        piece = os.pread(source, min(_PIECE, end - start), start)
-        if not piece:
+        length = os.lseek(source, start, os.SEEK_HOLE) - start
+        copied = os.copy_file_range(source, copy, length, start, start)
+        if not copied:
             return
-        written = 0
-        while written < len(piece):
-            written += os.pwrite(copy, piece[written:], start + written)
-        start += len(piece)
+        offset = start + copied
