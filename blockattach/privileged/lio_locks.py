@@ -7,8 +7,6 @@ import contextlib
 import fcntl
 import os
 import struct
-import threading
-import weakref
 import zlib
 from collections.abc import Iterator
 
@@ -17,9 +15,6 @@ from blockattach.privileged import lio_reservations
 # struct flock: type, whence, start, length, pid.
 _LOCK = struct.Struct('@hhqqi4x')
 
-_GUARD = threading.Lock()
-_LOCKS: 'weakref.WeakValueDictionary[str, threading.Lock]' = weakref.WeakValueDictionary()
-
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[None]:
@@ -27,15 +22,8 @@ def alone(name: str) -> Iterator[None]:
 
     :raises OSError: the file cannot be made
     """
-    with _GUARD:
-        lock = _LOCKS.setdefault(name, threading.Lock())
-    with lock, _held_by_this_process(name):
-        yield
-
-
-@contextlib.contextmanager
-def _held_by_this_process(name: str) -> Iterator[None]:
-    # Of an open file, not of a process: those are released when any descriptor is closed.
+    # Of an open file, not of a process: those are released when any descriptor is closed, and
+    # exclude no thread.
     file = os.open(lio_reservations.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLKW,
