@@ -427,8 +427,8 @@ def _serial(name: str) -> str:
 
 @contextlib.contextmanager
 def _act(name: str) -> Iterator[None]:
-    """One act per volume at a time, across threads and daemons. An unforeseen failure is uncertain:
-    part of the act may have happened.
+    """One act per volume at a time, across threads and daemons. An unforeseen failure is
+    uncertain: part of the act may have happened.
     """
     try:
         with lio_locks.alone(_checked(name)):

@@ -5,7 +5,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from oslo_log import log as oslo_log
+
 from blockattach import failpoints
+from blockattach import log
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.domain import reservation
@@ -13,6 +16,8 @@ from blockattach.drivers import base
 from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
 
 # What every consumer takes a disk to have unless another size is given.
 _USUAL_BLOCK = 512
@@ -51,10 +56,12 @@ class KeptBackend:
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
+        LOG.info('Volume is created%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
+        LOG.info('Volume is deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def export_of(self, volume: records.Volume) -> connection.Export:
         """The volume as the target offers it; errors: `base.VolumeStore.device`."""

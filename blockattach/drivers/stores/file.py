@@ -69,29 +69,22 @@ class FileStore(base.VolumeStore):
         self._make_room(volume.size_gb)
         with self._answering(volume.size_gb), self._unfinished(volume.name) as file:
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
-        LOG.info('Volume file is created%s', log.fields(volume_id=volume.id))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
         """See `capabilities.Clone`: shares extents where the file system can, else copies data."""
-        if self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb)):
-            LOG.info('Volume file is cloned%s',
-                     log.fields(volume_id=volume.id, source_volume_id=source.id))
+        self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        if self._make_copy(snapshot.volume.name, snapshot.name):
-            LOG.info('Snapshot file is created%s', log.fields(snapshot_id=snapshot.id))
+        self._make_copy(snapshot.volume.name, snapshot.name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        if self._delete(snapshot.name):
-            LOG.info('Snapshot file is deleted%s', log.fields(snapshot_id=snapshot.id))
+        self._delete(snapshot.name)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
         """See `capabilities.CloneSnapshot`."""
-        if self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb)):
-            LOG.info('Snapshot file is cloned%s',
-                     log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+        self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Revert`: the volume's file is replaced in one step."""
@@ -103,12 +96,9 @@ class FileStore(base.VolumeStore):
                     self._unfinished(volume.name, replace=file) as copy:
                 _copy(original, copy)
                 os.ftruncate(copy, size)
-        LOG.info('Volume file is reverted%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
     def delete(self, volume: base.StoredVolume) -> None:
-        if self._delete(volume.name):
-            LOG.info('Volume file is deleted%s', log.fields(volume_id=volume.id))
+        self._delete(volume.name)
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
         with self._opened(volume.name) as file:
@@ -122,8 +112,6 @@ class FileStore(base.VolumeStore):
                 with self._answering(size_gb):
                     os.ftruncate(file, wanted)
                     os.fsync(file)
-                LOG.info('Volume file is extended%s',
-                         log.fields(volume_id=volume.id, size_gb=size_gb))
 
     def device(self, volume: base.StoredVolume) -> str:
         path = self._path(volume.name)
@@ -175,10 +163,10 @@ class FileStore(base.VolumeStore):
                         sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
         return sizes
 
-    def _make_copy(self, source: str, name: str, size: int | None = None) -> bool:
-        """A file with the bytes of another, by default of its size; False: it is there already."""
+    def _make_copy(self, source: str, name: str, size: int | None = None) -> None:
+        """A file with the bytes of another, by default of its size."""
         if os.path.exists(self._path(name)):
-            return False
+            return
         with self._opened(source) as original:
             present = os.fstat(original).st_size
             wanted = present if size is None else size
@@ -188,24 +176,18 @@ class FileStore(base.VolumeStore):
             with self._answering(wanted / units.GIB), self._unfinished(name) as file:
                 _copy(original, file)
                 os.ftruncate(file, wanted)
-        return True
 
-    def _delete(self, name: str) -> bool:
-        """Remove a file with what a crash left of making it; False: it was not there."""
-        with self._answering():
-            for remains in self._remains(name):
-                _unlink(os.path.join(self._folder, remains))
-            if not _unlink(self._path(name)):
-                return False
-            self._make_durable()
-        return True
-
-    def _remains(self, name: str) -> list[str]:
-        """Files that a crash left while this one was made."""
+    def _delete(self, name: str) -> None:
+        """Remove a file with what a crash left of making it."""
+        path = self._path(name)
         if not os.path.isdir(self._folder):
-            return []
-        return [found for found in os.listdir(self._folder)
-                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED)]
+            return
+        with self._answering():
+            for found in os.listdir(self._folder):
+                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
+                    _unlink(os.path.join(self._folder, found))
+            _unlink(path)
+            self._make_durable()
 
     def _make_room(self, size_gb: float) -> None:
         """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more."""
@@ -273,12 +255,9 @@ def _take_alone(file: int, name: str) -> None:
             reason=f'{name} is in use, or the file system cannot tell: {exc.strerror}') from exc
 
 
-def _unlink(path: str) -> bool:
-    try:
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _copy(source: int, copy: int) -> None:

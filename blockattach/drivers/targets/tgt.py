@@ -204,8 +204,6 @@ class TgtTarget(base.ExportTarget):
                     self._remove(client, target, targets)
             raise
         failpoints.point('drivers.tgt.after_grant')
-        LOG.info('Initiator is granted access%s', log.fields(
-            volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
 
     def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
         """Make the account; one that a crash left behind is replaced, since its secret is unknown.
@@ -227,8 +225,6 @@ class TgtTarget(base.ExportTarget):
                   mode: connection.AccessMode) -> None:
         if target.luns[0].readonly != (mode is connection.AccessMode.RO):
             client.update_lun(target.tid, _LUN, readonly=_flag(mode))
-            LOG.info('Mode of a grant is changed%s', log.fields(
-                target=target.name, initiator=target.initiators[0], mode=mode))
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
@@ -253,8 +249,6 @@ class TgtTarget(base.ExportTarget):
         for account in set(target.accounts) - shared:
             with _unless(tgt_socket.Code.NO_USER):
                 client.delete_account(account)
-        LOG.info("Initiator's access is revoked%s", log.fields(
-            target=target.name, initiator=', '.join(target.initiators)))
 
     def _delete(self, client: tgt_socket.Client, number: int) -> bool:
         """Delete a target; False while a session, just cut, is still on its way out."""

@@ -48,13 +48,11 @@ class LvmStore(base.VolumeStore):
         content = self._group.content()
         if self._find(content, volume.name) is None:
             self._create(content, volume.name, units.gib_to_bytes(volume.size_gb))
-            LOG.info('Logical volume is created%s', log.fields(volume_id=volume.id))
 
     def delete(self, volume: base.StoredVolume) -> None:
         content = self._group.content()
         self._clean(content, volume)
-        if self._remove(content, volume.name):
-            LOG.info('Logical volume is deleted%s', log.fields(volume_id=volume.id))
+        self._remove(content, volume.name)
 
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
@@ -62,14 +60,10 @@ class LvmStore(base.VolumeStore):
         name = group.snapshot_name(snapshot)
         if self._find(content, name) is None:
             self._snapshot(content, self._existing(content, snapshot.volume.name), name)
-            LOG.info('Snapshot of a logical volume is created%s',
-                     log.fields(snapshot_id=snapshot.id))
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Snapshots`."""
-        if self._remove(self._group.content(), group.snapshot_name(snapshot)):
-            LOG.info('Snapshot of a logical volume is deleted%s',
-                     log.fields(snapshot_id=snapshot.id))
+        self._remove(self._group.content(), group.snapshot_name(snapshot))
 
     def device(self, volume: base.StoredVolume) -> str:
         found = self._existing(self._group.content(), volume.name)
@@ -88,7 +82,6 @@ class LvmStore(base.VolumeStore):
         self._make_room(content, wanted - found.size)
         self._has_no_snapshots(content, found)
         self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
-        LOG.info('Logical volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
 
     # ---- What thin and thick volumes do each in their way ----
 
@@ -155,15 +148,13 @@ class LvmStore(base.VolumeStore):
                        f'that this backend keeps; see lvm_type and lvm_thin_pool')
         return found
 
-    def _remove(self, content: group.Content, name: str) -> bool:
-        """Whether it was there."""
+    def _remove(self, content: group.Content, name: str) -> None:
+        """Remove it if it is there, and nobody uses it."""
         found = self._find(content, name)
-        if found is None:
-            return False
-        self._has_no_snapshots(content, found)
-        self._not_in_use(found)
-        self._discard(found)
-        return True
+        if found is not None:
+            self._has_no_snapshots(content, found)
+            self._not_in_use(found)
+            self._discard(found)
 
     def _not_in_use(self, found: group.LogicalVolume) -> None:
         if found.open:

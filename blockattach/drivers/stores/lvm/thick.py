@@ -30,8 +30,8 @@ class ThickStore(store.LvmStore):
     """Also `capabilities.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
 
     A snapshot keeps what is overwritten in room of its own, as much as the volume has, so that it
-    never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile. What
-    it kept is a tenant's data, and wiped as a volume.
+    never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile.
+    What it kept is a tenant's data, and wiped as a volume.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -49,8 +49,6 @@ class ThickStore(store.LvmStore):
             return
         origin = self._existing(content, source.name)
         self._copy(content, origin, group.source_name(volume), volume)
-        LOG.info('Thick volume is cloned%s',
-                 log.fields(volume_id=volume.id, source_volume_id=source.id))
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
         """See `capabilities.CloneSnapshot`."""
@@ -59,8 +57,6 @@ class ThickStore(store.LvmStore):
             return
         found = self._existing(content, group.snapshot_name(snapshot))
         self._copy(content, self._origin(content, found), found.name, volume)
-        LOG.info('Thick snapshot is cloned%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
         """See `capabilities.Revert`: what differs is copied back, so a repeat goes on from there.
@@ -77,8 +73,6 @@ class ThickStore(store.LvmStore):
             self._activate(needed)
         with self._begun(origin.name):
             self._fill(found.name, origin.name, origin.size)
-        LOG.info('Thick volume is reverted%s',
-                 log.fields(volume_id=snapshot.volume.id, snapshot_id=snapshot.id))
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
@@ -126,8 +120,8 @@ class ThickStore(store.LvmStore):
 
     def _copy(self, content: group.Content, origin: group.LogicalVolume, source: str,
               volume: base.StoredVolume) -> None:
-        """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one for
-        this only is made and removed. What an interrupted attempt left is taken up.
+        """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one
+        for this only is made and removed. What an interrupted attempt left is taken up.
         """
         size = self._fits(origin.size, volume, origin.name)
         unfinished = group.unfinished_name(volume)

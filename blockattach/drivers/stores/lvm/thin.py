@@ -56,8 +56,6 @@ class ThinStore(store.LvmStore):
         with self._begun(volume.name):
             self._group.do(lvm.rename, unfinished, volume.name)
             self._clean(self._group.content(), volume)
-        LOG.info('Thin volume is reverted%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
         """See `capabilities.Discard`: what it shares with others is counted too."""
@@ -136,7 +134,6 @@ class ThinStore(store.LvmStore):
             self._remove(content, unfinished)
             self._copy(origin, unfinished, size)
             self._group.do(lvm.rename, unfinished, volume.name)
-        LOG.info('Thin volume is cloned%s', log.fields(volume_id=volume.id, source=source))
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
         """A volume of ``size`` bytes that begins with those of ``origin``; all or nothing."""
