@@ -9,7 +9,7 @@ import fcntl
 import os
 import signal
 import socket
-import uuid
+import tempfile
 from collections.abc import Iterator
 
 from oslo_log import log as oslo_log
@@ -48,11 +48,9 @@ class FileStore(base.VolumeStore):
             raise errors.ConfigurationError(
                 reason=f'volumes_dir of backend {self._settings.name} holds a comma: '
                        f'{self._folder}; targets cannot export files from there')
-        probe = os.path.join(self._folder, f'.{uuid.uuid4().hex}{_UNFINISHED}')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            os.unlink(probe)
+            tempfile.TemporaryFile(dir=self._folder).close()
         except OSError as exc:
             if exc.errno in _FULL and os.path.isdir(self._folder):
                 # Nothing can be made here by now; what is here is still to be served.
@@ -208,8 +206,7 @@ class FileStore(base.VolumeStore):
 
         :param replace: the open file that it replaces, unless another process has it open
         """
-        hidden = os.path.join(self._folder, f'.{name}.{uuid.uuid4().hex}{_UNFINISHED}')
-        file = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
         try:
             yield file
             os.fsync(file)
