@@ -278,12 +278,9 @@ def _backstore(wanted: Export) -> tcm.BlockStorageObject:
     if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, wanted.device)):
         try:
             _make_backstore(path, wanted)
-        except FileExistsError:
-            _remove_backstore(path)
-            _make_backstore(path, wanted)
         except OSError as exc:
             leftovers = lio_tree.backstores(wanted.name)
-            if exc.errno != errno.EBUSY or not leftovers:
+            if exc.errno not in (errno.EEXIST, errno.EBUSY) or not leftovers:
                 raise
             for other in leftovers:
                 _remove_backstore(other)
