@@ -36,11 +36,10 @@ class ThickStore(store.LvmStore):
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
-        self._wiper = Wiper(self._group, self._lvm.clear_bandwidth)
-
-    def wipe(self) -> None:
-        """See `capabilities.Wipe`."""
-        self._wiper.wipe()
+        # Rounds of wiping that are left out.
+        self._rest = 0
+        # Bytes at the end of the volume that are wiped and not yet cut off.
+        self._wiped: dict[str, int] = {}
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
         """See `capabilities.Clone`. Copies a snapshot, since the source may be in use."""
@@ -167,25 +166,10 @@ class ThickStore(store.LvmStore):
     def _hide(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.deactivate, found.name)
         self._group.do(lvm.rename, found.name, group.deleted_name(found.name))
-        self._wiper.poke()
-
-
-class Wiper:
-    """Wipes one group's deleted volumes, one after the other."""
-
-    def __init__(self, volume_group: group.VolumeGroup, bandwidth: int) -> None:
-        self._group = volume_group
-        self._bandwidth = bandwidth
-        self._rest = 0
-        # Bytes at the end of the volume that are wiped and not yet cut off.
-        self._wiped: dict[str, int] = {}
-
-    def poke(self) -> None:
-        """There is something to wipe."""
         self._rest = 0
 
     def wipe(self) -> None:
-        """One round. Never raises: what fails is logged, and tried again a minute later."""
+        """See `capabilities.Wipe`. What fails is logged, and tried again a minute later."""
         if self._rest:
             self._rest -= 1
             return
@@ -202,14 +186,14 @@ class Wiper:
                       log.fields(volume_group=self._group.name, reason=exc))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
-        if not self._bandwidth:
+        if not self._lvm.clear_bandwidth:
             # Deleted before clearing was switched off.
             self._group.do(lvm.remove, found.name)
             return
         if not found.active:
             self._group.do(lvm.activate, found.name)
         wiped = self._wiped.pop(found.name, 0)
-        length = min(self._bandwidth, found.size - wiped)
+        length = min(self._lvm.clear_bandwidth, found.size - wiped)
         self._group.do(lvm.zero, found.name, found.size - wiped - length, length)
         wiped += length
         if wiped >= found.size:
