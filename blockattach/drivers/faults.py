@@ -1,5 +1,6 @@
 """Faults that can be planned for a fake driver, as real backends have them."""
 import collections
+import contextlib
 import enum
 import functools
 import os
@@ -70,16 +71,13 @@ class Faults:
 
     def _slow(self) -> None:
         """Wait as long as the file of that name says."""
-        if self._hold_file is None:
+        path = self._hold_file
+        if path is None:
             return
-        never, begun = threading.Event(), self._clock.monotonic()
-        try:
-            with open(self._hold_file, encoding='ascii') as file:
+        with contextlib.suppress(FileNotFoundError):
+            with open(path, encoding='ascii') as file:
                 most = float(file.read() or _SLOWEST)
-        except FileNotFoundError:
-            return
-        while os.path.exists(self._hold_file) and self._clock.monotonic() < begun + most:
-            self._clock.wait(never, _LOOK)
+            self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
         """Called by the fake before it acts: waits and raises by plan."""

@@ -11,7 +11,6 @@ its target, never before.
 import contextlib
 import os
 import re
-import threading
 import zlib
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -236,13 +235,8 @@ class TgtTarget(base.ExportTarget):
         with _unless(tgt_socket.Code.NO_TARGET):
             client.set_ready(target.tid, False)
         failpoints.point('drivers.tgt.after_shut')
-        deadline = self._clock.monotonic() + _CLOSE_SECONDS
-        never = threading.Event()
-        while not self._delete(client, target.tid):
-            if self._clock.monotonic() > deadline:
-                raise errors.BackendUncertain(
-                    reason=f'sessions of target {target.name} do not end')
-            self._clock.wait(never, _TICK)
+        if not self._clock.until(lambda: self._delete(client, target.tid), _CLOSE_SECONDS, _TICK):
+            raise errors.BackendUncertain(reason=f'sessions of target {target.name} do not end')
         failpoints.point('drivers.tgt.after_delete')
         shared = {account for other in others if other.tid != target.tid
                   for account in other.accounts}

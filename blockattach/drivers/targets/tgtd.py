@@ -14,7 +14,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -127,8 +126,8 @@ class Tgtd:
             born = _started_at(pid)
             if born is not None and _is_tgtd(pid):
                 _kill(pid)
-            if not self._wait(lambda: _started_at(pid) is None or
-                              _started_at(pid) != born, _STOP_SECONDS):
+            if not self._clock.until(lambda: _started_at(pid) is None or
+                                     _started_at(pid) != born, _STOP_SECONDS, _TICK):
                 LOG.error('Cannot end tgtd: it was killed and is still there%s',
                           log.fields(pid=pid))
                 return
@@ -154,7 +153,7 @@ class Tgtd:
                                stderr=out, cwd='/', check=True, timeout=_START_SECONDS)
             except (OSError, subprocess.SubprocessError) as exc:
                 raise errors.ConfigurationError(reason=f'tgtd cannot be started: {exc}') from exc
-        if not self._wait(lambda: self._listener() is not None, _START_SECONDS):
+        if not self._clock.until(lambda: self._listener() is not None, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
                 reason=f'tgtd did not start; the end of its log: {self._log_end()}')
         pid = self._listener()
@@ -199,7 +198,7 @@ class Tgtd:
                 _kill(pid)
 
     def _wait_for_answer(self, pid: int) -> None:
-        if not self._wait(self.running, _START_SECONDS):
+        if not self._clock.until(self.running, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
                 reason=f'tgtd (process {pid}) is there but does not answer: end it by hand')
 
@@ -275,15 +274,6 @@ class Tgtd:
         with open(os.path.join(self._folder, 'log'), encoding='utf-8', errors='replace') as file:
             lines = file.read().splitlines()
         return ' | '.join(lines[-3:])
-
-    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
-        deadline = self._clock.monotonic() + seconds
-        never = threading.Event()
-        while not condition():
-            if self._clock.monotonic() > deadline:
-                return False
-            self._clock.wait(never, _TICK)
-        return True
 
 
 def warn_of_memory(pid: int) -> None:
