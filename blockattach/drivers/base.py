@@ -23,6 +23,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from blockattach import errors
 from blockattach.conf import backend
 from blockattach.domain import connection
 
@@ -71,6 +72,20 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
         'QoS_support': False,
         'location_info': location,
     }),)
+
+
+def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, given_gb: float,
+               size_gb: float) -> None:
+    """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more.
+
+    :raises BackendFull: ``size_gb`` more would be too much
+    """
+    limit = total_gb * (1 - settings.reserved_percentage / 100)
+    limit *= settings.max_over_subscription_ratio
+    if given_gb + size_gb > limit:
+        raise errors.BackendFull(
+            size_gb=f'{size_gb:g}',
+            reason=f'{pool} may give away {limit:.0f} GiB and has given {given_gb:.0f}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

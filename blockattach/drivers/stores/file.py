@@ -188,17 +188,11 @@ class FileStore(base.VolumeStore):
             self._make_durable()
 
     def _make_room(self, size_gb: float) -> None:
-        """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more."""
         with self._answering():
             room = os.statvfs(self._folder)
-            given = sum(self._sizes().values()) / units.GIB
-        usable = room.f_blocks * room.f_frsize / units.GIB
-        usable *= 1 - self._settings.reserved_percentage / 100
-        limit = usable * self._settings.max_over_subscription_ratio
-        if given + size_gb > limit:
-            raise errors.BackendFull(
-                size_gb=size_gb, reason=f'pool {self._settings.pool_name} may give away '
-                                        f'{limit:.0f} GiB and has given {given:.0f}')
+            given = sum(self._sizes().values())
+        base.check_room(self._settings, f'pool {self._settings.pool_name}',
+                        room.f_blocks * room.f_frsize / units.GIB, given / units.GIB, size_gb)
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:

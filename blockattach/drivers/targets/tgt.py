@@ -103,11 +103,7 @@ class TgtTarget(base.ExportTarget):
         self._client().portals()
 
     def unexport(self, volume_id: str) -> None:
-        client = self._client()
-        targets = client.targets()
-        for target in targets:
-            if self._volume_of(target.name) == volume_id:
-                self._remove(client, target, targets)
+        self._end(volume_id, None)
 
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         if not _NAME.fullmatch(grant.initiator):
@@ -123,11 +119,7 @@ class TgtTarget(base.ExportTarget):
         return connection.Connection('iscsi', self._daemon.portals(), name, _LUN)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
-        client = self._client()
-        targets = client.targets()
-        for target in targets:
-            if self._volume_of(target.name) == volume_id and initiator in _known(target):
-                self._remove(client, target, targets)
+        self._end(volume_id, initiator)
 
     def exports(self) -> tuple[base.ActualExport, ...]:
         targets = self._client().targets()
@@ -224,6 +216,14 @@ class TgtTarget(base.ExportTarget):
                   mode: connection.AccessMode) -> None:
         if target.luns[0].readonly != (mode is connection.AccessMode.RO):
             client.update_lun(target.tid, _LUN, readonly=_flag(mode))
+
+    def _end(self, volume_id: str, initiator: str | None) -> None:
+        """Remove a volume's targets: all, or those that an initiator knows."""
+        client = self._client()
+        targets = client.targets()
+        for target in targets:
+            if self._volume_of(target.name) == volume_id and initiator in (None, *_known(target)):
+                self._remove(client, target, targets)
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:

@@ -88,20 +88,14 @@ class ThinStore(store.LvmStore):
         return super()._unfit(content)
 
     def _make_room(self, content: group.Content, size: int) -> None:
-        """A pool may be given away ``max_over_subscription_ratio`` times, until it is near full.
-
-        LVM itself would go on extending volumes in a pool that has no byte left.
+        """LVM itself would go on extending volumes in a pool that has no byte left.
         """
         pool = self._pool(content)
         reason = self._fullness(pool)
-        given, asked = self._provisioned(content) / units.GIB, size / units.GIB
-        limit = pool.size / units.GIB * (1 - self._settings.reserved_percentage / 100)
-        limit *= self._settings.max_over_subscription_ratio
-        if reason is None and given + asked > limit:
-            reason = (f'thin pool {pool.name} may give away {limit:.0f} GiB and has given '
-                      f'{given:.0f}')
         if reason is not None:
-            raise errors.BackendFull(size_gb=f'{asked:g}', reason=reason)
+            raise errors.BackendFull(size_gb=f'{size / units.GIB:g}', reason=reason)
+        base.check_room(self._settings, f'thin pool {pool.name}', pool.size / units.GIB,
+                        self._provisioned(content) / units.GIB, size / units.GIB)
 
     def _create(self, content: group.Content, name: str, size: int) -> None:
         self._make_room(content, size)
