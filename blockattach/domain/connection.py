@@ -58,8 +58,6 @@ _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECAS
 
 def masked(connector: Any) -> Any:
     """The connector without what may be a secret: so it is stored and shown."""
-    if connector is None or isinstance(connector, str | int | float):
-        return connector
     if isinstance(connector, Mapping):
         return {key: MASKED if _SECRET.search(key) else masked(value)
                 for key, value in connector.items()}

@@ -110,6 +110,19 @@ class VolumeGroup:
             int(row['vg_missing_pv_count']),
             {found['lv_name']: _logical_volume(found) for found in report['lv']})
 
+    def scanning_complaint(self) -> str | None:
+        """What must change in lvm.conf, with the lines for it, or None if it is safe."""
+        scanning = self.do(lvm.scanning)
+        if scanning['scan_lvs']:
+            return ('LVM scans logical volumes, and so what guests keep in theirs; put this line '
+                    'into the section devices of lvm.conf: scan_lvs = 0')
+        if scanning['devices_file'] or not any(
+                accepts(scanning['global_filter'], names) for names in _TO_COME):
+            return None
+        return (f'LVM scans every disk, and so those that this host exports or is given over '
+                f'iSCSI; put this line into the section devices of lvm.conf: '
+                f'{_line(self.name, self.do(lvm.physical_volumes))}')
+
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
         """Call a privileged function for this group.
 
@@ -205,24 +218,6 @@ def _logical_volume(row: Mapping[str, str]) -> LogicalVolume:
 
 def _tags(text: str) -> frozenset[str]:
     return frozenset(text.split(','))
-
-
-def scanning_complaint(scanning: Mapping[str, Any], volume_group: str,
-                       physical_volumes: Callable[[], Iterable[Mapping[str, str]]]) -> str | None:
-    """What must change in lvm.conf, with the lines for it, or None if it is safe.
-
-    :param scanning: from `blockattach.privileged.lvm.scanning`
-    :param physical_volumes: from `blockattach.privileged.lvm.physical_volumes`, if needed
-    """
-    if scanning['scan_lvs']:
-        return ('LVM scans logical volumes, and so what guests keep in theirs; put this line into '
-                'the section devices of lvm.conf: scan_lvs = 0')
-    if scanning['devices_file'] or not any(
-            accepts(scanning['global_filter'], names) for names in _TO_COME):
-        return None
-    return (f'LVM scans every disk, and so those that this host exports or is given over iSCSI; '
-            f'put this line into the section devices of lvm.conf: '
-            f'{_line(volume_group, physical_volumes())}')
 
 
 def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:

@@ -38,7 +38,8 @@ class LvmStore(base.VolumeStore):
         if not self._group.name:
             raise self._misfit('there is none; set volume_group')
         try:
-            reason = self._unfit(self._group.content()) or self._scans_too_much()
+            reason = (self._unfit(self._group.content())
+                      or self._group.scanning_complaint())
         except errors.BackendError as exc:
             raise self._misfit(str(exc)) from exc
         if reason is not None:
@@ -203,10 +204,6 @@ class LvmStore(base.VolumeStore):
             return (f'{content.missing} disks of volume group {self._group.name} are missing; '
                     f'bring them back, or see vgreduce --removemissing')
         return None
-
-    def _scans_too_much(self) -> str | None:
-        return group.scanning_complaint(self._group.do(lvm.scanning), self._group.name,
-                                        lambda: self._group.do(lvm.physical_volumes))
 
     def _misfit(self, reason: str) -> errors.ConfigurationError:
         return errors.ConfigurationError(
