@@ -19,7 +19,7 @@ from typing import ClassVar
 from typing import NoReturn
 from typing import TextIO
 
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 _UNDECLARED = 'the driver does not declare '
 
@@ -158,7 +158,7 @@ class Reported(unittest.TestCase):
     def declares(self, driver: object) -> None:
         """Note what a driver declares; one that has half of a capability is refused."""
         self.report.subject = type(driver).__name__
-        self.report.declared = capabilities.declared(driver)
+        self.report.declared = base.declared(driver)
         for name, missing in _halves(driver).items():
             self.fail(f'{type(driver).__name__} has a part of {name}, and lacks '
                       f'{_words(missing)}: it would not be used')
@@ -180,7 +180,7 @@ class Reported(unittest.TestCase):
 def _halves(driver: object) -> dict[str, list[str]]:
     """Capabilities of which a driver has some methods and not all, with those that it lacks."""
     found = {}
-    for name, protocol in capabilities.CAPABILITIES.items():
+    for name, protocol in base.CAPABILITIES.items():
         verbs = [verb for verb in vars(protocol) if not verb.startswith('_')]
         missing = [verb for verb in verbs if not callable(getattr(driver, verb, None))]
         if missing and len(missing) < len(verbs):

@@ -10,7 +10,6 @@ from stevedore import extension as stevedore_extension
 from blockattach import errors
 from blockattach.conf import backend as backend_conf
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 
 STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
@@ -34,7 +33,7 @@ class Backend:
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
         """What the two can do beyond their contracts; the report after each volume has it."""
-        return capabilities.declared(self.store) | capabilities.declared(self.target)
+        return base.declared(self.store) | base.declared(self.target)
 
     def functions(self) -> dict[str, str | None]:
         """Expressions that filter and rate volumes for it; None: there are none."""

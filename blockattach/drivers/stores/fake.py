@@ -10,7 +10,7 @@ from blockattach.drivers import faults
 class FakeStore(base.VolumeStore):
     """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
 
-    Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
+    Also `base.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -43,17 +43,17 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`."""
+        """See `base.Clone`."""
         self._clone(source.name, volume)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         self._clone(snapshot.name, volume)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
             self._make_room(size)
@@ -61,12 +61,12 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`."""
+        """See `base.Revert`."""
         self._existing(snapshot.volume.name)
         self._existing(snapshot.name)
 

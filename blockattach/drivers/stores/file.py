@@ -33,7 +33,7 @@ _SNAPSHOT = 'snapshot-'
 
 
 class FileStore(base.VolumeStore):
-    """One pool: the folder. Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
+    """One pool: the folder. Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
     `Discard`.
 
     A snapshot is a file beside its volume, which it shares nothing with but extents.
@@ -69,23 +69,23 @@ class FileStore(base.VolumeStore):
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`: shares extents where the file system can, else copies data."""
+        """See `base.Clone`: shares extents where the file system can, else copies data."""
         self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         self._make_copy(snapshot.volume.name, snapshot.name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         self._delete(snapshot.name)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: the volume's file is replaced in one step."""
+        """See `base.Revert`: the volume's file is replaced in one step."""
         volume = snapshot.volume
         with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
             size = max(os.fstat(file).st_size, os.fstat(original).st_size)
@@ -118,7 +118,7 @@ class FileStore(base.VolumeStore):
         return path
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `capabilities.Discard`."""
+        """See `base.Discard`."""
         path = self.device(volume)
         with self._answering():
             return devices.allocated(path)

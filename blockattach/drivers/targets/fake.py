@@ -26,7 +26,7 @@ class _Grant:
 
 
 class FakeTarget(base.ExportTarget):
-    """Grants are records in a dictionary. Also a `capabilities.HostReservations`."""
+    """Grants are records in a dictionary. Also a `base.HostReservations`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults(os.path.join(settings.state_dir, f'hold-{settings.name}'))
@@ -105,7 +105,7 @@ class FakeTarget(base.ExportTarget):
 
     @faults.faulty
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        """See `capabilities.HostReservations`."""
+        """See `base.HostReservations`."""
         if volume_id not in self._exports:
             return None
         return self._reservations.get(volume_id, reservation.Reservations())

@@ -31,7 +31,7 @@ _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 
 
 class LioTarget(base.ExportTarget):
-    """Also `capabilities.HostReservations`, `Unmap` and `NativeBlocks`."""
+    """Also `base.HostReservations`, `Unmap` and `NativeBlocks`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -95,11 +95,11 @@ class LioTarget(base.ExportTarget):
                                         frozenset(found['holders']), found['complete'])
 
     def unmaps(self, device: str) -> bool:
-        """See `capabilities.Unmap`: LIO takes UNMAP for a device that knows discard."""
+        """See `base.Unmap`: LIO takes UNMAP for a device that knows discard."""
         return devices.discards(device)
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """See `capabilities.NativeBlocks`."""
+        """See `base.NativeBlocks`."""
         return devices.block_sizes(device)
 
     def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:

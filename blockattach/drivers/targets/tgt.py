@@ -41,7 +41,7 @@ _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
 class TgtTarget(base.ExportTarget):
-    """Also a `capabilities.Daemon`: supervises a tgtd of its own, or uses a given one; and
+    """Also a `base.Daemon`: supervises a tgtd of its own, or uses a given one; and
     `Unmap`: tgtd punches holes in files.
     """
 
@@ -132,7 +132,7 @@ class TgtTarget(base.ExportTarget):
                      for volume_id, grants in sorted(found.items()))
 
     def unmaps(self, device: str) -> bool:
-        """See `capabilities.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
+        """See `base.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
         1.0.85, as the lab has shown.
         """
         return os.path.isfile(device) and devices.discards(device)

@@ -20,7 +20,7 @@ _HOST_TAG = f'{lvm.TAG}.host='
 
 
 class LvmStore(base.VolumeStore):
-    """One pool: a volume group, or a thin pool in it. Also `capabilities.Snapshots`."""
+    """One pool: a volume group, or a thin pool in it. Also `base.Snapshots`."""
 
     # The thin pool of its volumes, if they have one.
     _pool_name = ''
@@ -56,14 +56,14 @@ class LvmStore(base.VolumeStore):
         self._remove(content, volume.name)
 
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         content = self._group.content()
         name = group.snapshot_name(snapshot)
         if self._find(content, name) is None:
             self._snapshot(content, self._existing(content, snapshot.volume.name), name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
+        """See `base.Snapshots`."""
         self._remove(self._group.content(), group.snapshot_name(snapshot))
 
     def device(self, volume: base.StoredVolume) -> str:

@@ -27,7 +27,7 @@ _ROUNDS_AFTER_FAILURE = 60
 
 
 class ThickStore(store.LvmStore):
-    """Also `capabilities.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
+    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
 
     A snapshot keeps what is overwritten in room of its own, as much as the volume has, so that it
     never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile.
@@ -42,7 +42,7 @@ class ThickStore(store.LvmStore):
         self._wiped: dict[str, int] = {}
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`. Copies a snapshot, since the source may be in use."""
+        """See `base.Clone`. Copies a snapshot, since the source may be in use."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
@@ -50,7 +50,7 @@ class ThickStore(store.LvmStore):
         self._copy(content, origin, group.source_name(volume), volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
@@ -58,7 +58,7 @@ class ThickStore(store.LvmStore):
         self._copy(content, self._origin(content, found), found.name, volume)
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: what differs is copied back, so a repeat goes on from there.
+        """See `base.Revert`: what differs is copied back, so a repeat goes on from there.
 
         LVM's own merging would end the snapshot and give its room back with its bytes.
         """
@@ -169,7 +169,7 @@ class ThickStore(store.LvmStore):
         self._rest = 0
 
     def wipe(self) -> None:
-        """See `capabilities.Wipe`. What fails is logged, and tried again a minute later."""
+        """See `base.Wipe`. What fails is logged, and tried again a minute later."""
         if self._rest:
             self._rest -= 1
             return

@@ -15,7 +15,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ThinStore(store.LvmStore):
-    """Also `capabilities.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
 
     A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
     because the pool allocates zeroed blocks.
@@ -27,15 +27,15 @@ class ThinStore(store.LvmStore):
         self._reported = 0
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`."""
+        """See `base.Clone`."""
         self._clone(source.name, volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         self._clone(group.snapshot_name(snapshot), volume)
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: the volume is replaced by a volume made from the snapshot.
+        """See `base.Revert`: the volume is replaced by a volume made from the snapshot.
 
         It has no device while that is done, so that nobody can begin to use it.
         """
@@ -58,7 +58,7 @@ class ThinStore(store.LvmStore):
             self._clean(self._group.content(), volume)
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `capabilities.Discard`: what it shares with others is counted too."""
+        """See `base.Discard`: what it shares with others is counted too."""
         found = self._existing(self._group.content(), volume.name)
         return round(found.size * found.data_percent / 100)
 

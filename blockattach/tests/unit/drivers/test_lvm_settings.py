@@ -6,7 +6,7 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.tests.conformance import settings
 
@@ -37,7 +37,7 @@ class LvmSettingsTest(unittest.TestCase):
         for lvm_type, more in (('thin', {'discard'}), ('thick', {'wipe'})):
             store = lvm_stores.load(
                 self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
-            self.assertEqual(SNAPSHOTS | more, capabilities.declared(store))
+            self.assertEqual(SNAPSHOTS | more, base.declared(store))
 
     def test_another_store_has_none(self):
         self.assertIsNone(self.settings().lvm)
