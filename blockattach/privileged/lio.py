@@ -25,7 +25,6 @@ from rtslib_fb import utils
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.privileged import context
-from blockattach.privileged import lio_locks
 from blockattach.privileged import lio_reservations
 from blockattach.privileged import lio_tree
 
@@ -428,7 +427,7 @@ def _act(name: str) -> Iterator[None]:
     uncertain: part of the act may have happened.
     """
     try:
-        with lio_locks.alone(_checked(name)):
+        with lio_reservations.alone(_checked(name)):
             yield
     except _FAILURES as exc:
         raise errors.BackendUncertain(reason=f'cannot tell how far LIO came with {name}: '
