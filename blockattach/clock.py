@@ -6,6 +6,7 @@ Deadlines that several processes compare are never taken from here but from the 
 import datetime
 import threading
 import time
+from collections.abc import Callable
 
 
 class Clock:
@@ -22,3 +23,12 @@ class Clock:
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait for the event, at most so long; True if it came."""
         return event.wait(seconds)
+
+    def until(self, condition: Callable[[], bool], seconds: float, tick: float) -> bool:
+        """Look every ``tick`` seconds whether it holds, for so long at most; True if it does."""
+        ends, never = self.monotonic() + seconds, threading.Event()
+        while not condition():
+            if self.monotonic() > ends:
+                return False
+            self.wait(never, tick)
+        return True

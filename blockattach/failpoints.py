@@ -11,6 +11,7 @@ or a test of whole processes, by ``[failpoints] armed``: ``NAME=ACTION``, where 
 of `ACTIONS`; with ``NAME=ACTION*3`` it happens the first three times only.
 """
 import enum
+import functools
 import os
 import signal
 import threading
@@ -81,7 +82,8 @@ def configure(texts: Iterable[str]) -> None:
         effect, _, times = effect.partition('*')
         kind, _, value = effect.partition(':')
         try:
-            action = ACTIONS[kind](name, value)
+            action = functools.partial(
+                ACTIONS[kind], name, float(value) if kind == 'delay' else 0.0)
             arm(name, action if not times else _first(int(times), action))
         except (KeyError, ValueError):
             raise errors.ConfigurationError(
@@ -98,33 +100,25 @@ def _first(times: int, action: Action) -> Action:
     return some
 
 
-def _raise(name: str, value: str) -> Action:
-    def action() -> Effect | None:
-        raise Reached(f'failpoint {name}')
-    return action
+def _raise(name: str, _seconds: float) -> Effect | None:
+    raise Reached(f'failpoint {name}')
 
 
-def _kill(name: str, value: str) -> Action:
-    def action() -> Effect | None:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None
-    return action
+def _kill(_name: str, _seconds: float) -> Effect | None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return None
 
 
-def _delay(name: str, value: str) -> Action:
-    seconds = float(value)
-
-    def action() -> Effect | None:
-        threading.Event().wait(seconds)
-        return None
-    return action
+def _delay(_name: str, seconds: float) -> Effect | None:
+    threading.Event().wait(seconds)
+    return None
 
 
-ACTIONS: dict[str, Callable[[str, str], Action]] = {
+ACTIONS: dict[str, Callable[[str, float], Effect | None]] = {
     'raise': _raise,
     'delay': _delay,
     'kill': _kill,
-    'drop': lambda name, value: lambda: Effect.DROP,
-    'duplicate': lambda name, value: lambda: Effect.DUPLICATE,
+    'drop': lambda name, seconds: Effect.DROP,
+    'duplicate': lambda name, seconds: Effect.DUPLICATE,
 }
-"""What an armed point does, by the name of the action."""
+"""What an armed point does, by the name of the action; a delay lasts so many seconds."""

@@ -7,7 +7,7 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import derived
-from blockattach.domain.invariants import table
+from blockattach.domain.invariants import observed
 from blockattach.wiring import checking
 
 NOT_ALL_ASKED = 1
@@ -51,7 +51,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigurationError(reason=str(exc)) from exc
 
 
-def _print(built: checking.Checking, found: list[table.Violation]) -> None:
+def _print(built: checking.Checking, found: list[observed.Violation]) -> None:
     for host in built.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
     for host, reason in built.checker.silent.items():

@@ -20,7 +20,7 @@ from blockattach.conformance import report
 from blockattach.conformance import scsi
 from blockattach.conformance import store
 from blockattach.conformance import target
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 KITS: dict[str, tuple[type[report.Reported], ...]] = {
     'store': (store.StoreContract,),
@@ -81,7 +81,7 @@ def _joined(found: Iterable[report.Report]) -> list[report.Report]:
     for one in found:
         name = one.subject or one.driver
         by_driver.setdefault(name, report.Report(
-            name, frozenset(capabilities.CAPABILITIES))).join(one)
+            name, frozenset(base.CAPABILITIES))).join(one)
     return list(by_driver.values())
 
 

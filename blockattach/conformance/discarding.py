@@ -7,14 +7,13 @@ from blockattach import errors
 from blockattach import units
 from blockattach.conformance import store_base
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 from blockattach.drivers import devices
 
 _MUCH = 16 * units.MIB
 
 
 class DiscardContract(store_base.StoreBase):
-    """What `capabilities.Discard` promises."""
+    """What `base.Discard` promises."""
 
     provable = frozenset({'discard'})
 
@@ -49,7 +48,7 @@ class DiscardContract(store_base.StoreBase):
         with self.assertRaises(errors.BackendRefused):
             store.allocated_bytes(self.volume())
 
-    def _filled(self) -> tuple[capabilities.Discard, base.StoredVolume]:
+    def _filled(self) -> tuple[base.Discard, base.StoredVolume]:
         store = self._discarder()
         self._need_bytes()
         volume = self._created()
@@ -59,7 +58,7 @@ class DiscardContract(store_base.StoreBase):
             os.fsync(device.fileno())
         return store, volume
 
-    def _discarder(self) -> capabilities.Discard:
+    def _discarder(self) -> base.Discard:
         self.needs('discard')
-        assert isinstance(self.store, capabilities.Discard)
+        assert isinstance(self.store, base.Discard)
         return self.store

@@ -19,7 +19,7 @@ from typing import ClassVar
 from typing import NoReturn
 from typing import TextIO
 
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 _UNDECLARED = 'the driver does not declare '
 
@@ -158,8 +158,8 @@ class Reported(unittest.TestCase):
     def declares(self, driver: object) -> None:
         """Note what a driver declares; one that has half of a capability is refused."""
         self.report.subject = type(driver).__name__
-        self.report.declared = capabilities.declared(driver)
-        for name, missing in capabilities.halves(driver).items():
+        self.report.declared = base.declared(driver)
+        for name, missing in _halves(driver).items():
             self.fail(f'{type(driver).__name__} has a part of {name}, and lacks '
                       f'{_words(missing)}: it would not be used')
 
@@ -175,6 +175,17 @@ class Reported(unittest.TestCase):
     def leaves_out(self, behaviour: str, reason: str) -> NoReturn:
         """Skip a behaviour that this set-up cannot show, and say so in the report."""
         raise unittest.SkipTest(f'{behaviour}: {reason}')
+
+
+def _halves(driver: object) -> dict[str, list[str]]:
+    """Capabilities of which a driver has some methods and not all, with those that it lacks."""
+    found = {}
+    for name, protocol in base.CAPABILITIES.items():
+        verbs = [verb for verb in vars(protocol) if not verb.startswith('_')]
+        missing = [verb for verb in verbs if not callable(getattr(driver, verb, None))]
+        if missing and len(missing) < len(verbs):
+            found[name] = missing
+    return found
 
 
 class _Noted:

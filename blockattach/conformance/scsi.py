@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from blockattach import units
 from blockattach.conformance import target_base
 from blockattach.domain import connection
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 _RO = connection.AccessMode.RO
 _GOOD = 0
@@ -52,7 +52,7 @@ class ScsiContract(target_base.TargetBase):
     def test_a_host_sees_the_block_sizes_of_the_device_if_declared_else_usual_ones(self) -> None:
         export = self.an_export()
         capacity = self.logged_in(export, self.a_grant(export)).capacity()
-        if isinstance(self.target, capabilities.NativeBlocks):
+        if isinstance(self.target, base.NativeBlocks):
             sizes = self.target.block_sizes(export.device)
             self.assertEqual((sizes.logical, sizes.physical),
                              (capacity.block_size, capacity.physical_block_size))
@@ -66,7 +66,7 @@ class ScsiContract(target_base.TargetBase):
         self.assertGreater(before, _PIECES * _PIECE // 2)
         session.unmap(0, _PIECES * _PIECE // session.capacity().block_size)
         freed = before - self.allocated_bytes(export.device) >= _PIECES * _PIECE // 2
-        declared = (isinstance(self.target, capabilities.Unmap)
+        declared = (isinstance(self.target, base.Unmap)
                     and self.target.unmaps(export.device))
         self.assertEqual(declared, freed)
         if freed:

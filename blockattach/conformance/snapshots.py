@@ -3,13 +3,12 @@ from blockattach import errors
 from blockattach import units
 from blockattach.conformance import store_base
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 
 _NOTHING = b'\0' * 4096
 
 
 class SnapshotContract(store_base.StoreBase):
-    """What `capabilities.Snapshots`, `CloneSnapshot` and `Revert` promise."""
+    """What `base.Snapshots`, `CloneSnapshot` and `Revert` promise."""
 
     provable = frozenset({'clone_snapshot', 'revert', 'snapshots'})
 
@@ -225,17 +224,17 @@ class SnapshotContract(store_base.StoreBase):
             self._cloner_of_snapshots().clone_snapshot(snapshot, volume)
         self._assert_absent(volume)
 
-    def _snapshots(self) -> capabilities.Snapshots:
+    def _snapshots(self) -> base.Snapshots:
         self.needs('snapshots')
-        assert isinstance(self.store, capabilities.Snapshots)
+        assert isinstance(self.store, base.Snapshots)
         return self.store
 
-    def _cloner_of_snapshots(self) -> capabilities.CloneSnapshot:
+    def _cloner_of_snapshots(self) -> base.CloneSnapshot:
         self.needs('clone_snapshot')
-        assert isinstance(self.store, capabilities.CloneSnapshot)
+        assert isinstance(self.store, base.CloneSnapshot)
         return self.store
 
-    def _reverter(self) -> capabilities.Revert:
+    def _reverter(self) -> base.Revert:
         self.needs('revert')
-        assert isinstance(self.store, capabilities.Revert)
+        assert isinstance(self.store, base.Revert)
         return self.store

@@ -12,7 +12,7 @@ from blockattach.conformance import discarding
 from blockattach.conformance import snapshots
 from blockattach.conformance import store_base
 from blockattach.conformance import wiping
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 _AT_ONCE = 4
 _NUMBER = (int, float)
@@ -230,7 +230,7 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
         self.assertEqual(before[0] + count, after[0])
         self.assertAlmostEqual(before[1] + size_gb, after[1], places=2)
 
-    def _cloner(self) -> capabilities.Clone:
+    def _cloner(self) -> base.Clone:
         self.needs('clone')
-        assert isinstance(self.store, capabilities.Clone)
+        assert isinstance(self.store, base.Clone)
         return self.store

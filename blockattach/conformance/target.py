@@ -15,7 +15,7 @@ from blockattach.conformance import portals
 from blockattach.conformance import target_base
 from blockattach.domain import connection
 from blockattach.domain import reservation
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 _RW = connection.AccessMode.RW
 _RO = connection.AccessMode.RO
@@ -313,7 +313,7 @@ class AccessContract(portals.PathContract):
 
 
 class DaemonContract(TargetBase):
-    """What `capabilities.Daemon` promises, for a target that declares it."""
+    """What `base.Daemon` promises, for a target that declares it."""
 
     provable = frozenset({'daemon'})
 
@@ -325,9 +325,9 @@ class DaemonContract(TargetBase):
         super().setUp()
         self.needs('daemon')
 
-    def daemon(self) -> capabilities.Daemon:
+    def daemon(self) -> base.Daemon:
         """The target as what it declares to be."""
-        assert isinstance(self.target, capabilities.Daemon)
+        assert isinstance(self.target, base.Daemon)
         return self.target
 
     def test_a_repeated_start_finds_it_running_and_leaves_its_grants(self) -> None:
@@ -372,7 +372,7 @@ class DaemonContract(TargetBase):
 
 
 class ReservationContract(TargetBase):
-    """What `capabilities.HostReservations` promises, for a target that declares it."""
+    """What `base.HostReservations` promises, for a target that declares it."""
 
     provable = frozenset({'host_reservations'})
 
@@ -394,7 +394,7 @@ class ReservationContract(TargetBase):
 
     def held(self) -> list[reservation.HostReservation | None]:
         """What each host holds, by the target's report."""
-        assert isinstance(self.target, capabilities.HostReservations)
+        assert isinstance(self.target, base.HostReservations)
         found = self.target.reservations(self.export.volume_id)
         assert found is not None
         return [found.of(grant.initiator) for grant in self.grants]
@@ -418,5 +418,5 @@ class ReservationContract(TargetBase):
         self.assertEqual([_Held.NONE, _Held.REGISTERED, _Held.NONE], self.held())
 
     def test_nothing_is_reported_of_a_volume_that_is_not_exported(self) -> None:
-        assert isinstance(self.target, capabilities.HostReservations)
+        assert isinstance(self.target, base.HostReservations)
         self.assertIsNone(self.target.reservations(str(uuid.uuid4())))

@@ -1,14 +1,14 @@
 """The part of the kit for stores that clear what was deleted in the background."""
 from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 
 # More seconds' shares than clearing a GiB may take.
 _ROUNDS = 4096
 
 
 class WipeContract(store_base.StoreBase):
-    """What `capabilities.Wipe` promises."""
+    """What `base.Wipe` promises."""
 
     provable = frozenset({'wipe'})
 
@@ -43,7 +43,7 @@ class WipeContract(store_base.StoreBase):
         self.store.delete(self._created())
         store.wipe()
         again = self.remake()
-        assert isinstance(again, capabilities.Wipe)
+        assert isinstance(again, base.Wipe)
         self._wipe_until(again, before)
 
     def test_wipe_leaves_a_volume_of_the_same_name_that_was_made_since(self) -> None:
@@ -57,7 +57,7 @@ class WipeContract(store_base.StoreBase):
         self._wipe_until(store, before - 1)
         self.assertEqual(1, self.size_gb(volume))
 
-    def _wipe_until(self, store: capabilities.Wipe, free: float) -> None:
+    def _wipe_until(self, store: base.Wipe, free: float) -> None:
         for _ in range(_ROUNDS):
             if self._free() >= free:
                 return
@@ -67,7 +67,7 @@ class WipeContract(store_base.StoreBase):
     def _free(self) -> float:
         return sum(pool.capabilities['free_capacity_gb'] for pool in self.store.pools())
 
-    def _wiper(self) -> capabilities.Wipe:
+    def _wiper(self) -> base.Wipe:
         self.needs('wipe')
-        assert isinstance(self.store, capabilities.Wipe)
+        assert isinstance(self.store, base.Wipe)
         return self.store

@@ -18,7 +18,6 @@ from blockattach.db import paging
 from blockattach.db import preconditions
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
-from blockattach.domain import connectors
 
 FILTERS = frozenset(('volume_id', 'instance_uuid', 'host', 'attach_status'))
 
@@ -46,11 +45,11 @@ def wish(expected: preconditions.Precondition, instance_uuid: Any, connector: An
 def connector_of(value: Any) -> Mapping[str, Any]:
     """What a host says of itself.
 
-    :raises InvalidInput: it is none, or beyond what `connectors.check` takes
+    :raises InvalidInput: it is none, or beyond what `connection.check_connector` takes
     """
     if not isinstance(value, Mapping) or not value:
         raise _invalid('connector', 'a mapping that is not empty')
-    connectors.check(value)
+    connection.check_connector(value)
     return value
 
 

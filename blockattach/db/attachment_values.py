@@ -95,7 +95,8 @@ def insert_values(expected: preconditions.Precondition, wish: Wish, lease_second
     """
     state = _initial_state(wish)
     volume, asked = expected.facts, wish.attached.mode if wish.attached else wish.mode
-    admission = multiattach.admit(expected.held, expected.instance_uuid, asked, wish.forbidden_by)
+    admission = multiattach.admit(volume, expected.holders, expected.another_writes,
+                                  expected.instance_uuid, asked, wish.forbidden_by)
     rank = attachment_lifecycle.rank_of(state, wish.legacy_reservation)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,

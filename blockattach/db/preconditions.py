@@ -43,16 +43,6 @@ class Precondition:
     hard_limit: int | None
 
     @property
-    def held(self) -> multiattach.Held:
-        """The argument of the rule for multiattach."""
-        volume = self.facts
-        return multiattach.Held(
-            volume.id, volume.own_status, volume.status, volume.multiattach,
-            bootable=volume.bootable, taken=volume.lowest_rank is not None,
-            readonly=bool(volume.readonly), single_writer=volume.single_writer,
-            holders=self.holders, another_writes=self.another_writes)
-
-    @property
     def reads_others(self) -> bool:
         """Whether the decision depends on other rows, not only on the volume's summary of them."""
         return (not self.facts.multiattach or self.facts.single_writer

@@ -1,8 +1,13 @@
-"""Initiators, modes, credentials, grants and connections."""
+"""Initiators, modes, credentials, grants and connections; and connectors: what a host may say of
+itself. Names that are stored, shown to others or given to a target have a grammar. Anything else
+in a connector is the host's own business, and only bounded.
+"""
 import dataclasses
 import enum
+import json
 import re
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +21,36 @@ class AccessMode(enum.StrEnum):
     RO = 'ro'
 
 
+Pair = tuple[str, str]
+"""A volume's id and an initiator."""
+
 MASKED = '***'
 """Shown instead of a secret."""
+
+MOST_KEYS = 64
+LONGEST_KEY = 64
+LONGEST_NAME = 255
+LONGEST_TEXT = 4096
+LARGEST = 16384
+"""Bytes of JSON, of the whole."""
+
+NO_INITIATOR = 'fake'
+"""What Nova's fake driver sends instead of a name: no host logs in by it."""
+
+_DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
+# RFC 7143, 4.2.7, of the characters that initiators use in fact: targets take no others, and split
+# their commands at some of them.
+_NODE_NAME = re.compile(
+    rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9A-Fa-f]{{16}}|naa\.([0-9A-Fa-f]{{16}}){{1,2}})',
+    re.ASCII)
+# NVM Express Base Specification, 4.5.
+_NQN = re.compile(rf'(?=.{{1,223}}\Z)nqn\.{_DATED}', re.ASCII)
+# A World Wide Name, as FC writes it: 8 or 16 bytes.
+_WWN = re.compile(r'(0x)?([0-9A-Fa-f]{2}:?){7}[0-9A-Fa-f]{2}(:?([0-9A-Fa-f]{2}:?){7}'
+                  r'[0-9A-Fa-f]{2})?', re.ASCII)
+_GRAMMARS = {'nqn': _NQN, 'wwpns': _WWN, 'wwnns': _WWN}
+_NAMES = ('host', 'mountpoint', 'initiator')
+_MODES = (None, '', 'rw', 'ro')
 
 # A connector is whatever a host says of itself: what may be a secret is known by its name only.
 _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
@@ -25,8 +58,6 @@ _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECAS
 
 def masked(connector: Any) -> Any:
     """The connector without what may be a secret: so it is stored and shown."""
-    if connector is None or isinstance(connector, str | int | float):
-        return connector
     if isinstance(connector, Mapping):
         return {key: MASKED if _SECRET.search(key) else masked(value)
                 for key, value in connector.items()}
@@ -137,24 +168,14 @@ class ActualGrant:
     account: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
-    """What must be done to a target to reach the desired state."""
-
-    grant: tuple[Grant, ...]
-    revoke: tuple[ActualGrant, ...]
-
-
-def difference(wanted: Iterable[Grant], actual: Iterable[ActualGrant]) -> Difference:
+def difference(wanted: Iterable[Grant],
+               actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
     """Compare desired and actual grants: what is missing or different, and what is too much."""
     wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
     actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
-    missing = tuple(
-        grant for pair, grant in wanted_by_pair.items()
-        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))
-    surplus = tuple(
-        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)
-    return Difference(missing, surplus)
+    missing = {pair for pair, grant in wanted_by_pair.items()
+               if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant)}
+    return missing, actual_by_pair.keys() - wanted_by_pair.keys()
 
 
 def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
@@ -163,7 +184,7 @@ def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
 
 
 # Of the characters that targets take: they split their commands at some others. What a name must
-# be besides is asked where one comes in (`connectors.check`).
+# be besides is asked where one comes in (`check_connector`).
 _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 
 
@@ -176,3 +197,70 @@ def initiator_of(connector: Mapping[str, Any]) -> str:
     if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
         raise errors.ConnectorUnusable(missing='initiator')
     return initiator
+
+
+def check_connector(connector: Mapping[str, Any]) -> None:
+    """Return if a connector is within bounds.
+
+    :raises InvalidInput: it is not; the text says which one
+    :raises ConnectorUnusable: its initiator or its host is none
+    """
+    if len(connector) > MOST_KEYS:
+        raise _wrong(f'it has more than {MOST_KEYS} keys')
+    for key, value in _all(connector):
+        if len(key) > LONGEST_KEY:
+            raise _wrong(f'a key is longer than {LONGEST_KEY} characters')
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise _wrong(f'{key} is longer than {LONGEST_TEXT} characters')
+    written = json.dumps(connector)
+    if len(written) > LARGEST:
+        raise _wrong(f'it is larger than {LARGEST} bytes')
+    # No column takes a zero character, and after `json.dumps` there is none.
+    if '\\u0000' in written and any(
+            '\0' in text for pair in _all(connector) for text in pair if isinstance(text, str)):
+        raise _wrong('it has a zero character')
+    _check_names(connector)
+
+
+def is_initiator(name: object) -> bool:
+    """Whether an iSCSI node can have this name: iqn, eui or naa; or Nova's fake one."""
+    return isinstance(name, str) and (_NODE_NAME.fullmatch(name) is not None
+                                      or name == NO_INITIATOR)
+
+
+def _check_names(connector: Mapping[str, Any]) -> None:
+    for name in _NAMES:
+        value = connector.get(name)
+        if value is not None and (not isinstance(value, str) or len(value) > LONGEST_NAME):
+            raise _wrong(f'{name} must be a text of at most {LONGEST_NAME} characters')
+    if 'host' in connector and not _is_name(connector['host']):
+        raise errors.ConnectorUnusable(missing='host')
+    if 'initiator' in connector and not is_initiator(connector['initiator']):
+        raise errors.ConnectorUnusable(missing='initiator')
+    if connector.get('mode') not in _MODES:
+        raise _wrong('mode must be rw or ro')
+    for name, grammar in _GRAMMARS.items():
+        value = connector.get(name)
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and not (isinstance(one, str) and (
+                    not one or grammar.fullmatch(one))):
+                raise _wrong(f'{name} has no such form')
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:
+    """Each value with the key that it stands under, at any depth."""
+    yield key, value
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _all(inner, str(name))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _all(inner, key)
+
+
+def _wrong(reason: str) -> errors.InvalidInput:
+    return errors.InvalidInput(reason=f'Invalid input received: connector: {reason}.')

@@ -101,27 +101,10 @@ class Facts:
     verb: Verb = Verb.DELETE
     initiator: str | None = None
 
-    @property
-    def is_unused(self) -> bool:
-        """No server is named, or none has ever had a connection."""
-        return (self.record is not None
-                and not (self.record.instance_uuid and self.record.connection))
 
-    @property
-    def is_kept(self) -> bool:
-        """The initiator that has access keeps it."""
-        return (ASKED[self.verb] is Asked.WHERE_MOVED and self.record is not None
-                and self.record.initiator == self.initiator)
-
-    @property
-    def is_of_this_volume(self) -> bool:
-        """The attachment that is meant belongs to the volume that is meant."""
-        return self.record is not None and self.record.volume_id == self.volume_id
-
-    @property
-    def is_used_by_this(self) -> bool:
-        """The server uses the volume by the very attachment that is meant."""
-        return self.record is not None and self.answer == Answer(self.record.id)
+def _meant(facts: Facts) -> records.Attachment:
+    assert facts.record is not None
+    return facts.record
 
 
 # Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
@@ -130,11 +113,17 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
     decisions.Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
-    decisions.Row(5, lambda facts: not facts.is_of_this_volume, Outcome.MISMATCHED),
-    decisions.Row(6, lambda facts: facts.is_unused or facts.is_kept, Outcome.ALLOWED),
+    decisions.Row(5, lambda facts: _meant(facts).volume_id != facts.volume_id,
+                  Outcome.MISMATCHED),
+    # No server is named, or none has ever had a connection.
+    decisions.Row(6, lambda facts: not (_meant(facts).instance_uuid and _meant(facts).connection),
+                  Outcome.ALLOWED),
+    # The initiator that has access keeps it.
+    decisions.Row(6, lambda facts: ASKED[facts.verb] is Asked.WHERE_MOVED
+                  and _meant(facts).initiator == facts.initiator, Outcome.ALLOWED),
     decisions.Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
     decisions.Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
-    decisions.Row(8, lambda facts: not facts.is_used_by_this, Outcome.ALLOWED),
+    decisions.Row(8, lambda facts: facts.answer != Answer(_meant(facts).id), Outcome.ALLOWED),
     decisions.Row(9, lambda facts: True, Outcome.IN_USE),
 )
 decide = functools.partial(decisions.decide, TABLE)

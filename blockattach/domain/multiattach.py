@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from blockattach import errors
 from blockattach.domain import connection
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 
@@ -18,27 +19,6 @@ class Holder:
     instance_uuid: str | None
     mode: connection.AccessMode | None
     slot: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Held:
-    """The volume as the rule sees it, at one moment.
-
-    ``taken``: it has live rows. ``holders`` are those of a plain volume; a multiattach one may
-    have thousands, of which only ``another_writes`` matters, and that only where a single host may
-    write.
-    """
-
-    volume_id: str
-    own_status: str
-    status: str
-    multiattach: bool
-    bootable: bool = False
-    taken: bool = False
-    readonly: bool = False
-    single_writer: bool = False
-    holders: Sequence[Holder] = ()
-    another_writes: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,10 +38,13 @@ _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
 
 
-def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | None,
+def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes: bool,
+          instance_uuid: str | None, mode: connection.AccessMode | None,
           forbidden_by: str | None = None) -> Admission:
     """Admit a new attachment, or refuse it.
 
+    :param holders: those of a plain volume. A multiattach one may have thousands, of which only
+        ``another_writes`` matters, and that only where a single host may write
     :param forbidden_by: the policy rule that forbids the caller a further attachment of a bootable
         volume; None: allowed
 
@@ -83,26 +66,28 @@ def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | N
     :raises InvalidVolume: refused; nothing was changed
     :raises NotAuthorized: forbidden; nothing was changed
     """
-    if 'error' in held.own_status:
+    if 'error' in volume.own_status:
         raise errors.InvalidVolume(
             reason=f'Volume attachments can not be created if the volume is in an error state. '
-                   f'The Volume {held.volume_id} currently has a status of: {held.own_status} ')
-    if held.multiattach and held.bootable and held.taken and forbidden_by is not None:
+                   f'The Volume {volume.id} currently has a status of: {volume.own_status} ')
+    if (volume.multiattach and volume.bootable and volume.lowest_rank is not None
+            and forbidden_by is not None):
         raise errors.NotAuthorized(rule=forbidden_by)
-    if held.own_status not in volume_lifecycle.RESERVABLE:
-        raise _not_reservable(held)
-    if held.multiattach:
-        return Admission(None, mode_of(held, mode))
-    if not held.holders:
-        return Admission(HOLDER_SLOT, mode_of(held, mode))
-    first = held.holders[0]
-    if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
-        raise _not_reservable(held)
+    if volume.own_status not in volume_lifecycle.RESERVABLE:
+        raise _not_reservable(volume)
+    if volume.multiattach:
+        return Admission(None, mode_of(volume, another_writes, mode))
+    if not holders:
+        return Admission(HOLDER_SLOT, mode_of(volume, another_writes, mode))
+    first = holders[0]
+    if len(holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
+        raise _not_reservable(volume)
     free = PAIR_SLOT if first.slot == HOLDER_SLOT else HOLDER_SLOT
-    return Admission(free, first.mode if first.mode is not None else mode_of(held, mode))
+    return Admission(free, first.mode or mode_of(volume, another_writes, mode))
 
 
-def mode_of(held: Held, asked: connection.AccessMode | None) -> connection.AccessMode | None:
+def mode_of(volume: records.VolumeFacts, another_writes: bool,
+            asked: connection.AccessMode | None) -> connection.AccessMode | None:
     """The mode of a new row; None: not known yet, the connector may set it.
 
     =====================================  ==========  ==================
@@ -117,22 +102,22 @@ def mode_of(held: Held, asked: connection.AccessMode | None) -> connection.Acces
 
     :raises InvalidVolume: refused; nothing was changed
     """
-    if held.readonly:
+    if volume.readonly:
         return _RO
-    if not held.single_writer:
+    if not volume.single_writer:
         return asked
-    if not held.another_writes:
+    if not another_writes:
         return asked or _RW
     if asked is _RW:
         raise errors.InvalidVolume(
-            reason=f'Volume {held.volume_id} is written by another server already, and its type '
+            reason=f'Volume {volume.id} is written by another server already, and its type '
                    f'allows one writer: attach it with mode ro.')
     return _RO
 
 
-def _not_reservable(held: Held) -> errors.InvalidVolume:
-    allowed = ('available or in-use or downloading' if held.multiattach
+def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
+    allowed = ('available or in-use or downloading' if volume.multiattach
                else 'available or downloading')
     return errors.InvalidVolume(
-        reason=f'Volume {held.volume_id} status must be {allowed} to reserve, but the current '
-               f'status is {held.status}.')
+        reason=f'Volume {volume.id} status must be {allowed} to reserve, but the current '
+               f'status is {volume.status}.')

@@ -11,7 +11,7 @@ CONSUMERS = (FRONT_END, BACK_END, BOTH)
 
 _TUNED = tuple(f'{kind}_{what}_sec' for what in ('iops', 'bytes')
                for kind in ('read', 'write', 'total'))
-_PER_GB, _LEAST, _MOST = '_per_gb', '_per_gb_min', '_max'
+_PARTS = ('_per_gb', '_per_gb_min', '_max')
 _DIGITS = 18
 
 
@@ -21,7 +21,7 @@ def check(specs: Mapping[str, str | None]) -> None:
     :raises InvalidInput: a value that its key cannot have
     """
     for limit in _TUNED:
-        for part in (_PER_GB, _LEAST, _MOST):
+        for part in _PARTS:
             value = specs.get(f'{limit}{part}')
             if f'{limit}{part}' in specs and _number(value) is None:
                 raise errors.InvalidInput(
@@ -40,13 +40,12 @@ def for_consumer(consumer: str, specs: Mapping[str, str | None],
         return None
     limits: dict[str, str | int | None] = dict(specs)
     for limit in _TUNED:
-        per_gb = _number(specs.get(f'{limit}{_PER_GB}'))
+        per_gb, least, most = (_number(specs.get(f'{limit}{part}')) for part in _PARTS)
         if per_gb is None:
             continue
-        value = max(per_gb * size_gb, _number(specs.get(f'{limit}{_LEAST}')) or 0)
-        most = _number(specs.get(f'{limit}{_MOST}'))
+        value = max(per_gb * size_gb, least or 0)
         limits[limit] = value if most is None else min(value, most)
-        for part in (_PER_GB, _LEAST, _MOST):
+        for part in _PARTS:
             limits.pop(f'{limit}{part}', None)
     return limits
 

@@ -160,35 +160,26 @@ def next_status(own_status: str, event: Event) -> OwnStatus:
     return target
 
 
-class RankStatus(NamedTuple):
-    """What one rank means on the volume."""
-
-    rank: int
-    status: str
-    attach_status: str
-
-
-RANK_STATUSES = (
-    RankStatus(1, 'in-use', 'attached'),
-    RankStatus(2, 'attaching', 'attaching'),
-    RankStatus(3, 'detaching', 'detaching'),
-    RankStatus(4, 'reserved', 'reserved'),
-    # A failed attachment holds the volume, but neither breaks it nor refuses others.
-    RankStatus(5, 'reserved', 'reserved'),
-)
-
-ATTACHED_RANK = 1
-DETACHING = 'detaching'
-
-_STATUSES = {status.rank: status for status in RANK_STATUSES}
-_NO_ATTACHMENTS = RankStatus(0, 'available', 'detached')
-
-
 class Derived(NamedTuple):
     """The two statuses that the API shows."""
 
     status: str
     attach_status: str
+
+
+RANK_STATUSES = {
+    1: Derived('in-use', 'attached'),
+    2: Derived('attaching', 'attaching'),
+    3: Derived('detaching', 'detaching'),
+    4: Derived('reserved', 'reserved'),
+    # A failed attachment holds the volume, but neither breaks it nor refuses others.
+    5: Derived('reserved', 'reserved'),
+    None: Derived('available', 'detached'),
+}
+"""What the lowest rank means on the volume; None: it has no attachments."""
+
+ATTACHED_RANK = 1
+DETACHING = 'detaching'
 
 
 def derive_status(own_status: str, lowest_rank: int | None,
@@ -198,10 +189,10 @@ def derive_status(own_status: str, lowest_rank: int | None,
     :param announced: os-begin_detaching was called and no detach has begun since: the status says
         so, for clients that wait for it, though nothing has happened to any attachment
     """
-    status = _NO_ATTACHMENTS if lowest_rank is None else _STATUSES[lowest_rank]
+    status = RANK_STATUSES[lowest_rank]
     if own_status not in _SHOWN_AS_AVAILABLE:
         return Derived(own_status, status.attach_status)
     if announced and lowest_rank == ATTACHED_RANK:
         return Derived(DETACHING, status.attach_status)
-    return Derived(status.status, status.attach_status)
+    return status
 

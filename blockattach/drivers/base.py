@@ -17,14 +17,22 @@ too                                                         when its deadline ha
 ==========================  ==============================  =====================================
 
 Any other exception counts as uncertain. `blockattach.conformance` proves an implementation.
+
+What a driver may do beyond its contract is a capability, one small Protocol each. It is never
+announced by a flag: the list is derived from the class, so that a driver cannot claim what it has
+no method for.
 """
 import abc
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
 
+from blockattach import errors
 from blockattach.conf import backend
 from blockattach.domain import connection
+from blockattach.domain import reservation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +79,20 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
         'QoS_support': False,
         'location_info': location,
     }),)
+
+
+def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, given_gb: float,
+               size_gb: float) -> None:
+    """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more.
+
+    :raises BackendFull: ``size_gb`` more would be too much
+    """
+    limit = total_gb * (1 - settings.reserved_percentage / 100)
+    limit *= settings.max_over_subscription_ratio
+    if given_gb + size_gb > limit:
+        raise errors.BackendFull(
+            size_gb=f'{size_gb:g}',
+            reason=f'{pool} may give away {limit:.0f} GiB and has given {given_gb:.0f}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,3 +188,143 @@ class ExportTarget(abc.ABC):
         Read from the target itself, never from memory; never a credential. Volumes with another
         name prefix on that target are left out.
         """
+
+
+@runtime_checkable
+class Daemon(Protocol):
+    """A target that runs in a process of its own, which the manager supervises."""
+
+    def start(self) -> None:
+        """Start the process, or find it running; returns when it answers.
+
+        :raises ConfigurationError: it cannot be started; the text says why
+        """
+
+    def running(self) -> bool:
+        """Whether it answers now."""
+
+    def has_process(self) -> bool:
+        """Whether there is a process at all; one that hangs exists and does not answer."""
+
+    def stop(self) -> None:
+        """End it if this driver started it; exports and sessions end with it."""
+
+
+@runtime_checkable
+class HostReservations(Protocol):
+    """SCSI-3 persistent reservations hold among hosts: all see one logical unit."""
+
+    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+        """Holders of registrations and of the reservation; None: the volume is not exported."""
+
+
+@runtime_checkable
+class Unmap(Protocol):
+    """A target that passes on what hosts discard (SCSI UNMAP), where the device can do it."""
+
+    def unmaps(self, device: str) -> bool:
+        """Whether the room that a host discards on this device is given back. Quick, local."""
+
+
+@runtime_checkable
+class NativeBlocks(Protocol):
+    """A target that shows hosts the block sizes of the device; others show 512 bytes always."""
+
+    def block_sizes(self, device: str) -> connection.BlockSizes:
+        """Those of this device. Quick, local."""
+
+
+@runtime_checkable
+class Discard(Protocol):
+    """A store whose volumes give back the room that their user discards."""
+
+    def allocated_bytes(self, volume: StoredVolume) -> int:
+        """How much room the volume takes now, measured; what is discarded takes none.
+
+        :raises BackendRefused: there is no such volume
+        """
+
+
+@runtime_checkable
+class Clone(Protocol):
+    """A store that makes a volume from another one's bytes by itself."""
+
+    def clone(self, source: StoredVolume, volume: StoredVolume) -> None:
+        """Make ``volume`` with the bytes of ``source``; what is beyond them reads as zeros.
+
+        A repeat keeps what is there. The two share no later write.
+
+        :raises BackendFull: no room; nothing is left behind
+        :raises BackendRefused: the source is not there, or larger
+        """
+
+
+@runtime_checkable
+class Snapshots(Protocol):
+    """A store that keeps volumes as they were at one moment."""
+
+    def create_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Keep the volume's bytes as they are now, whether it is in use or not.
+
+        A repeat keeps what is there.
+
+        :raises BackendFull: no room; nothing is left behind
+        :raises BackendRefused: the volume is not there
+        """
+
+    def delete_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Remove a snapshot, and nothing else. One that is not there is a success.
+
+        :raises BackendRefused: it is in use
+        """
+
+
+@runtime_checkable
+class CloneSnapshot(Protocol):
+    """A store that makes a volume from a snapshot by itself."""
+
+    def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume) -> None:
+        """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
+
+        A repeat keeps what is there.
+
+        :raises BackendFull: no room; nothing is left behind
+        :raises BackendRefused: the snapshot is not there, or larger
+        """
+
+
+@runtime_checkable
+class Revert(Protocol):
+    """A store that reverts a volume to a snapshot."""
+
+    def revert(self, snapshot: StoredSnapshot) -> None:
+        """Give the volume the bytes of its snapshot, which stays; the volume keeps its size.
+
+        What is beyond the snapshot's bytes reads as zeros. Interrupted, it is repeated to its end.
+
+        :raises BackendFull: no room to do it; the volume is as it was
+        :raises BackendRefused: either is not there, or the volume is in use
+        """
+
+
+@runtime_checkable
+class Wipe(Protocol):
+    """A store that clears deleted volumes in the background, before it gives their room back."""
+
+    def wipe(self) -> None:
+        """Do a second's share of it. Called about once a second, by one thread at a time.
+
+        What is left to wipe is found again after a restart. Logs what fails, and never raises.
+        """
+
+
+CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
+                'discard': Discard, 'host_reservations': HostReservations,
+                'native_blocks': NativeBlocks, 'revert': Revert, 'snapshots': Snapshots,
+                'unmap': Unmap, 'wipe': Wipe}
+
+
+def declared(driver: object) -> frozenset[str]:
+    """The names of the capabilities that a driver implements."""
+    return frozenset(name for name, protocol in CAPABILITIES.items()
+                     if isinstance(driver, protocol))

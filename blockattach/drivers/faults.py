@@ -1,4 +1,6 @@
 """Faults that can be planned for a fake driver, as real backends have them."""
+import collections
+import contextlib
 import enum
 import functools
 import os
@@ -16,6 +18,7 @@ _P = ParamSpec('_P')
 _R = TypeVar('_R')
 _SLOWEST = 60.0
 _LOOK = 0.1
+_SLOWED = ('grant', 'revoke')
 
 
 class Fault(enum.Enum):
@@ -32,16 +35,15 @@ class Faults:
 
     def __init__(self, hold_file: str | None = None) -> None:
         """
-        :param hold_file: as long as it is there, each call of a method that is `slowed` waits, at
-            most for as many seconds as it says; how another process holds a backend up
+        :param hold_file: as long as it is there, each grant and revoke waits, at most for as many
+            seconds as it says; how another process holds a backend up
         """
         self._hold_file = hold_file
         self._clock = clocks.Clock()
         self._lock = threading.Lock()
         self._planned: dict[str, list[Fault]] = {}
-        self._held: dict[str, threading.Event] = {}
-        self._once: dict[str, bool] = {}
-        self.calls: dict[str, int] = {}
+        self._held: dict[str, tuple[threading.Event, bool]] = {}
+        self.calls: collections.Counter[str] = collections.Counter()
 
     def plan(self, method: str, fault: Fault, times: int = 1) -> None:
         """Let the next ``times`` calls of a method fail so; plans queue up."""
@@ -55,8 +57,7 @@ class Faults:
         """
         event = threading.Event()
         with self._lock:
-            self._held[method] = event
-            self._once[method] = once
+            self._held[method] = event, once
         return event
 
     def clear(self) -> None:
@@ -65,31 +66,28 @@ class Faults:
             self._planned.clear()
             held = list(self._held.values())
             self._held.clear()
-        for event in held:
+        for event, _ in held:
             event.set()
 
-    def slow(self) -> None:
+    def _slow(self) -> None:
         """Wait as long as the file of that name says."""
-        if self._hold_file is None or not os.path.exists(self._hold_file):
+        path = self._hold_file
+        if path is None:
             return
-        never, begun = threading.Event(), self._clock.monotonic()
-        try:
-            with open(self._hold_file, encoding='ascii') as file:
+        with contextlib.suppress(FileNotFoundError):
+            with open(path, encoding='ascii') as file:
                 most = float(file.read() or _SLOWEST)
-        except FileNotFoundError:
-            return
-        while os.path.exists(self._hold_file) and self._clock.monotonic() < begun + most:
-            self._clock.wait(never, _LOOK)
+            self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
         """Called by the fake before it acts: waits and raises by plan."""
         with self._lock:
-            self.calls[method] = self.calls.get(method, 0) + 1
-            held = self._held.get(method)
-            if held is not None and self._once[method]:
+            self.calls[method] += 1
+            event, once = self._held.get(method, (None, False))
+            if once:
                 del self._held[method]
-        if held is not None:
-            held.wait(_SLOWEST)
+        if event is not None:
+            event.wait(_SLOWEST)
         with self._lock:
             planned = self._planned.get(method)
             fault = planned.pop(0) if planned else None
@@ -99,17 +97,20 @@ class Faults:
             raise errors.BackendFull(size_gb='?', reason=f'{method} refused as planned')
         if fault is Fault.UNCERTAIN_BEFORE:
             raise errors.BackendUncertain(reason=f'{method} lost as planned')
+        if method in _SLOWED:
+            self._slow()
         return fault
 
 
 def faulty(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
-    """Make a fake's method show the faults planned in its ``faults``."""
+    """Make a fake's method show the faults planned in its ``faults``, and hold its ``lock``."""
     name = method.__name__
 
     @functools.wraps(method)
     def wrapped(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         fault = self.faults.enter(name)
-        result = method(self, *args, **kwargs)
+        with self.lock:
+            result = method(self, *args, **kwargs)
         if fault is Fault.UNCERTAIN_AFTER:
             raise errors.BackendUncertain(reason=f'answer of {name} lost as planned')
         return result

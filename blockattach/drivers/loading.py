@@ -1,5 +1,6 @@
 """From a configured name to an assembled backend: one store and one target."""
 import dataclasses
+import functools
 from typing import Any
 
 from stevedore import driver as stevedore_driver
@@ -9,7 +10,6 @@ from stevedore import extension as stevedore_extension
 from blockattach import errors
 from blockattach.conf import backend as backend_conf
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 
 STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
@@ -21,7 +21,7 @@ _EXTRAS = {'rtslib_fb': 'lio'}
 _TARGET_FACTS = {'multiattach': True, 'storage_protocol': 'iSCSI'}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Backend:
     """A store and a target joined by configuration."""
 
@@ -29,16 +29,11 @@ class Backend:
     settings: backend_conf.BackendSettings
     store: base.VolumeStore
     target: base.ExportTarget
-    # Determined once: the report after each volume has them.
-    _declared: frozenset[str] = dataclasses.field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, '_declared', capabilities.declared(self.store)
-                           | capabilities.declared(self.target))
-
+    @functools.cached_property
     def capabilities(self) -> frozenset[str]:
-        """What the two can do beyond their contracts."""
-        return self._declared
+        """What the two can do beyond their contracts; the report after each volume has it."""
+        return base.declared(self.store) | base.declared(self.target)
 
     def functions(self) -> dict[str, str | None]:
         """Expressions that filter and rate volumes for it; None: there are none."""
@@ -51,7 +46,7 @@ class Backend:
             'volume_backend_name': self.settings.volume_backend_name,
             'vendor_name': 'Open Source',
             'driver_version': '1.0.0',
-            'driver_capabilities': sorted(self.capabilities()),
+            'driver_capabilities': sorted(self.capabilities),
             **_TARGET_FACTS,
             **{name: expression for name, expression in self.functions().items()
                if expression is not None},

@@ -25,7 +25,6 @@ from rtslib_fb import utils
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.privileged import context
-from blockattach.privileged import lio_locks
 from blockattach.privileged import lio_reservations
 from blockattach.privileged import lio_tree
 
@@ -99,7 +98,7 @@ def export(wanted: Mapping[str, Any]) -> None:
     :raises BackendRefused: it is not exported; nothing else was changed
     """
     made = Export(**wanted)
-    with _alone(made.name), _errors_translated(made.name):
+    with _act(made.name):
         _exported(made)
 
 
@@ -114,7 +113,7 @@ def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
         raise errors.BackendRefused(
             reason=f'{granted.initiator!r} is not an initiator name that LIO takes: give the host '
                    f'one in lower case, without underscore (iqn.2026-01.org.example:host-1)')
-    with _alone(made.name), _errors_translated(made.name):
+    with _act(made.name):
         group = _exported(made)
         if granted.read_only:
             _set_attributes(_store_of(made.name), lio_tree.READER_ATTRIBUTES)
@@ -129,7 +128,7 @@ def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
 @context.lio.entrypoint_with_timeout(SECONDS)
 def revoke(name: str, initiator: str) -> None:
     """Revoke one initiator's access: its sessions of this volume end, and no others."""
-    with _alone(name), _errors_translated(name):
+    with _act(name):
         _need_lio(errors.BackendUncertain)
         if _NODE.fullmatch(initiator):
             path = lio_tree.acl_path(name, initiator)
@@ -144,7 +143,7 @@ def revoke(name: str, initiator: str) -> None:
 @context.lio.entrypoint_with_timeout(SECONDS)
 def unexport(name: str) -> None:
     """Remove a volume's export: every session of it ends, and its device is free."""
-    with _alone(name), _errors_translated(name):
+    with _act(name):
         _need_lio(errors.BackendUncertain)
         made = None
         if os.path.isdir(lio_tree.target(name)):
@@ -278,12 +277,9 @@ def _backstore(wanted: Export) -> tcm.BlockStorageObject:
     if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, wanted.device)):
         try:
             _make_backstore(path, wanted)
-        except FileExistsError:
-            _remove_backstore(path)
-            _make_backstore(path, wanted)
         except OSError as exc:
             leftovers = lio_tree.backstores(wanted.name)
-            if exc.errno != errno.EBUSY or not leftovers:
+            if exc.errno not in (errno.EEXIST, errno.EBUSY) or not leftovers:
                 raise
             for other in leftovers:
                 _remove_backstore(other)
@@ -426,17 +422,13 @@ def _serial(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """One act per volume at a time, across threads and daemons."""
-    with lio_locks.alone(_checked(name)):
-        yield
-
-
-@contextlib.contextmanager
-def _errors_translated(name: str) -> Iterator[None]:
-    """An unforeseen failure is uncertain: part of the act may have happened."""
+def _act(name: str) -> Iterator[None]:
+    """One act per volume at a time, across threads and daemons. An unforeseen failure is
+    uncertain: part of the act may have happened.
+    """
     try:
-        yield
+        with lio_reservations.alone(_checked(name)):
+            yield
     except _FAILURES as exc:
         raise errors.BackendUncertain(reason=f'cannot tell how far LIO came with {name}: '
                                              f'{exc}') from exc

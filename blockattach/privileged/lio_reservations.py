@@ -1,13 +1,19 @@
-"""Persistent reservations in LIO: their holders, and what is stored for the next power loss.
+"""Persistent reservations in LIO: their holders, and what is stored for the next power loss. And
+beside it the lock of a volume: one act at a time, among threads and processes of this host.
 
 LIO writes registrations that shall survive into a file per logical unit, but neither reads it back
 nor removes revoked initiators: both are done here.
+
+Several volume managers of one host may share LIO, each with a helper of its own. They lock one
+file, in which each volume has a byte; the kernel releases the locks of a dead process.
 """
 import contextlib
 import fcntl
 import os
 import re
 import struct
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from blockattach import errors
@@ -21,6 +27,9 @@ _PAGE, _LONGEST_LINE = 4096, 384
 # linux/fs.h: what is changed below a folder with these flags is on the disk before the call ends.
 _GETFLAGS, _SETFLAGS = 0x80086601, 0x40086602
 _SYNC_FLAGS = 0x00000008 | 0x00010000
+
+# struct flock: type, whence, start, length, pid.
+_LOCK = struct.Struct('@hhqqi4x')
 
 _REGISTERED = re.compile(r'^\S+ Node: ([^,\s]+)', re.MULTILINE)
 _HOLDER = re.compile(r'Initiator: ([^,\s]+)')
@@ -36,9 +45,21 @@ def make_folders() -> None:
     _write_through(f'{_database()}/pr')
 
 
-def lock_file() -> str:
-    """Where the processes that share LIO exclude each other."""
-    return f'{_database()}/blockattach.lock'
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Hold the lock of a volume; a wait counts against the timeout of the act.
+
+    :raises OSError: the file cannot be made
+    """
+    # Of an open file, not of a process: those are released when any descriptor is closed, and
+    # exclude no thread.
+    file = os.open(f'{_database()}/blockattach.lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW,
+                    _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, zlib.crc32(name.encode()), 1, 0))
+        yield
+    finally:
+        os.close(file)
 
 
 def held(store: str) -> dict[str, Any]:

@@ -3,18 +3,23 @@
 An unprivileged caller may ask for these acts, so each checks its arguments: it changes only
 logical volumes whose names are ours (`NAMES`), runs only ``lvm``, and reads its configuration only
 from a folder that no other user may write to.
+
+What goes wrong crosses the border between processes as an exception that carries plain values.
 """
+import contextlib
 import errno
 import json
 import os
 import pathlib
 import re
+import signal
 import stat
+import subprocess
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-from blockattach.privileged import commands
 from blockattach.privileged import context
 
 TAG = 'blockattach'
@@ -26,6 +31,7 @@ NAMES = re.compile(rf'(volume|_snapshot|_unfinished|_source|deleted)-{_UUID}(-[0
 
 _LVM_NAME = re.compile(r'[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}')
 _PIECE = 1024 ** 2
+_GRACE_SECONDS = 5.0
 _REPORT = ('--reportformat', 'json', '--units', 'b', '--nosuffix', '--binary')
 # A full report has parts that nobody asked for; one field of each is enough.
 _CONTENT = (
@@ -35,6 +41,21 @@ _CONTENT = (
     'origin,pool_lv,data_percent,metadata_percent',
     '--configreport', 'pv', '-o', 'pv_name', '--configreport', 'pvseg', '-o', 'pvseg_start',
     '--configreport', 'seg', '-o', 'seg_start')
+
+
+class CommandFailed(Exception):
+    """It ended by itself with another code than 0; ``args``: the command, its code, what it says.
+    """
+
+
+class CommandMissing(Exception):
+    """There is no such program, or it cannot be run: nothing happened; ``args``: it, and why."""
+
+
+class CommandHung(Exception):
+    """It had not ended when its time was up, and was killed: what it did is not known; ``args``:
+    the command, and the seconds.
+    """
 
 
 class Site(NamedTuple):
@@ -266,7 +287,40 @@ def _lvm(site: Site, verb: str, *words: str) -> str:
         environment['LVM_SYSTEM_DIR'] = os.path.dirname(site.conf_file)
     elif 'LVM_SYSTEM_DIR' in os.environ:
         environment['LVM_SYSTEM_DIR'] = os.environ['LVM_SYSTEM_DIR']
-    return commands.run(('lvm', verb, *words), site.seconds, environment)
+    return run(('lvm', verb, *words), site.seconds, environment)
+
+
+def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) -> str:
+    """What a program says on standard output: run to its end or to its deadline, never by a shell,
+    and with no terminal.
+
+    :param environment: beside PATH, everything that it sees of ours
+    :raises CommandFailed, CommandMissing, CommandHung: as the classes say
+    """
+    cleaned = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C', **environment}
+    try:
+        process = subprocess.Popen(
+            words, env=cleaned, cwd='/', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, errors='replace', start_new_session=True)
+    except OSError as exc:
+        raise CommandMissing(words[0], exc.strerror or str(exc)) from None
+    command = ' '.join(words[:2])
+    try:
+        output, complaint = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        raise CommandHung(command, seconds) from None
+    if process.returncode:
+        raise CommandFailed(command, process.returncode, complaint.strip())
+    return output
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End it and its children. One that is blocked in the kernel ends when that call does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=_GRACE_SECONDS)
 
 
 def _named(name: str) -> Sequence[str]:

@@ -122,7 +122,7 @@ class Client:
         try:
             return self._send(method, serializing.Outgoing(ctxt, seconds), arguments)
         except errors.BlockattachError as error:
-            raise _ours(error) from error
+            raise contract.portable(error) from error
         except oslo_messaging.MessagingTimeout as error:
             waited = self._clock.monotonic() - begun
             raise errors.ServiceUnreachable(
@@ -204,12 +204,3 @@ class Client:
         since = self._methods[name].since
         return errors.ConfigurationError(
             reason=f'cannot send {name} of version {since} to {self._topic}: {server} is older')
-
-
-def _ours(error: errors.BlockattachError) -> errors.BlockattachError:
-    """An error as it was raised there: oslo.messaging makes a class of its own of it.
-
-    Its text would otherwise hold the other side's traceback.
-    """
-    known = next(cls for cls in type(error).__mro__ if cls.__module__ == errors.__name__)
-    return known(error.message, **error.kwargs)

@@ -136,6 +136,16 @@ def methods(interface: type[Interface]) -> dict[str, Method]:
     return found
 
 
+def portable(error: errors.BlockattachError) -> errors.BlockattachError:
+    """The error as of the nearest class of the service's own: only these can cross the bus.
+
+    A driver may have finer ones, and oslo.messaging makes a class of its own of what arrives,
+    whose text holds the other side's traceback.
+    """
+    known = next(cls for cls in type(error).__mro__ if cls.__module__ == errors.__name__)
+    return known(error.message, **error.kwargs)
+
+
 def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
     """An error that is not ours: it is unknown how far the other side came."""
     return errors.BackendUncertain(reason=f'cannot tell how far {name} on {server} came: {what}')

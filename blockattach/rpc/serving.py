@@ -69,7 +69,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
                 return answer
         except errors.BlockattachError as error:
             if answered:
-                raise
+                raise contract.portable(error) from error
             LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
         except Exception as error:
             LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))

@@ -5,14 +5,18 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from oslo_log import log as oslo_log
+
 from blockattach import failpoints
+from blockattach import log
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
 
 # What every consumer takes a disk to have unless another size is given.
 _USUAL_BLOCK = 512
@@ -34,10 +38,10 @@ class KeptBackend:
             base.ExportTarget, backend.target, self.telemetry, backend.name, 'target')
         self._pools = backend.pools
         self._tells_discard = (backend.settings.report_discard_supported
-                               and isinstance(backend.store, capabilities.Discard))
+                               and isinstance(backend.store, base.Discard))
         # To see what a driver can do takes longer than most of what it does.
-        self._unmapping = self.target if isinstance(self.target, capabilities.Unmap) else None
-        self._native = (self.target if isinstance(self.target, capabilities.NativeBlocks)
+        self._unmapping = self.target if isinstance(self.target, base.Unmap) else None
+        self._native = (self.target if isinstance(self.target, base.NativeBlocks)
                         else None)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
@@ -51,10 +55,12 @@ class KeptBackend:
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
+        LOG.info('Volume is created%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
+        LOG.info('Volume is deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def export_of(self, volume: records.Volume) -> connection.Export:
         """The volume as the target offers it; errors: `base.VolumeStore.device`."""
@@ -77,7 +83,7 @@ class KeptBackend:
     def host_reservation(self, volume_id: str,
                          initiator: str) -> reservation.HostReservation | None:
         """What an initiator holds of a volume; None where the target cannot report it."""
-        if not isinstance(self.target, capabilities.HostReservations):
+        if not isinstance(self.target, base.HostReservations):
             return None
         found = self.target.reservations(volume_id)
         return None if found is None else found.of(initiator)
@@ -93,8 +99,8 @@ def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry,
              part: str) -> Any:
     """The driver, with its capabilities, and each call of a verb recorded."""
     verbs = {name for name in vars(contract) if not name.startswith('_')}
-    for name in capabilities.declared(driver):
-        verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])
+    for name in base.declared(driver):
+        verbs.update(verb for verb in vars(base.CAPABILITIES[name])
                      if not verb.startswith('_'))
 
     def watch(verb: str) -> Callable[..., Any]:

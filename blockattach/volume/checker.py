@@ -14,7 +14,6 @@ from blockattach.db import engine
 from blockattach.db import facts
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 from blockattach.drivers import base
 
 _LOOKS = 3
@@ -46,14 +45,14 @@ class Checker:
         return self._beside(_target(host, target)
                             for host, target in sorted(self._targets.items()))
 
-    def violations(self, settled: bool = True) -> list[table.Violation]:
+    def violations(self, settled: bool = True) -> list[observed.Violation]:
         """One look; errors: `facts`.
 
         :param settled: nothing is at work; False: leave out what may be untrue for a moment
         """
         return invariants.check(self.facts(), settled)
 
-    def lasting(self) -> list[table.Violation]:
+    def lasting(self) -> list[observed.Violation]:
         """What is violated on several looks in a row, a moment apart.
 
         For a deployment at work: rows and targets are not read at one moment. A target that does
@@ -68,7 +67,7 @@ class Checker:
             found = [one for one in found if _key(one) in again]
         return found
 
-    def _without_silent(self) -> list[table.Violation]:
+    def _without_silent(self) -> list[observed.Violation]:
         targets = []
         for host in sorted(self._targets.keys() - self.silent.keys()):
             try:
@@ -90,6 +89,6 @@ def _target(host: str, target: base.ExportTarget) -> observed.TargetFact:
         tuple(grant for export in offered for grant in export.grants))
 
 
-def _key(one: table.Violation) -> tuple[str | None, ...]:
+def _key(one: observed.Violation) -> tuple[str | None, ...]:
     """Without the text: it may count seconds."""
     return one.invariant, one.volume_id, one.attachment_id

@@ -181,10 +181,14 @@ class Converger:
                 lease.check()
                 with telemetry.attaching('grant'):
                     made = self._target.grant(export, state.grant)
+                LOG.info('Initiator is granted access%s', log.fields(
+                    volume_id=lease.volume_id, initiator=lease.initiator, mode=state.grant.mode))
                 return self.backend.for_consumer(made, export, state.volume).to_dict()
             lease.check()
             with telemetry.detaching('revoke'):
                 self._target.revoke(lease.volume_id, lease.initiator)
+            LOG.info("Initiator's access is revoked%s", log.fields(
+                volume_id=lease.volume_id, initiator=lease.initiator))
             return None
 
     def _record(self, lease: lease.Lease, intent: Intent, row: records.Attachment,

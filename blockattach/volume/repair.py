@@ -150,10 +150,9 @@ class TargetTruth:
         actual = [export for export in exports if export.volume_id in known]
         wanted = grants.wanted_on(
             self._database, attachment_queries.volumes_in_use(self._database, self._host))
-        found = connection.difference(
+        missing, surplus = connection.difference(
             wanted, [grant for export in actual for grant in export.grants])
-        pairs = {(grant.volume_id, grant.initiator): _MISSING for grant in found.grant}
-        pairs |= {(extra.volume_id, extra.initiator): _SURPLUS for extra in found.revoke}
+        pairs = dict.fromkeys(missing, _MISSING) | dict.fromkeys(surplus, _SURPLUS)
         if pairs:
             # What is at work, or was a moment ago, differs meanwhile.
             at_work |= attachment_queries.at_work(self._database, self._host)

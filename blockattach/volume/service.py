@@ -9,7 +9,7 @@ from blockattach import clock
 from blockattach import log
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 from blockattach.rpc import serving
 from blockattach.telemetry import threads
 from blockattach.volume import backends
@@ -69,7 +69,7 @@ class VolumeService:
         if self._target.there:
             self._tasks.append(periodic.Periodic(f'watch-{host}', self._target.watch,
                                                  _WATCH_SECONDS, clock, begin))
-        if isinstance(backend.store, capabilities.Wipe):
+        if isinstance(backend.store, base.Wipe):
             self._tasks.append(periodic.Periodic(f'wipe-{host}', backend.store.wipe,
                                                  _WIPE_SECONDS, clock, begin))
 

@@ -10,7 +10,6 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import log
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -27,7 +26,7 @@ class TargetProcess:
             sessions, and the next start finds it
         :param changed: called with what is wrong with it now; None: it answers again
         """
-        self._daemon = target if isinstance(target, capabilities.Daemon) else None
+        self._daemon = target if isinstance(target, base.Daemon) else None
         self._host = host
         self._restored = restored
         self._changed = changed
@@ -77,7 +76,7 @@ class TargetProcess:
             self._away = self._hangs = True
             self._changed('its target does not answer')
 
-    def _start_again(self, daemon: capabilities.Daemon) -> None:
+    def _start_again(self, daemon: base.Daemon) -> None:
         said = self._away and not self._hangs
         self._away, self._hangs = True, False
         if not said:

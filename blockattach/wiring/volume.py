@@ -18,7 +18,7 @@ from blockattach.db import leases as db_leases
 from blockattach.db import services
 from blockattach.domain import binaries
 from blockattach.domain import expressions
-from blockattach.drivers import capabilities
+from blockattach.drivers import base as driver_base
 from blockattach.drivers import loading
 from blockattach.privileged import context as privsep
 from blockattach.rpc import history
@@ -190,7 +190,7 @@ def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], obje
     """The comparison of target and rows; it also checks targets without a supervisor.
     """
     manager = kept.manager
-    if isinstance(manager.backend.target, capabilities.Daemon):
+    if isinstance(manager.backend.target, driver_base.Daemon):
         return kept.truth.repair
     return targets.TargetAnswers(
         kept.truth.repair, manager.host, reporter.target_is).compare
@@ -229,7 +229,7 @@ def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
     privsep.configure(conf)
     with locations.named(conf, name):
         loaded = loading.load_backend(settings)
-        if settings.shared and isinstance(loaded.store, capabilities.Wipe):
+        if settings.shared and isinstance(loaded.store, driver_base.Wipe):
             # Two that wipe one volume would each believe that the other's part is done.
             raise errors.ConfigurationError(
                 reason='a cluster cannot serve a store whose deleted volumes are wiped: with '

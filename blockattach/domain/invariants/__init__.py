@@ -6,7 +6,6 @@ invariants in a module of its own, which is registered in `INVARIANTS`.
 """
 from blockattach.domain.invariants import attachments
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 from blockattach.domain.invariants import targets
 from blockattach.domain.invariants import transfers
 from blockattach.domain.invariants import volumes
@@ -18,18 +17,17 @@ INVARIANTS = tuple(sorted((
     *work.INVARIANTS,
     *volumes.INVARIANTS,
     *transfers.INVARIANTS,
-), key=lambda row: tuple(table.Severity).index(row.severity)))
+), key=lambda row: tuple(observed.Severity).index(row.severity)))
 """All of them, the worst first."""
 
 
-def check(facts: observed.Facts, settled: bool = True) -> list[table.Violation]:
+def check(facts: observed.Facts, settled: bool = True) -> list[observed.Violation]:
     """Every violation, the worst first.
 
     :param settled: False: leave out what may be untrue for a moment
     """
     return [
-        table.Violation(row.name, row.promise, row.severity, found.volume_id, found.attachment_id,
-                        found.said, row.repair.format(volume_id=found.volume_id,
-                                                      attachment_id=found.attachment_id))
+        observed.Violation(row.name, row.promise, row.severity, *found, row.repair.format(
+            volume_id=found.volume_id, attachment_id=found.attachment_id))
         for row in INVARIANTS if settled or not row.settled
         for found in row.judge(facts)]

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
-_Found = table.Found
-_Severity = table.Severity
+_Found = observed.Found
+_Severity = observed.Severity
 _State = attachment_lifecycle.State
 _RW = connection.AccessMode.RW
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
@@ -85,18 +84,18 @@ def _credentials_match(facts: observed.Facts) -> Iterator[_Found]:
 
 
 INVARIANTS = (
-    table.Row('slots_are_kept', 'P3', 'A plain volume is held for one server, at most twice.',
-              _Severity.DATA, False, table.ASK, _slots_are_kept),
-    table.Row('one_writes', 'P3', 'A volume of a type with one writer has one.',
-              _Severity.DATA, False, table.ASK, _one_writes),
-    table.Row('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has one '
-              'credential, and no other pair has one.',
-              _Severity.SERVICE, False, table.DERIVE, _credentials_match),
-    table.Row('attachments_have_volumes', 'P2', 'A live attachment has a live volume.',
-              _Severity.SERVICE, False, table.END, _attachments_have_volumes),
-    table.Row('initiators_are_known', 'P6', 'What is connected names its initiator, and '
-              'keeps how it is reached.',
-              _Severity.SERVICE, False, table.END, _initiators_are_known),
-    table.Row('row_is_whole', 'P6', 'What a row says besides its state follows from its state.',
-              _Severity.ACCOUNT, False, table.DERIVE, _row_is_whole),
+    observed.Row('slots_are_kept', 'P3', 'A plain volume is held for one server, at most twice.',
+                 _Severity.DATA, False, observed.ASK, _slots_are_kept),
+    observed.Row('one_writes', 'P3', 'A volume of a type with one writer has one.',
+                 _Severity.DATA, False, observed.ASK, _one_writes),
+    observed.Row('credentials_match', 'P8', 'Each (volume, initiator) of a live attachment has '
+                 'one credential, and no other pair has one.',
+                 _Severity.SERVICE, False, observed.DERIVE, _credentials_match),
+    observed.Row('attachments_have_volumes', 'P2', 'A live attachment has a live volume.',
+                 _Severity.SERVICE, False, observed.END, _attachments_have_volumes),
+    observed.Row('initiators_are_known', 'P6', 'What is connected names its initiator, and '
+                 'keeps how it is reached.',
+                 _Severity.SERVICE, False, observed.END, _initiators_are_known),
+    observed.Row('row_is_whole', 'P6', 'What a row says besides its state follows from its state.',
+                 _Severity.ACCOUNT, False, observed.DERIVE, _row_is_whole),
 )

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
-_Found = table.Found
-_Severity = table.Severity
+_Found = observed.Found
+_Severity = observed.Severity
 _State = attachment_lifecycle.State
 _RW = connection.AccessMode.RW
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
@@ -86,16 +85,16 @@ def _nothing_deleted_is_exported(facts: observed.Facts) -> Iterator[_Found]:
 
 
 INVARIANTS = (
-    table.Row('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
-              'target, or two that one server moves between.',
-              _Severity.DATA, True, table.RECONCILE, _one_host_writes),
-    table.Row('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
-              _Severity.DATA, True, table.RECONCILE, _nobody_else_is_granted),
-    table.Row('modes_are_enforced', 'P5', 'Each grant at the target has the mode of its '
-              'attachments, and its own credential.',
-              _Severity.DATA, True, table.RECONCILE, _modes_are_enforced),
-    table.Row('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
-              _Severity.SERVICE, False, table.RECONCILE, _every_user_is_granted),
-    table.Row('nothing_deleted_is_exported', 'P7', 'A target exports no deleted volume.',
-              _Severity.ACCOUNT, True, table.RECONCILE, _nothing_deleted_is_exported),
+    observed.Row('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
+                 'target, or two that one server moves between.',
+                 _Severity.DATA, True, observed.RECONCILE, _one_host_writes),
+    observed.Row('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
+                 _Severity.DATA, True, observed.RECONCILE, _nobody_else_is_granted),
+    observed.Row('modes_are_enforced', 'P5', 'Each grant at the target has the mode of its '
+                 'attachments, and its own credential.',
+                 _Severity.DATA, True, observed.RECONCILE, _modes_are_enforced),
+    observed.Row('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
+                 _Severity.SERVICE, False, observed.RECONCILE, _every_user_is_granted),
+    observed.Row('nothing_deleted_is_exported', 'P7', 'A target exports no deleted volume.',
+                 _Severity.ACCOUNT, True, observed.RECONCILE, _nothing_deleted_is_exported),
 )

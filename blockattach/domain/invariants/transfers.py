@@ -3,10 +3,9 @@ from collections.abc import Iterator
 
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
-_Found = table.Found
-_Severity = table.Severity
+_Found = observed.Found
+_Severity = observed.Severity
 _AWAITING = volume_lifecycle.OwnStatus.AWAITING_TRANSFER
 
 
@@ -18,6 +17,6 @@ def _offers_are_there(facts: observed.Facts) -> Iterator[_Found]:
 
 
 INVARIANTS = (
-    table.Row('offers_are_there', 'P6', 'A volume that awaits a transfer is offered.',
-              _Severity.SERVICE, False, table.RESET, _offers_are_there),
+    observed.Row('offers_are_there', 'P6', 'A volume that awaits a transfer is offered.',
+                 _Severity.SERVICE, False, observed.RESET, _offers_are_there),
 )

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
-_Found = table.Found
-_Severity = table.Severity
+_Found = observed.Found
+_Severity = observed.Severity
 _State = attachment_lifecycle.State
 _Own = volume_lifecycle.OwnStatus
 
@@ -66,8 +65,9 @@ def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
 
 
 INVARIANTS = (
-    table.Row('status_is_derived', 'P6', "A volume's status follows from its own status and its "
-              'attachments.', _Severity.ACCOUNT, False, table.DERIVE, _status_is_derived),
-    table.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
-              _Severity.ACCOUNT, False, table.COUNT, _room_is_counted),
+    observed.Row('status_is_derived', 'P6', "A volume's status follows from its own status and "
+                 'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
+                 _status_is_derived),
+    observed.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
+                 _Severity.ACCOUNT, False, observed.COUNT, _room_is_counted),
 )

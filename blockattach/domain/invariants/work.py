@@ -5,10 +5,9 @@ from collections.abc import Mapping
 
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
-_Found = table.Found
-_Severity = table.Severity
+_Found = observed.Found
+_Severity = observed.Severity
 # Of what may be left of a volume on a pool that it is not on: no row is in the middle of it.
 _CLEANUP = 'cleanup'
 _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
@@ -45,9 +44,9 @@ def _of_work(facts: observed.Facts, noun: str, resource_id: str, said: str) -> _
 
 
 INVARIANTS = (
-    table.Row('work_has_an_end', 'P9', 'What the service works on has a deadline, and nothing '
-              'else has.', _Severity.SERVICE, False, table.DERIVE, _work_has_an_end),
-    table.Row('nothing_is_overdue', 'P9', 'What the service works on ends soon after its '
-              'deadline at the latest.',
-              _Severity.SERVICE, True, table.RECONCILE, _nothing_is_overdue),
+    observed.Row('work_has_an_end', 'P9', 'What the service works on has a deadline, and nothing '
+                 'else has.', _Severity.SERVICE, False, observed.DERIVE, _work_has_an_end),
+    observed.Row('nothing_is_overdue', 'P9', 'What the service works on ends soon after its '
+                 'deadline at the latest.',
+                 _Severity.SERVICE, True, observed.RECONCILE, _nothing_is_overdue),
 )

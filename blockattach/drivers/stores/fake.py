@@ -10,26 +10,25 @@ from blockattach.drivers import faults
 class FakeStore(base.VolumeStore):
     """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
 
-    Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
+    Also `base.Snapshots`, `Clone`, `CloneSnapshot` and `Revert`.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults()
         self.total_gb = 1000
         self._settings = settings
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
+        # Of volumes and snapshots, by name.
         self._sizes: dict[str, int] = {}
-        self._snapshots: dict[str, int] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
-        with self._lock:
+        with self.lock:
             self._sizes.clear()
-            self._snapshots.clear()
 
     def sizes(self) -> dict[str, int]:
         """What is there, by name, in GiB."""
-        with self._lock:
+        with self.lock:
             return dict(self._sizes)
 
     @faults.faulty
@@ -38,93 +37,78 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def create(self, volume: base.StoredVolume) -> None:
-        with self._lock:
-            if volume.name not in self._sizes:
-                self._make_room(volume.size_gb)
-                self._sizes[volume.name] = volume.size_gb
+        if volume.name not in self._sizes:
+            self._make_room(volume.size_gb)
+            self._sizes[volume.name] = volume.size_gb
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`."""
-        with self._lock:
-            self._clone(self._sizes, source.name, volume)
+        """See `base.Clone`."""
+        self._clone(source.name, volume)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
-        with self._lock:
-            self._clone(self._snapshots, snapshot.name, volume)
+        """See `base.CloneSnapshot`."""
+        self._clone(snapshot.name, volume)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        with self._lock:
-            size = self._existing(self._sizes, snapshot.volume.name)
-            if snapshot.name not in self._snapshots:
-                self._make_room(size)
-                self._snapshots[snapshot.name] = size
+        """See `base.Snapshots`."""
+        size = self._existing(snapshot.volume.name)
+        if snapshot.name not in self._sizes:
+            self._make_room(size)
+            self._sizes[snapshot.name] = size
 
     @faults.faulty
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        with self._lock:
-            self._snapshots.pop(snapshot.name, None)
+        """See `base.Snapshots`."""
+        self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`."""
-        with self._lock:
-            self._existing(self._sizes, snapshot.volume.name)
-            self._existing(self._snapshots, snapshot.name)
+        """See `base.Revert`."""
+        self._existing(snapshot.volume.name)
+        self._existing(snapshot.name)
 
     @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
-        with self._lock:
-            self._sizes.pop(volume.name, None)
+        self._sizes.pop(volume.name, None)
 
     @faults.faulty
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
-        with self._lock:
-            present = self._sizes.get(volume.name)
-            if present is None or present > size_gb:
-                raise errors.BackendRefused(
-                    reason=f'{volume.name} does not exist or is larger than {size_gb} GiB')
-            self._make_room(size_gb - present)
-            self._sizes[volume.name] = size_gb
+        present = self._sizes.get(volume.name)
+        if present is None or present > size_gb:
+            raise errors.BackendRefused(
+                reason=f'{volume.name} does not exist or is larger than {size_gb} GiB')
+        self._make_room(size_gb - present)
+        self._sizes[volume.name] = size_gb
 
     @faults.faulty
     def device(self, volume: base.StoredVolume) -> str:
-        with self._lock:
-            self._existing(self._sizes, volume.name)
+        self._existing(volume.name)
         return f'/dev/fake/{self._settings.pool_name}/{volume.name}'
 
     @faults.faulty
     def pools(self) -> tuple[base.PoolReport, ...]:
-        with self._lock:
-            used = self._given()
-            count = len(self._sizes)
+        used = sum(self._sizes.values())
+        count = sum(not name.startswith('snapshot-') for name in self._sizes)
         return base.only_pool(
             self._settings, float(self.total_gb), float(self.total_gb - used), float(used), count,
             f'FakeStore:{self._settings.name}')
 
-    def _clone(self, sources: dict[str, int], source: str, volume: base.StoredVolume) -> None:
+    def _clone(self, source: str, volume: base.StoredVolume) -> None:
         if volume.name in self._sizes:
             return
-        if volume.size_gb < self._existing(sources, source):
+        if volume.size_gb < self._existing(source):
             raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
         self._make_room(volume.size_gb)
         self._sizes[volume.name] = volume.size_gb
 
-    def _existing(self, sizes: dict[str, int], name: str) -> int:
-        if name not in sizes:
+    def _existing(self, name: str) -> int:
+        if name not in self._sizes:
             raise errors.BackendRefused(reason=f'{name} does not exist')
-        return sizes[name]
-
-    def _given(self) -> int:
-        return sum(self._sizes.values()) + sum(self._snapshots.values())
+        return self._sizes[name]
 
     def _make_room(self, size_gb: int) -> None:
-        usable = self.total_gb * (1 - self._settings.reserved_percentage / 100)
-        limit = usable * self._settings.max_over_subscription_ratio
-        if self._given() + size_gb > limit:
-            raise errors.BackendFull(size_gb=size_gb, reason='the fake pool is given away')
+        base.check_room(self._settings, 'the fake pool', self.total_gb,
+                        sum(self._sizes.values()), size_gb)

@@ -9,7 +9,7 @@ import fcntl
 import os
 import signal
 import socket
-import uuid
+import tempfile
 from collections.abc import Iterator
 
 from oslo_log import log as oslo_log
@@ -28,13 +28,12 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
-_PIECE = 16 * units.MIB
 _UNFINISHED = '.new'
 _SNAPSHOT = 'snapshot-'
 
 
 class FileStore(base.VolumeStore):
-    """One pool: the folder. Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
+    """One pool: the folder. Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
     `Discard`.
 
     A snapshot is a file beside its volume, which it shares nothing with but extents.
@@ -49,11 +48,9 @@ class FileStore(base.VolumeStore):
             raise errors.ConfigurationError(
                 reason=f'volumes_dir of backend {self._settings.name} holds a comma: '
                        f'{self._folder}; targets cannot export files from there')
-        probe = os.path.join(self._folder, f'.{uuid.uuid4().hex}{_UNFINISHED}')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            os.unlink(probe)
+            tempfile.TemporaryFile(dir=self._folder).close()
         except OSError as exc:
             if exc.errno in _FULL and os.path.isdir(self._folder):
                 # Nothing can be made here by now; what is here is still to be served.
@@ -70,32 +67,25 @@ class FileStore(base.VolumeStore):
         self._make_room(volume.size_gb)
         with self._answering(volume.size_gb), self._unfinished(volume.name) as file:
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
-        LOG.info('Volume file is created%s', log.fields(volume_id=volume.id))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`: shares extents where the file system can, else copies data."""
-        if self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb)):
-            LOG.info('Volume file is cloned%s',
-                     log.fields(volume_id=volume.id, source_volume_id=source.id))
+        """See `base.Clone`: shares extents where the file system can, else copies data."""
+        self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        if self._make_copy(snapshot.volume.name, snapshot.name):
-            LOG.info('Snapshot file is created%s', log.fields(snapshot_id=snapshot.id))
+        """See `base.Snapshots`."""
+        self._make_copy(snapshot.volume.name, snapshot.name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        if self._delete(snapshot.name):
-            LOG.info('Snapshot file is deleted%s', log.fields(snapshot_id=snapshot.id))
+        """See `base.Snapshots`."""
+        self._delete(snapshot.name)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
-        if self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb)):
-            LOG.info('Snapshot file is cloned%s',
-                     log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+        """See `base.CloneSnapshot`."""
+        self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: the volume's file is replaced in one step."""
+        """See `base.Revert`: the volume's file is replaced in one step."""
         volume = snapshot.volume
         with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
             size = max(os.fstat(file).st_size, os.fstat(original).st_size)
@@ -104,12 +94,9 @@ class FileStore(base.VolumeStore):
                     self._unfinished(volume.name, replace=file) as copy:
                 _copy(original, copy)
                 os.ftruncate(copy, size)
-        LOG.info('Volume file is reverted%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
 
     def delete(self, volume: base.StoredVolume) -> None:
-        if self._delete(volume.name):
-            LOG.info('Volume file is deleted%s', log.fields(volume_id=volume.id))
+        self._delete(volume.name)
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
         with self._opened(volume.name) as file:
@@ -123,8 +110,6 @@ class FileStore(base.VolumeStore):
                 with self._answering(size_gb):
                     os.ftruncate(file, wanted)
                     os.fsync(file)
-                LOG.info('Volume file is extended%s',
-                         log.fields(volume_id=volume.id, size_gb=size_gb))
 
     def device(self, volume: base.StoredVolume) -> str:
         path = self._path(volume.name)
@@ -133,7 +118,7 @@ class FileStore(base.VolumeStore):
         return path
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `capabilities.Discard`."""
+        """See `base.Discard`."""
         path = self.device(volume)
         with self._answering():
             return devices.allocated(path)
@@ -176,10 +161,10 @@ class FileStore(base.VolumeStore):
                         sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
         return sizes
 
-    def _make_copy(self, source: str, name: str, size: int | None = None) -> bool:
-        """A file with the bytes of another, by default of its size; False: it is there already."""
+    def _make_copy(self, source: str, name: str, size: int | None = None) -> None:
+        """A file with the bytes of another, by default of its size."""
         if os.path.exists(self._path(name)):
-            return False
+            return
         with self._opened(source) as original:
             present = os.fstat(original).st_size
             wanted = present if size is None else size
@@ -189,37 +174,25 @@ class FileStore(base.VolumeStore):
             with self._answering(wanted / units.GIB), self._unfinished(name) as file:
                 _copy(original, file)
                 os.ftruncate(file, wanted)
-        return True
 
-    def _delete(self, name: str) -> bool:
-        """Remove a file with what a crash left of making it; False: it was not there."""
-        with self._answering():
-            for remains in self._remains(name):
-                _unlink(os.path.join(self._folder, remains))
-            if not _unlink(self._path(name)):
-                return False
-            self._make_durable()
-        return True
-
-    def _remains(self, name: str) -> list[str]:
-        """Files that a crash left while this one was made."""
+    def _delete(self, name: str) -> None:
+        """Remove a file with what a crash left of making it."""
+        path = self._path(name)
         if not os.path.isdir(self._folder):
-            return []
-        return [found for found in os.listdir(self._folder)
-                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED)]
+            return
+        with self._answering():
+            for found in os.listdir(self._folder):
+                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
+                    _unlink(os.path.join(self._folder, found))
+            _unlink(path)
+            self._make_durable()
 
     def _make_room(self, size_gb: float) -> None:
-        """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more."""
         with self._answering():
             room = os.statvfs(self._folder)
-            given = sum(self._sizes().values()) / units.GIB
-        usable = room.f_blocks * room.f_frsize / units.GIB
-        usable *= 1 - self._settings.reserved_percentage / 100
-        limit = usable * self._settings.max_over_subscription_ratio
-        if given + size_gb > limit:
-            raise errors.BackendFull(
-                size_gb=size_gb, reason=f'pool {self._settings.pool_name} may give away '
-                                        f'{limit:.0f} GiB and has given {given:.0f}')
+            given = sum(self._sizes().values())
+        base.check_room(self._settings, f'pool {self._settings.pool_name}',
+                        room.f_blocks * room.f_frsize / units.GIB, given / units.GIB, size_gb)
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
@@ -227,8 +200,7 @@ class FileStore(base.VolumeStore):
 
         :param replace: the open file that it replaces, unless another process has it open
         """
-        hidden = os.path.join(self._folder, f'.{name}.{uuid.uuid4().hex}{_UNFINISHED}')
-        file = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
         try:
             yield file
             os.fsync(file)
@@ -274,12 +246,9 @@ def _take_alone(file: int, name: str) -> None:
             reason=f'{name} is in use, or the file system cannot tell: {exc.strerror}') from exc
 
 
-def _unlink(path: str) -> bool:
-    try:
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _copy(source: int, copy: int) -> None:
@@ -293,26 +262,17 @@ def _copy(source: int, copy: int) -> None:
 
 
 def _copy_data(source: int, copy: int) -> None:
-    end = os.fstat(source).st_size
-    os.ftruncate(copy, end)
+    os.ftruncate(copy, os.fstat(source).st_size)
     offset = 0
-    while offset < end:
+    while True:
         try:
             start = os.lseek(source, offset, os.SEEK_DATA)
         except OSError as exc:
             if exc.errno == errno.ENXIO:
                 return
             raise
-        offset = os.lseek(source, start, os.SEEK_HOLE)
-        _copy_range(source, copy, start, offset)
-
-
-def _copy_range(source: int, copy: int, start: int, end: int) -> None:
-    while start < end:
-        piece = os.pread(source, min(_PIECE, end - start), start)
-        if not piece:
+        length = os.lseek(source, start, os.SEEK_HOLE) - start
+        copied = os.copy_file_range(source, copy, length, start, start)
+        if not copied:
             return
-        written = 0
-        while written < len(piece):
-            written += os.pwrite(copy, piece[written:], start + written)
-        start += len(piece)
+        offset = start + copied

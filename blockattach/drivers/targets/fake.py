@@ -26,19 +26,19 @@ class _Grant:
 
 
 class FakeTarget(base.ExportTarget):
-    """Grants are records in a dictionary. Also a `capabilities.HostReservations`."""
+    """Grants are records in a dictionary. Also a `base.HostReservations`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults(os.path.join(settings.state_dir, f'hold-{settings.name}'))
         self._settings = settings
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._exports: dict[str, connection.Export] = {}
         self._grants: dict[tuple[str, str], _Grant] = {}
         self._reservations: dict[str, reservation.Reservations] = {}
 
     def lose_everything(self) -> None:
         """As after a crash of the target's process: no export, no grant, no session."""
-        with self._lock:
+        with self.lock:
             self._exports.clear()
             self._grants.clear()
             self._reservations.clear()
@@ -46,7 +46,7 @@ class FakeTarget(base.ExportTarget):
     def log_in(self, volume_id: str, initiator: str,
                credential: connection.Credential) -> connection.AccessMode | None:
         """Play an initiator: the mode it gets, None if it is refused."""
-        with self._lock:
+        with self.lock:
             held = self._grants.get((volume_id, initiator))
             if held is None or held.grant.credential != credential:
                 return None
@@ -55,7 +55,7 @@ class FakeTarget(base.ExportTarget):
 
     def log_out(self, volume_id: str, initiator: str) -> None:
         """Play an initiator that leaves."""
-        with self._lock:
+        with self.lock:
             held = self._grants.get((volume_id, initiator))
             if held is not None and held.sessions:
                 held.sessions -= 1
@@ -63,7 +63,7 @@ class FakeTarget(base.ExportTarget):
     def hold_reservations(self, volume_id: str, registered: Iterable[str],
                           holder: str | None = None) -> None:
         """Play hosts of a cluster, with registrations and the reservation."""
-        with self._lock:
+        with self.lock:
             self._reservations[volume_id] = reservation.Reservations(
                 frozenset(registered), frozenset([holder] if holder else []))
 
@@ -73,60 +73,52 @@ class FakeTarget(base.ExportTarget):
 
     @faults.faulty
     def export(self, export: connection.Export) -> None:
-        with self._lock:
-            self._exports[export.volume_id] = export
+        self._exports[export.volume_id] = export
 
     @faults.faulty
     def unexport(self, volume_id: str) -> None:
-        with self._lock:
-            self._exports.pop(volume_id, None)
-            for pair in [pair for pair in self._grants if pair[0] == volume_id]:
-                del self._grants[pair]
-            self._reservations.pop(volume_id, None)
+        self._exports.pop(volume_id, None)
+        for pair in [pair for pair in self._grants if pair[0] == volume_id]:
+            del self._grants[pair]
+        self._reservations.pop(volume_id, None)
 
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
-        self.faults.slow()
-        with self._lock:
-            name = self._target_name(grant)
-            for held in self._grants.values():
-                if (held.grant.initiator != grant.initiator
-                        and self._target_name(held.grant) == name):
-                    raise errors.BackendRefused(
-                        reason=f'{name} is held by another initiator')
-            self._exports[export.volume_id] = export
-            held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
-            held.grant = grant
+        name = self._target_name(grant)
+        for held in self._grants.values():
+            if (held.grant.initiator != grant.initiator
+                    and self._target_name(held.grant) == name):
+                raise errors.BackendRefused(
+                    reason=f'{name} is held by another initiator')
+        self._exports[export.volume_id] = export
+        held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
+        held.grant = grant
         return connection.Connection('iscsi', self._portals(), name, 1)
 
     @faults.faulty
     def revoke(self, volume_id: str, initiator: str) -> None:
-        self.faults.slow()
-        with self._lock:
-            self._grants.pop((volume_id, initiator), None)
-            held = self._reservations.pop(volume_id, None)
+        self._grants.pop((volume_id, initiator), None)
+        held = self._reservations.pop(volume_id, None)
         if held is not None:
             self.hold_reservations(volume_id, held.registered - {initiator},
                                    next(iter(held.holders - {initiator}), None))
 
     @faults.faulty
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        """See `capabilities.HostReservations`."""
-        with self._lock:
-            if volume_id not in self._exports:
-                return None
-            return self._reservations.get(volume_id, reservation.Reservations())
+        """See `base.HostReservations`."""
+        if volume_id not in self._exports:
+            return None
+        return self._reservations.get(volume_id, reservation.Reservations())
 
     @faults.faulty
     def exports(self) -> tuple[base.ActualExport, ...]:
-        with self._lock:
-            return tuple(
-                base.ActualExport(volume_id, tuple(
-                    connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions,
-                                           account=held.grant.credential.username)
-                    for (volume, initiator), held in sorted(self._grants.items())
-                    if volume == volume_id))
-                for volume_id in sorted(self._exports))
+        return tuple(
+            base.ActualExport(volume_id, tuple(
+                connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions,
+                                       account=held.grant.credential.username)
+                for (volume, initiator), held in sorted(self._grants.items())
+                if volume == volume_id))
+            for volume_id in sorted(self._exports))
 
     def _target_name(self, grant: connection.Grant) -> str:
         return f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'

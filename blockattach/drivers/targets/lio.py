@@ -10,20 +10,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from oslo_log import log as oslo_log
 from oslo_privsep import comm
 from oslo_privsep import daemon
 
 from blockattach import errors
-from blockattach import log
 from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.domain import reservation
 from blockattach.drivers import base
 from blockattach.drivers import devices
 from blockattach.privileged import lio
-
-LOG = oslo_log.getLogger(__name__)
 
 _UNIT = 0
 _PORT = 3260
@@ -35,7 +31,7 @@ _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 
 
 class LioTarget(base.ExportTarget):
-    """Also `capabilities.HostReservations`, `Unmap` and `NativeBlocks`."""
+    """Also `base.HostReservations`, `Unmap` and `NativeBlocks`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -65,7 +61,6 @@ class LioTarget(base.ExportTarget):
     def unexport(self, volume_id: str) -> None:
         with _errors_translated():
             lio.unexport(self._name(volume_id))
-        LOG.info('Volume is no longer exported%s', log.fields(volume_id=volume_id))
 
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         credential = grant.credential
@@ -79,15 +74,11 @@ class LioTarget(base.ExportTarget):
                 grant.initiator, grant.mode is connection.AccessMode.RO,
                 credential.username, credential.password,
                 self._settings.mutual_chap_username, self._settings.mutual_chap_password)))
-        LOG.info('Initiator is granted access%s', log.fields(
-            volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
         return connection.Connection('iscsi', self._portals, self._name(grant.volume_id), _UNIT)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
         with _errors_translated():
             lio.revoke(self._name(volume_id), initiator)
-        LOG.info("Initiator's access is revoked%s",
-                 log.fields(volume_id=volume_id, initiator=initiator))
 
     def exports(self) -> tuple[base.ActualExport, ...]:
         with _errors_translated():
@@ -104,11 +95,11 @@ class LioTarget(base.ExportTarget):
                                         frozenset(found['holders']), found['complete'])
 
     def unmaps(self, device: str) -> bool:
-        """See `capabilities.Unmap`: LIO takes UNMAP for a device that knows discard."""
+        """See `base.Unmap`: LIO takes UNMAP for a device that knows discard."""
         return devices.discards(device)
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """See `capabilities.NativeBlocks`."""
+        """See `base.NativeBlocks`."""
         return devices.block_sizes(device)
 
     def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:

@@ -11,7 +11,6 @@ its target, never before.
 import contextlib
 import os
 import re
-import threading
 import zlib
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -42,7 +41,7 @@ _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
 class TgtTarget(base.ExportTarget):
-    """Also a `capabilities.Daemon`: supervises a tgtd of its own, or uses a given one; and
+    """Also a `base.Daemon`: supervises a tgtd of its own, or uses a given one; and
     `Unmap`: tgtd punches holes in files.
     """
 
@@ -74,7 +73,7 @@ class TgtTarget(base.ExportTarget):
             return
         try:
             portals = self._client().portals()
-        except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
+        except errors.BackendError as exc:
             raise errors.ConfigurationError(
                 reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}') from exc
         port = self._settings.target_port
@@ -100,40 +99,30 @@ class TgtTarget(base.ExportTarget):
             self._daemon.stop()
 
     def export(self, export: connection.Export) -> None:
-        """tgt exports a volume with its first grant; here only a ping is sent."""
-        with _errors_translated():
-            self._client().ping()
+        """tgt exports a volume with its first grant; here it only has to answer."""
+        self._client().portals()
 
     def unexport(self, volume_id: str) -> None:
-        with _errors_translated():
-            client = self._client()
-            targets = client.targets()
-            for target in targets:
-                if self._volume_of(target.name) == volume_id:
-                    self._remove(client, target, targets)
+        self._end(volume_id, None)
 
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         if not _NAME.fullmatch(grant.initiator):
             raise errors.BackendRefused(
                 reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
         name = f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
-        with _errors_translated():
-            client = self._client()
-            if not self._build_new(client, name, export, grant):
-                self._converge(client, name, export, grant)
+        client, number = self._client(), next(_numbers(name))
+        # Neither its name nor its number is taken: the usual case.
+        if _is_added(client, number, name):
+            self._furnish(client, number, export, grant)
+        else:
+            self._converge(client, name, export, grant)
         return connection.Connection('iscsi', self._daemon.portals(), name, _LUN)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
-        with _errors_translated():
-            client = self._client()
-            targets = client.targets()
-            for target in targets:
-                if self._volume_of(target.name) == volume_id and initiator in _known(target):
-                    self._remove(client, target, targets)
+        self._end(volume_id, initiator)
 
     def exports(self) -> tuple[base.ActualExport, ...]:
-        with _errors_translated():
-            targets = self._client().targets()
+        targets = self._client().targets()
         found: dict[str, list[connection.ActualGrant]] = {}
         for target in targets:
             volume_id = self._volume_of(target.name)
@@ -143,7 +132,7 @@ class TgtTarget(base.ExportTarget):
                      for volume_id, grants in sorted(found.items()))
 
     def unmaps(self, device: str) -> bool:
-        """See `capabilities.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
+        """See `base.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
         1.0.85, as the lab has shown.
         """
         return os.path.isfile(device) and devices.discards(device)
@@ -156,19 +145,6 @@ class TgtTarget(base.ExportTarget):
     def _volume_of(self, name: str) -> str | None:
         found = self._ours.fullmatch(name)
         return found.group(1) if found else None
-
-    def _build_new(self, client: tgt_socket.Client, name: str, export: connection.Export,
-                   grant: connection.Grant) -> bool:
-        """Make the target if neither its name nor its number is taken: the usual case."""
-        number = next(_numbers(name))
-        try:
-            client.add_target(number, name)
-        except tgt_socket.Rejected as exc:
-            if exc.code == tgt_socket.Code.TARGET_EXISTS:
-                return False
-            raise
-        self._furnish(client, number, export, grant)
-        return True
 
     def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
                   grant: connection.Grant) -> None:
@@ -185,22 +161,14 @@ class TgtTarget(base.ExportTarget):
                         log.fields(volume_id=grant.volume_id, initiator=grant.initiator))
             self._remove(client, present, targets)
         try:
-            self._furnish(client, self._add_target(client, name), export, grant)
+            number = next((one for one in _numbers(name) if _is_added(client, one, name)), None)
+            if number is None:
+                raise errors.BackendUncertain(reason=f'no number is free for target {name}')
+            self._furnish(client, number, export, grant)
         except tgt_socket.Rejected as exc:
             if present is None:
                 raise
             raise errors.BackendUncertain(reason=f'{name} was taken down: {exc}') from exc
-
-    def _add_target(self, client: tgt_socket.Client, name: str) -> int:
-        for number in _numbers(name):
-            try:
-                client.add_target(number, name)
-            except tgt_socket.Rejected as exc:
-                if exc.code != tgt_socket.Code.TARGET_EXISTS:
-                    raise
-            else:
-                return number
-        raise errors.BackendUncertain(reason=f'no number is free for target {name}')
 
     def _furnish(self, client: tgt_socket.Client, number: int, export: connection.Export,
                  grant: connection.Grant) -> None:
@@ -227,8 +195,6 @@ class TgtTarget(base.ExportTarget):
                     self._remove(client, target, targets)
             raise
         failpoints.point('drivers.tgt.after_grant')
-        LOG.info('Initiator is granted access%s', log.fields(
-            volume_id=grant.volume_id, initiator=grant.initiator, mode=grant.mode))
 
     def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
         """Make the account; one that a crash left behind is replaced, since its secret is unknown.
@@ -238,11 +204,11 @@ class TgtTarget(base.ExportTarget):
         try:
             client.add_account(credential.username, credential.password)
         except tgt_socket.Rejected as exc:
-            if exc.code != tgt_socket.Code.USER_EXISTS:
+            if exc.answer != tgt_socket.Code.USER_EXISTS:
                 raise
             if any(credential.username in target.accounts for target in client.targets()):
                 raise tgt_socket.Rejected(
-                    exc.code, 'add an account whose name another target uses') from None
+                    exc.answer, 'add an account whose name another target uses') from None
             client.delete_account(credential.username)
             client.add_account(credential.username, credential.password)
 
@@ -250,8 +216,14 @@ class TgtTarget(base.ExportTarget):
                   mode: connection.AccessMode) -> None:
         if target.luns[0].readonly != (mode is connection.AccessMode.RO):
             client.update_lun(target.tid, _LUN, readonly=_flag(mode))
-            LOG.info('Mode of a grant is changed%s', log.fields(
-                target=target.name, initiator=target.initiators[0], mode=mode))
+
+    def _end(self, volume_id: str, initiator: str | None) -> None:
+        """Remove a volume's targets: all, or those that an initiator knows."""
+        client = self._client()
+        targets = client.targets()
+        for target in targets:
+            if self._volume_of(target.name) == volume_id and initiator in (None, *_known(target)):
+                self._remove(client, target, targets)
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
@@ -263,33 +235,24 @@ class TgtTarget(base.ExportTarget):
         with _unless(tgt_socket.Code.NO_TARGET):
             client.set_ready(target.tid, False)
         failpoints.point('drivers.tgt.after_shut')
-        deadline = self._clock.monotonic() + _CLOSE_SECONDS
-        never = threading.Event()
-        while not self._delete(client, target.tid):
-            if self._clock.monotonic() > deadline:
-                raise errors.BackendUncertain(
-                    reason=f'sessions of target {target.name} do not end')
-            self._clock.wait(never, _TICK)
+        if not self._clock.until(lambda: self._delete(client, target.tid), _CLOSE_SECONDS, _TICK):
+            raise errors.BackendUncertain(reason=f'sessions of target {target.name} do not end')
         failpoints.point('drivers.tgt.after_delete')
         shared = {account for other in others if other.tid != target.tid
                   for account in other.accounts}
         for account in set(target.accounts) - shared:
             with _unless(tgt_socket.Code.NO_USER):
                 client.delete_account(account)
-        LOG.info("Initiator's access is revoked%s", log.fields(
-            target=target.name, initiator=', '.join(target.initiators)))
 
     def _delete(self, client: tgt_socket.Client, number: int) -> bool:
         """Delete a target; False while a session, just cut, is still on its way out."""
         try:
-            client.delete_target(number)
-        except tgt_socket.Rejected as exc:
-            if exc.code == tgt_socket.Code.NO_TARGET:
-                return True
-            if exc.code not in (tgt_socket.Code.TARGET_ACTIVE, tgt_socket.Code.LUN_ACTIVE):
-                raise
-        else:
+            with _unless(tgt_socket.Code.NO_TARGET):
+                client.delete_target(number)
             return True
+        except tgt_socket.Rejected as exc:
+            if exc.answer not in (tgt_socket.Code.TARGET_ACTIVE, tgt_socket.Code.LUN_ACTIVE):
+                raise
         with _unless(tgt_socket.Code.NO_TARGET):
             for sid, cid in client.connections(number):
                 with _unless(tgt_socket.Code.NO_SESSION, tgt_socket.Code.NO_CONNECTION):
@@ -298,24 +261,24 @@ class TgtTarget(base.ExportTarget):
 
 
 @contextlib.contextmanager
-def _errors_translated() -> Iterator[None]:
-    """Errors of tgtd as errors of the contract."""
-    try:
-        yield
-    except tgt_socket.Unanswered as exc:
-        raise errors.BackendUncertain(reason=str(exc)) from exc
-    except tgt_socket.Rejected as exc:
-        raise errors.BackendRefused(reason=str(exc)) from exc
-
-
-@contextlib.contextmanager
 def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
     """What is gone already need not be removed."""
     try:
         yield
     except tgt_socket.Rejected as exc:
-        if exc.code not in codes:
+        if exc.answer not in codes:
             raise
+
+
+def _is_added(client: tgt_socket.Client, number: int, name: str) -> bool:
+    """Make a bare target; False: its name or its number is taken."""
+    try:
+        client.add_target(number, name)
+    except tgt_socket.Rejected as exc:
+        if exc.answer != tgt_socket.Code.TARGET_EXISTS:
+            raise
+        return False
+    return True
 
 
 def _numbers(name: str) -> Iterator[int]:
@@ -346,7 +309,7 @@ def _as_promised(target: tgt_socket.Target, export: connection.Export,
 
 def _known(target: tgt_socket.Target) -> set[str]:
     """The initiators of a target: those that may log in, and those that are."""
-    return set(target.initiators) | {session.initiator for session in target.sessions}
+    return {*target.initiators, *(session.initiator for session in target.sessions)}
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:

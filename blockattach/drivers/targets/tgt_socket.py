@@ -11,6 +11,9 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
+
+from blockattach import errors
 
 _REQUEST = struct.Struct('=II64sIiQQIIIIII')
 _RESPONSE = struct.Struct('=II')
@@ -59,7 +62,7 @@ class Code(enum.IntEnum):
     LUN_ACTIVE = 20
 
 
-class Unanswered(Exception):
+class Unanswered(errors.BackendUncertain):
     """tgtd did not answer: the request may have been carried out."""
 
 
@@ -67,21 +70,19 @@ class NotThere(Unanswered):
     """Nobody listens: there is no tgtd, and the request was not carried out."""
 
 
-class Rejected(Exception):
-    """tgtd refused: this request changed nothing. ``code`` is a `Code` where we know it."""
+class Rejected(errors.BackendRefused):
+    """tgtd refused: this request changed nothing. ``answer`` is a `Code` where we know it."""
 
-    def __init__(self, code: int, doing: str) -> None:
-        self.code = code
-        super().__init__(f'tgtd refused to {doing}: {_reason(code)}')
+    def __init__(self, answer: int, doing: str) -> None:
+        self.answer = answer
+        super().__init__(reason=f'tgtd refused to {doing}: {_reason(answer)}')
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Session:
-    """An initiator that is logged in, with the numbers of its connections."""
+class Session(NamedTuple):
+    """An initiator that is logged in."""
 
     sid: int
     initiator: str
-    connections: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,25 +132,21 @@ class Client:
                 _ask(connected, _request(_Mode.PORTAL, _Op.SHOW))
         return int(_PEER.unpack(peer)[0])
 
-    def ping(self) -> None:
-        """Ask for the portals only to get an answer."""
-        self.portals()
-
     def answers(self) -> bool:
         """Whether it answers now."""
         try:
-            self.ping()
-        except (Unanswered, Rejected):
+            self.portals()
+        except errors.BackendError:
             return False
         return True
 
     def has_process(self) -> bool:
         """Whether a process listens on the socket, also one that does not answer."""
         try:
-            self.ping()
+            self.portals()
         except NotThere:
             return False
-        except (Unanswered, Rejected):
+        except errors.BackendError:
             pass
         return True
 
@@ -243,7 +240,7 @@ class Client:
             # One that hangs is there: its queue of callers is full after a while.
             kind = NotThere if isinstance(
                 exc, (FileNotFoundError, ConnectionRefusedError)) else Unanswered
-            raise kind(f'tgtd does not listen on {self.path}: {exc}') from exc
+            raise kind(reason=f'tgtd does not listen on {self.path}: {exc}') from exc
         return connected
 
     def _call(self, mode: _Mode, op: _Op, doing: str, params: str = '', tid: int = -1,
@@ -252,7 +249,8 @@ class Client:
             try:
                 code, text = _ask(connected, _request(mode, op, params, tid, sid, cid, lun))
             except OSError as exc:
-                raise Unanswered(f'tgtd did not say whether it could {doing}: {exc}') from exc
+                raise Unanswered(
+                    reason=f'tgtd did not say whether it could {doing}: {exc}') from exc
         if code:
             raise Rejected(code, doing)
         return text
@@ -295,9 +293,7 @@ def _luns(text: str) -> Iterator[Lun]:
 def _sessions(text: str) -> Iterator[Session]:
     found = re.split(r'^ {8}I_T nexus: (\d+)$', text, flags=re.MULTILINE)
     for sid, body in zip(found[1::2], found[2::2], strict=True):
-        initiator = _field(body, 'Initiator').split(' alias:')[0]
-        cids = re.findall(r'^ +Connection: (\d+)$', body, re.MULTILINE)
-        yield Session(int(sid), initiator, tuple(int(cid) for cid in cids))
+        yield Session(int(sid), _field(body, 'Initiator').split(' alias:')[0])
 
 
 def _field(text: str, name: str) -> str:

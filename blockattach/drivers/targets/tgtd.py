@@ -14,7 +14,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -100,29 +99,35 @@ class Tgtd:
         return self.client().answers()
 
     def pid(self) -> int | None:
-        """The process, whether or not it answers, as the last start has noted it."""
-        return self._remembered_pid()
+        """The process, whether or not it answers, as the last start has noted it in the pid file,
+        if that very process is still running.
+        """
+        words = (self._recall('pid') or '').split()
+        if len(words) != 2 or not words[0].isdigit():
+            return None
+        pid = int(words[0])
+        return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def sessions(self) -> int | None:
         """How many hosts are logged in, one that uses two volumes twice; None: no answer."""
         try:
             return sum(len(target.sessions) for target in self.client().targets())
-        except (tgt_socket.Unanswered, tgt_socket.Rejected):
+        except errors.BackendError:
             return None
 
     def stop(self) -> None:
         """End it, whatever it serves; its sessions end with it. One that is not there is fine."""
         with self._lock, self._alone():
-            pid = self._listener() or self._remembered_pid()
+            pid = self._listener() or self.pid()
             if pid is None:
                 return
-            with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+            with contextlib.suppress(errors.BackendError):
                 self.client().shut_down()
             born = _started_at(pid)
             if born is not None and _is_tgtd(pid):
                 _kill(pid)
-            if not self._wait(lambda: _started_at(pid) is None or
-                              _started_at(pid) != born, _STOP_SECONDS):
+            if not self._clock.until(lambda: _started_at(pid) is None or
+                                     _started_at(pid) != born, _STOP_SECONDS, _TICK):
                 LOG.error('Cannot end tgtd: it was killed and is still there%s',
                           log.fields(pid=pid))
                 return
@@ -148,7 +153,7 @@ class Tgtd:
                                stderr=out, cwd='/', check=True, timeout=_START_SECONDS)
             except (OSError, subprocess.SubprocessError) as exc:
                 raise errors.ConfigurationError(reason=f'tgtd cannot be started: {exc}') from exc
-        if not self._wait(lambda: self._listener() is not None, _START_SECONDS):
+        if not self._clock.until(lambda: self._listener() is not None, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
                 reason=f'tgtd did not start; the end of its log: {self._log_end()}')
         pid = self._listener()
@@ -170,7 +175,7 @@ class Tgtd:
             for portal in client.portals():
                 if portal not in self.portals():
                     client.delete_portal(portal)
-        except (tgt_socket.Unanswered, tgt_socket.Rejected) as exc:
+        except errors.BackendError as exc:
             raise errors.ConfigurationError(reason=f'tgtd cannot be used: {exc}') from exc
 
     def _listens(self, client: tgt_socket.Client) -> bool:
@@ -187,19 +192,19 @@ class Tgtd:
 
     def _close_unused(self, client: tgt_socket.Client) -> None:
         """Do not leave behind a process that nobody can use; one that serves is left alone."""
-        with contextlib.suppress(tgt_socket.Unanswered, tgt_socket.Rejected):
+        with contextlib.suppress(errors.BackendError):
             pid = client.pid()
             if not client.targets() and _is_tgtd(pid):
                 _kill(pid)
 
     def _wait_for_answer(self, pid: int) -> None:
-        if not self._wait(self.running, _START_SECONDS):
+        if not self._clock.until(self.running, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
                 reason=f'tgtd (process {pid}) is there but does not answer: end it by hand')
 
     def _refuse_mute(self) -> None:
         """A tgtd without its socket would serve volumes that nothing can revoke."""
-        pid = self._remembered_pid()
+        pid = self.pid()
         if pid is not None:
             raise errors.ConfigurationError(
                 reason=f'tgtd (process {pid}) is running but has lost its socket '
@@ -211,14 +216,6 @@ class Tgtd:
         except tgt_socket.Unanswered:
             return None
         return pid if _is_tgtd(pid) else None
-
-    def _remembered_pid(self) -> int | None:
-        """The process of the pid file, if that very process is still running."""
-        words = (self._recall('pid') or '').split()
-        if len(words) != 2 or not words[0].isdigit():
-            return None
-        pid = int(words[0])
-        return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def _remembered_port(self) -> int | None:
         text = self._recall('port') or ''
@@ -277,15 +274,6 @@ class Tgtd:
         with open(os.path.join(self._folder, 'log'), encoding='utf-8', errors='replace') as file:
             lines = file.read().splitlines()
         return ' | '.join(lines[-3:])
-
-    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
-        deadline = self._clock.monotonic() + seconds
-        never = threading.Event()
-        while not condition():
-            if self._clock.monotonic() > deadline:
-                return False
-            self._clock.wait(never, _TICK)
-        return True
 
 
 def warn_of_memory(pid: int) -> None:

@@ -4,7 +4,7 @@ What is repaired by ``blockattach-manage reconcile`` is a matter of the reconcil
 """
 from blockattach.db import derived
 from blockattach.domain import invariants
-from blockattach.domain.invariants import table
+from blockattach.domain.invariants import observed
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
 from blockattach.volume import checker
@@ -30,7 +30,7 @@ BROKEN = (
     ('attachments_have_volumes', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
     ('room_is_counted', 'UPDATE pools SET allocated_gb = 17'),
 )
-DERIVED = {table.DERIVE, table.COUNT, table.END}
+DERIVED = {observed.DERIVE, observed.COUNT, observed.END}
 
 
 class RepairsTest(actions.ActionsTestCase):
@@ -41,11 +41,11 @@ class RepairsTest(actions.ActionsTestCase):
 
     def repair(self, one):
         """What the command does that is named."""
-        if one.repair == table.DERIVE.format(volume_id=one.volume_id):
+        if one.repair == observed.DERIVE.format(volume_id=one.volume_id):
             derived.volume_status(self.http.database, one.volume_id)
-        elif one.repair == table.COUNT:
+        elif one.repair == observed.COUNT:
             derived.counts(self.http.database)
-        elif one.repair == table.END.format(attachment_id=one.attachment_id):
+        elif one.repair == observed.END.format(attachment_id=one.attachment_id):
             self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one.attachment_id}'))
 
     def test_each_way_to_break_the_rows_is_repaired_as_reported(self):
@@ -64,7 +64,7 @@ class RepairsTest(actions.ActionsTestCase):
                 for one in found:
                     self.repair(one)
                 self.assertEqual([], [
-                    one for one in self.violations() if one.repair != table.RECONCILE])
+                    one for one in self.violations() if one.repair != observed.RECONCILE])
 
     def test_a_volume_whose_offer_is_lost_is_reset(self):
         volume_id = self.volume()
@@ -73,7 +73,7 @@ class RepairsTest(actions.ActionsTestCase):
         self.assertEqual([], self.violations())
         self.sql('DELETE FROM transfers')
         [found] = self.violations()
-        self.assertEqual(('offers_are_there', table.RESET.format(volume_id=volume_id)),
+        self.assertEqual(('offers_are_there', observed.RESET.format(volume_id=volume_id)),
                          (found.invariant, found.repair))
         self.assert_status(202, self.http.as_admin.post(
             f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))

@@ -10,7 +10,7 @@ from unittest import mock
 from blockattach import units
 from blockattach.conf import lvm
 from blockattach.drivers import base
-from blockattach.drivers.stores.lvm import loading
+from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.privileged import context
 from blockattach.tests.conformance import lvm_stand_in
 from blockattach.tests.conformance import settings
@@ -79,7 +79,7 @@ class Machine:
 
     def store(self, lvm_type: str, **changes: object):
         """An lvm store on this machine."""
-        return loading.load(self.settings(lvm_type, **changes))
+        return lvm_stores.load(self.settings(lvm_type, **changes))
 
     def _install(self, test: unittest.TestCase) -> None:
         """Put the stand-in first in PATH, and let privileged functions run in this process."""

@@ -6,7 +6,7 @@ import unittest
 
 from blockattach.conformance import __main__ as command
 from blockattach.conformance import report
-from blockattach.drivers import capabilities
+from blockattach.drivers import base
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings
@@ -145,7 +145,7 @@ class CommandTest(unittest.TestCase):
     def test_every_capability_is_proved_by_some_part(self):
         provable = {name for parts in command.KITS.values() for part in parts
                     for kind in part.__mro__ for name in vars(kind).get('provable', ())}
-        self.assertEqual(set(capabilities.CAPABILITIES), provable)
+        self.assertEqual(set(base.CAPABILITIES), provable)
 
     def test_a_wrong_driver_ends_with_one(self):
         code, said = self.said('blockattach.tests.conformance.wrong_drivers_on_trial')

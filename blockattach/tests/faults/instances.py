@@ -6,6 +6,7 @@ something is to happen there.
 A place is the name of a failpoint. A commit of the database has the name of the verb before it:
 ``db.volumes.claim/db.engine.before_commit``.
 """
+import functools
 import itertools
 import mmap
 import os
@@ -21,20 +22,18 @@ _OVER = object()
 _COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
 
 
-def _refuse(name, value):
+def _refuse(name, _seconds):
     """Besides the service's own actions: a backend that says that nothing has happened."""
-    def action():
-        raise errors.BackendRefused(reason=f'refused at {name}')
-    return action
+    raise errors.BackendRefused(reason=f'refused at {name}')
 
 
-def _stop(name, value):
+def _stop(_name, _seconds):
     """All threads stand still until somebody lets them go on.
 
     The signal goes to this thread, as it leaves the call: sent to the process, the signal is taken
     by another one in its own time, and this one goes on past the place meanwhile.
     """
-    return lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 ACTIONS = {**failpoints.ACTIONS, 'refuse': _refuse, 'stop': _stop}
@@ -109,7 +108,7 @@ def _read(text):
     place, _, action_text = text.partition('=')
     action_text, _, times = action_text.partition('*')
     kind, _, value = action_text.partition(':')
-    action = ACTIONS[kind](place, value)
+    action = functools.partial(ACTIONS[kind], place, float(value or 0))
     left = itertools.repeat(None) if not times else iter(range(int(times)))
     return place, lambda: next(left, _OVER) is not _OVER and action() or None
 

@@ -11,7 +11,7 @@ import uuid
 
 from blockattach.conformance import target
 from blockattach.drivers import base
-from blockattach.drivers.stores.lvm import loading
+from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.privileged import context
 from blockattach.tests.lab import lvm_kit
 
@@ -27,7 +27,7 @@ class Devices:
         lvm_kit.lvm('vgcreate', '--yes', lvm_kit.GROUP, lvm_kit.DISK)
         lvm_kit.lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', _POOL_SIZE, '--addtag',
                     'blockattach', '--name', lvm_kit.POOL, lvm_kit.GROUP)
-        self._store = loading.load(lvm_kit.backend_settings('thin'))
+        self._store = lvm_stores.load(lvm_kit.backend_settings('thin'))
         self._store.check()
         self._volumes = {}
         self._free = []

@@ -18,9 +18,8 @@ from blockattach import units
 from blockattach.conf import lvm as lvm_conf
 from blockattach.conformance import store
 from blockattach.drivers import base
+from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import loading
-from blockattach.privileged import commands
 from blockattach.privileged import context
 from blockattach.privileged import lvm as privileged
 from blockattach.tests.conformance import settings
@@ -102,12 +101,12 @@ class Lvm(store.StoreContract):
 
     def make(self):
         self.addCleanup(self.remove_all)
-        return loading.load(backend_settings(self.lvm_type))
+        return lvm_stores.load(backend_settings(self.lvm_type))
 
     remake = make
 
     def make_unusable(self):
-        return loading.load(backend_settings(self.lvm_type, volume_group='another'))
+        return lvm_stores.load(backend_settings(self.lvm_type, volume_group='another'))
 
     def remove_all(self):
         """All volumes of a test; the pool and the stranger stay."""
@@ -185,7 +184,7 @@ class FaultsTest(unittest.TestCase):
         lvm('vgremove', '--yes', '--force', GROUP, check=False)
 
     def store(self, lvm_type='thick', **changes):
-        return loading.load(backend_settings(lvm_type, **changes))
+        return lvm_stores.load(backend_settings(lvm_type, **changes))
 
     def volume(self, size_gb=1):
         volume_id = str(uuid.uuid4())
@@ -205,7 +204,7 @@ class FaultsTest(unittest.TestCase):
             '--name', POOL, GROUP)
         lvm('lvchange', '--errorwhenfull', 'y', f'{GROUP}/{POOL}')
         # 64 MiB are given away more often than a real pool ever is.
-        store = loading.load(dataclasses.replace(
+        store = lvm_stores.load(dataclasses.replace(
             backend_settings('thin'), max_over_subscription_ratio=1000.0))
         volume = self.created(store)
         self.assertNotIn('backend_state', store.pools()[0].capabilities)
@@ -218,9 +217,9 @@ class FaultsTest(unittest.TestCase):
                     (store.clone, volume, self.volume()), (store.extend, volume, 2)):
             self.refuses(errors.BackendFull, r'100\.0% full; extend it: lvextend', *act)
         # What LVM itself says when asked all the same.
-        with self.assertRaisesRegex(commands.CommandFailed, 'reached threshold') as caught:
+        with self.assertRaisesRegex(privileged.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
-        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
         pool = store.pools()[0].capabilities
         self.assertEqual((0.0, 'down', 1), (pool['free_capacity_gb'], pool['backend_state'],
                                             pool['total_volumes']))
@@ -230,9 +229,9 @@ class FaultsTest(unittest.TestCase):
     def test_a_group_without_room(self):
         store = self.store()
         self.refuses(errors.BackendFull, 'left to give', store.create, self.volume(100))
-        with self.assertRaisesRegex(commands.CommandFailed, 'insufficient free space') as caught:
+        with self.assertRaisesRegex(privileged.CommandFailed, 'insufficient free space') as caught:
             privileged.create_thick(SITE, self.volume().name, 100 * units.GIB)
-        self.assertIsInstance(group.error_of(caught.exception, 1), errors.BackendFull)
+        self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
         self.assertEqual([], report('lvs', 'lv', 'lv_name'))
 
     def test_a_group_that_lost_a_disk(self):

@@ -26,17 +26,17 @@ class Bug(NamedTuple):
 BUGS = (
     # Which servers may use a volume.
     Bug('another_server_joins_a_plain_volume', 'domain/multiattach.py',
-        '    if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != '
+        '    if len(holders) > 1 or instance_uuid is None or first.instance_uuid != '
         'instance_uuid:\n',
-        '    if len(held.holders) > 1:\n',
+        '    if len(holders) > 1:\n',
         'a plain volume is held for one server', 'P3'),
     Bug('a_plain_volume_has_no_places', 'domain/multiattach.py',
-        '        return Admission(HOLDER_SLOT, mode_of(held, mode))\n',
-        '        return Admission(None, mode_of(held, mode))\n',
+        '        return Admission(HOLDER_SLOT, mode_of(volume, another_writes, mode))\n',
+        '        return Admission(None, mode_of(volume, another_writes, mode))\n',
         'the place by which the database refuses a second holder', 'P3'),
     Bug('several_writers', 'domain/multiattach.py',
-        '    if not held.another_writes:\n',
-        '    if not held.another_writes or asked is _RW:\n',
+        '    if not another_writes:\n',
+        '    if not another_writes or asked is _RW:\n',
         'a type with one writer has one', 'P3'),
     Bug('admitted_by_what_was_so', 'db/pairs.py',
         " + reads_others * ['attachment_moves']\n",
@@ -191,7 +191,7 @@ BUGS = (
         '    mode = _mode_of(connector)\n',
         'a stored mode wins over what a host says', 'P5'),
     Bug('a_read_only_volume_is_written', 'domain/multiattach.py',
-        '    if held.readonly:\n        return _RO\n',
+        '    if volume.readonly:\n        return _RO\n',
         '',
         'a read-only volume is attached read-only', 'P5',
         'blockattach.tests.db.test_legacy.LegacyTest'),
@@ -242,8 +242,9 @@ BUGS = (
         'what was cut off goes on where somebody knows of it', 'P4',
         'blockattach.tests.functional.test_attachment_faults.UpdateTest'),
     Bug('nothing_is_compared', 'domain/connection.py',
-        '        if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant))\n',
-        '        if pair not in actual_by_pair)\n',
+        '               if pair not in actual_by_pair or not '
+        '_as_wanted(actual_by_pair[pair], grant)}\n',
+        '               if pair not in actual_by_pair}\n',
         'a target that was changed by hand is repaired', 'P7'),
     Bug('unexported_under_way', 'volume/repair.py',
         '            if lease is None or grants.wanted(self._database, volume_id):\n',
@@ -252,8 +253,8 @@ BUGS = (
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
         'test_an_export_that_somebody_uses_since_the_look'),
     Bug('one_host_too_many_is_left', 'domain/connection.py',
-        '        item for pair, item in actual_by_pair.items() if pair not in wanted_by_pair)\n',
-        '        item for pair, item in actual_by_pair.items() if pair not in actual_by_pair)\n',
+        '    return missing, actual_by_pair.keys() - wanted_by_pair.keys()\n',
+        '    return missing, set()\n',
         'a host that no attachment wants is revoked', 'P7'),
 
     # Volumes and their room.

@@ -53,10 +53,6 @@ EXCEPTED = {
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
-    ('blockattach/privileged/lio_locks.py', 'threading.Lock'):
-        'privsep calls functions of the module from many threads: nobody hands them anything',
-    ('blockattach/privileged/lio_locks.py', 'weakref.WeakValueDictionary'):
-        'the locks of those threads, by volume',
     ('blockattach/rpc/inproc.py', 'Registry'):
         'oslo.messaging makes drivers itself: what they share can be handed to them no other way',
     ('blockattach/wsgi.py', 'importlib.import_module'):

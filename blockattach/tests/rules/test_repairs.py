@@ -8,7 +8,7 @@ from openstackclient import shell
 
 from blockattach.cmd import manage
 from blockattach.domain import invariants
-from blockattach.domain.invariants import table
+from blockattach.domain.invariants import observed
 
 OURS, CLIENT = 'blockattach-manage', 'openstack'
 FILLED = {'volume_id': '11111111-1111-4111-8111-111111111111',
@@ -57,7 +57,7 @@ class RepairsTest(unittest.TestCase):
 
     def test_each_is_a_command_that_there_is(self):
         for row in invariants.INVARIANTS:
-            if row.repair == table.RECONCILE and 'reconcile' not in manage.NOUNS:
+            if row.repair == observed.RECONCILE and 'reconcile' not in manage.NOUNS:
                 continue
             with self.subTest(row.name):
                 self.assertTrue(works(row.repair), row.repair)

@@ -17,7 +17,6 @@ from blockattach import failpoints
 from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 from blockattach.http import faults as http_faults
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
@@ -175,7 +174,7 @@ class Simulation(scene.Scene):
             with contextlib.suppress(_Enough):
                 self.check(settled=False)
 
-    def excused(self, found: table.Violation, settled: bool,
+    def excused(self, found: observed.Violation, settled: bool,
                 facts: observed.Facts) -> bool:
         """In the calm, what somebody is at work on."""
         if self._calm:

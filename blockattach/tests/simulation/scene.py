@@ -19,7 +19,6 @@ from blockattach.db import purging
 from blockattach.db import volume_types
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import clients
@@ -125,7 +124,7 @@ class Scene(clients.Judge):
                           f'{one.attachment_id}: {one.said}')
         return bool(found)
 
-    def excused(self, found: table.Violation, settled: bool,
+    def excused(self, found: observed.Violation, settled: bool,
                 facts: observed.Facts) -> bool:
         """Whether it is the fault of nobody whom we made, and will be well."""
         return not settled and (

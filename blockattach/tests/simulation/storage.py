@@ -11,7 +11,6 @@ from typing import Any
 from blockattach import errors
 from blockattach.domain import connection
 from blockattach.drivers import base
-from blockattach.drivers import capabilities
 from blockattach.drivers import loading
 from blockattach.drivers.stores import fake as fake_store
 from blockattach.drivers.targets import fake as fake_target
@@ -78,8 +77,8 @@ class Storage:
                  touch: Callable[[str], None]) -> Any:
         """The same driver, seen from a process."""
         verbs = {name for name in vars(contract) if not name.startswith('_')}
-        for name in capabilities.declared(driver):
-            verbs.update(verb for verb in vars(capabilities.CAPABILITIES[name])
+        for name in base.declared(driver):
+            verbs.update(verb for verb in vars(base.CAPABILITIES[name])
                          if not verb.startswith('_'))
         return type(type(driver).__name__, (contract,), {
             verb: self._act(verb, getattr(driver, verb), touch) for verb in sorted(verbs)})()

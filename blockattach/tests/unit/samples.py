@@ -36,5 +36,13 @@ def volume(**changes):
         'created_at': NOW, 'attached': (), **changes})
 
 
+def volume_facts(**changes):
+    """What decides on the attachments of an available volume without any."""
+    return _filled(records.VolumeFacts, {
+        'id': VOLUME, 'project_id': PROJECT, 'own_status': 'available', 'status': 'available',
+        'attach_status': 'detached', 'multiattach': True, 'bootable': False,
+        'single_writer': False, 'detach_announced': 0, 'attachment_moves': 0, **changes})
+
+
 def _filled(kind, values):
     return kind(**{field.name: values.get(field.name) for field in dataclasses.fields(kind)})

@@ -11,7 +11,6 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
-from blockattach.domain import connectors
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.policy import access
@@ -94,10 +93,10 @@ def _details(services: api_services.ApiServices, call: operation.Call,
 def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a host says of itself; None: nothing.
 
-    :raises InvalidInput: it is beyond `connectors.check`
+    :raises InvalidInput: it is beyond `connection.check_connector`
     """
     found = asked.get('connector') or {}
-    connectors.check(found)
+    connection.check_connector(found)
     return found or None
 
 

@@ -13,7 +13,6 @@ from blockattach.api import services as api_services
 from blockattach.control import legacy
 from blockattach.db import volume_settings
 from blockattach.domain import connection
-from blockattach.domain import connectors
 from blockattach.http import operation
 from blockattach.policy import access
 
@@ -122,9 +121,9 @@ def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
     """What a host says of itself; a text says nothing.
 
     :raises ConnectorUnusable: it is a text
-    :raises InvalidInput: it is beyond `connectors.check`
+    :raises InvalidInput: it is beyond `connection.check_connector`
     """
     if isinstance(value, str):
         raise errors.ConnectorUnusable(missing='initiator')
-    connectors.check(value)
+    connection.check_connector(value)
     return value

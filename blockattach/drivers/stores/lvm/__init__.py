@@ -15,3 +15,14 @@ name                      is
 Each carries the tag ``blockattach`` from its first moment. What does not is another's: it is never
 changed and never listed, and counts only as room that is used.
 """
+from blockattach.conf import backend
+from blockattach.drivers.stores.lvm import store
+from blockattach.drivers.stores.lvm import thick
+from blockattach.drivers.stores.lvm import thin
+
+
+def load(settings: backend.BackendSettings) -> store.LvmStore:
+    """The entry point ``lvm``: what a store can do follows from its class, so there are two."""
+    if settings.lvm is not None and settings.lvm.lvm_type == 'thick':
+        return thick.ThickStore(settings)
+    return thin.ThinStore(settings)

@@ -1,21 +1,28 @@
-"""One volume group: its content, the names in it, and acts on it with the errors of the contract.
+"""One volume group: its content, the names in it, acts on it with the errors of the contract, and
+the devices that LVM scans on this host.
 
 What LVM complains of is read: whether anything happened, and what an operator does about it. The
 texts are those of LVM 2.03 under ``LC_ALL=C``. One that is not known proves nothing, so it is
 uncertain.
+
+A storage host that scans an iSCSI disk of its own hangs in every command when a session dies, and
+shows volume groups that guests made inside their volumes.
 """
 import dataclasses
+import json
+import os
 import re
 import uuid
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_privsep import daemon
 
 from blockattach import errors
 from blockattach.drivers import base
-from blockattach.privileged import commands
 from blockattach.privileged import lvm
 
 VOLUME = 'volume-'
@@ -44,6 +51,13 @@ _KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
      'load the kernel modules dm-mod, dm-thin-pool and dm-snapshot'),
     ('permission denied|running as a non-root user', errors.BackendRefused,
      'let the service act as root; see helper_command in [privsep_lvm]'),
+)
+
+# Each entry is a disk as it may appear at any time, by all its names.
+_TO_COME = (
+    ('/dev/sdzz', '/dev/disk/by-path/ip-192.0.2.1:3260-iscsi-iqn.2010-10.org.openstack:'
+                  'volume-00000000-0000-0000-0000-000000000000-lun-0'),
+    ('/dev/dm-9999', '/dev/mapper/mpathzz'),
 )
 
 
@@ -96,6 +110,19 @@ class VolumeGroup:
             int(row['vg_missing_pv_count']),
             {found['lv_name']: _logical_volume(found) for found in report['lv']})
 
+    def scanning_complaint(self) -> str | None:
+        """What must change in lvm.conf, with the lines for it, or None if it is safe."""
+        scanning = self.do(lvm.scanning)
+        if scanning['scan_lvs']:
+            return ('LVM scans logical volumes, and so what guests keep in theirs; put this line '
+                    'into the section devices of lvm.conf: scan_lvs = 0')
+        if scanning['devices_file'] or not any(
+                accepts(scanning['global_filter'], names) for names in _TO_COME):
+            return None
+        return (f'LVM scans every disk, and so those that this host exports or is given over '
+                f'iSCSI; put this line into the section devices of lvm.conf: '
+                f'{_line(self.name, self.do(lvm.physical_volumes))}')
+
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
         """Call a privileged function for this group.
 
@@ -105,14 +132,16 @@ class VolumeGroup:
         """
         try:
             return act(self._site, *arguments)
-        except commands.CommandFailed as exc:
-            raise error_of(exc, size_gb) from exc
-        except commands.CommandMissing as exc:
+        except lvm.CommandFailed as exc:
+            raise error_of(size_gb, *exc.args) from exc
+        except lvm.CommandMissing as exc:
+            program, reason = exc.args
             raise errors.BackendRefused(
-                reason=f'{exc.program} cannot be run: {exc.reason}; install lvm2') from exc
-        except commands.CommandHung as exc:
+                reason=f'{program} cannot be run: {reason}; install lvm2') from exc
+        except lvm.CommandHung as exc:
+            command, seconds = exc.args
             raise errors.BackendUncertain(
-                reason=f'{exc.command} had not ended after {exc.seconds:g} seconds and was '
+                reason=f'{command} had not ended after {seconds:g} seconds and was '
                        f'killed; look for a disk that does not answer (dmesg, pvs)') from exc
         except daemon.FailedToDropPrivileges as exc:
             raise errors.BackendRefused(
@@ -155,19 +184,19 @@ def _id(volume: base.StoredVolume) -> str:
     return volume.name.removeprefix(VOLUME)
 
 
-def error_of(failure: commands.CommandFailed, size_gb: float) -> errors.BackendError:
+def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.BackendError:
     """The error that a failed command is."""
-    output = _sentence(failure.complaint)
+    output = _sentence(complaint)
     for pattern, kind, cure in _KNOWN:
-        if re.search(pattern, failure.complaint, re.IGNORECASE):
-            text = f'{failure.command}: {output}; {cure}'
+        if re.search(pattern, complaint, re.IGNORECASE):
+            text = f'{command}: {output}; {cure}'
             if kind is errors.BackendFull:
                 return errors.BackendFull(size_gb=f'{size_gb:g}', reason=text)
             return kind(reason=text)
-    if failure.code == _NOT_UNDERSTOOD:
+    if code == _NOT_UNDERSTOOD:
         return errors.BackendRefused(
-            reason=f'{failure.command}: {output}; is LVM older than 2.03?')
-    return errors.BackendUncertain(reason=f'{failure.command} ended with {failure.code}: {output}')
+            reason=f'{command}: {output}; is LVM older than 2.03?')
+    return errors.BackendUncertain(reason=f'{command} ended with {code}: {output}')
 
 
 def _sentence(complaint: str) -> str:
@@ -189,3 +218,35 @@ def _logical_volume(row: Mapping[str, str]) -> LogicalVolume:
 
 def _tags(text: str) -> frozenset[str]:
     return frozenset(text.split(','))
+
+
+def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:
+    """Whether LVM scans a disk that has these names.
+
+    The first pattern that matches a name decides for this name; a disk is accepted by any of its
+    names, else rejected by any, else accepted.
+    """
+    found = {_decision(filters, name) for name in names}
+    return 'a' in found or 'r' not in found
+
+
+def _decision(filters: Sequence[str], name: str) -> str | None:
+    for entry in filters:
+        # A letter, then the pattern between two signs of any kind: a|^/dev/sd|
+        if re.search(entry[2:-1], name):
+            return entry[0]
+    return None
+
+
+def _line(volume_group: str, physical_volumes: Iterable[Mapping[str, str]]) -> str:
+    """The filter that keeps the disks that are LVM's now, and no other."""
+    kept = sorted(row['pv_name'] for row in physical_volumes
+                  if row['pv_name'].startswith('/dev/')
+                  and (row['vg_name'] == volume_group or not _comes_over_iscsi(row['pv_name'])))
+    patterns = [*(f'a|^{name}$|' for name in kept), 'r|.*|']
+    return f'global_filter = [ {", ".join(json.dumps(pattern) for pattern in patterns)} ]'
+
+
+def _comes_over_iscsi(device: str) -> bool:
+    block = os.path.realpath(f'/sys/class/block/{os.path.basename(os.path.realpath(device))}')
+    return re.search(r'/session\d+/', block) is not None

@@ -12,7 +12,6 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores.lvm import group
-from blockattach.drivers.stores.lvm import scanning
 from blockattach.privileged import lvm
 
 LOG = oslo_log.getLogger(__name__)
@@ -21,7 +20,7 @@ _HOST_TAG = f'{lvm.TAG}.host='
 
 
 class LvmStore(base.VolumeStore):
-    """One pool: a volume group, or a thin pool in it."""
+    """One pool: a volume group, or a thin pool in it. Also `base.Snapshots`."""
 
     # The thin pool of its volumes, if they have one.
     _pool_name = ''
@@ -39,11 +38,33 @@ class LvmStore(base.VolumeStore):
         if not self._group.name:
             raise self._misfit('there is none; set volume_group')
         try:
-            reason = self._unfit(self._group.content()) or self._scans_too_much()
+            reason = (self._unfit(self._group.content())
+                      or self._group.scanning_complaint())
         except errors.BackendError as exc:
             raise self._misfit(str(exc)) from exc
         if reason is not None:
             raise self._misfit(reason)
+
+    def create(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is None:
+            self._create(content, volume.name, units.gib_to_bytes(volume.size_gb))
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        self._clean(content, volume)
+        self._remove(content, volume.name)
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Snapshots`."""
+        content = self._group.content()
+        name = group.snapshot_name(snapshot)
+        if self._find(content, name) is None:
+            self._snapshot(content, self._existing(content, snapshot.volume.name), name)
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Snapshots`."""
+        self._remove(self._group.content(), group.snapshot_name(snapshot))
 
     def device(self, volume: base.StoredVolume) -> str:
         found = self._existing(self._group.content(), volume.name)
@@ -60,9 +81,8 @@ class LvmStore(base.VolumeStore):
         if found.size >= wanted:
             return
         self._make_room(content, wanted - found.size)
-        self._may_grow(content, found)
+        self._has_no_snapshots(content, found)
         self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
-        LOG.info('Logical volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
 
     # ---- What thin and thick volumes do each in their way ----
 
@@ -70,8 +90,25 @@ class LvmStore(base.VolumeStore):
     def _make_room(self, content: group.Content, size: int) -> None:
         """Make sure that ``size`` bytes more may be given away, or raise BackendFull."""
 
-    def _may_grow(self, content: group.Content, found: group.LogicalVolume) -> None:
-        """Refuse to extend a volume for what hangs on it."""
+    @abc.abstractmethod
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        """Make a volume of ``size`` bytes, if there is room."""
+
+    @abc.abstractmethod
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        """Make a snapshot, if there is room."""
+
+    @abc.abstractmethod
+    def _discard(self, found: group.LogicalVolume) -> None:
+        """Remove what nobody uses."""
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        """Take away what is left of making this volume from another one."""
+        for name in (group.source_name(volume), group.unfinished_name(volume)):
+            self._remove(content, name)
+
+    def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
+        """Refuse to extend or remove a volume for what hangs on it."""
 
     def _unfit(self, content: group.Content) -> str | None:
         """Why this group cannot be served from, with what the operator must change."""
@@ -111,6 +148,14 @@ class LvmStore(base.VolumeStore):
                 reason=f'{self._group.name}/{name} is not one of the {self._lvm.lvm_type} volumes '
                        f'that this backend keeps; see lvm_type and lvm_thin_pool')
         return found
+
+    def _remove(self, content: group.Content, name: str) -> None:
+        """Remove it if it is there, and nobody uses it."""
+        found = self._find(content, name)
+        if found is not None:
+            self._has_no_snapshots(content, found)
+            self._not_in_use(found)
+            self._discard(found)
 
     def _not_in_use(self, found: group.LogicalVolume) -> None:
         if found.open:
@@ -159,10 +204,6 @@ class LvmStore(base.VolumeStore):
             return (f'{content.missing} disks of volume group {self._group.name} are missing; '
                     f'bring them back, or see vgreduce --removemissing')
         return None
-
-    def _scans_too_much(self) -> str | None:
-        return scanning.complaint(self._group.do(lvm.scanning), self._group.name,
-                                  lambda: self._group.do(lvm.physical_volumes))
 
     def _misfit(self, reason: str) -> errors.ConfigurationError:
         return errors.ConfigurationError(

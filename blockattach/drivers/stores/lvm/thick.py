@@ -27,97 +27,38 @@ _ROUNDS_AFTER_FAILURE = 60
 
 
 class ThickStore(store.LvmStore):
-    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
+    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
 
     A snapshot keeps what is overwritten in room of its own, as much as the volume has, so that it
     never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile.
+    What it kept is a tenant's data, and wiped as a volume.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
-        self._wiper = Wiper(self._group, self._lvm.clear_bandwidth)
-
-    def wipe(self) -> None:
-        """See `capabilities.Wipe`."""
-        self._wiper.wipe()
-
-    def create(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        if self._find(content, volume.name) is not None:
-            return
-        self._create(content, volume.name, units.gib_to_bytes(volume.size_gb))
-        LOG.info('Thick volume is created%s', log.fields(volume_id=volume.id))
-
-    def delete(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        self._clean(content, volume)
-        found = self._find(content, volume.name)
-        if found is None:
-            return
-        self._has_no_snapshots(content, found)
-        self._discard(found)
-        LOG.info('Thick volume is deleted%s', log.fields(volume_id=volume.id))
-
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        content = self._group.content()
-        name = group.snapshot_name(snapshot)
-        if self._find(content, name) is not None:
-            return
-        self._snapshot(content, self._existing(content, snapshot.volume.name), name)
-        LOG.info('Thick snapshot is created%s', log.fields(snapshot_id=snapshot.id))
-
-    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`. What it kept is a tenant's data, and wiped as a volume."""
-        found = self._find(self._group.content(), group.snapshot_name(snapshot))
-        if found is not None:
-            self._discard(found)
-            LOG.info('Thick snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
+        # Rounds of wiping that are left out.
+        self._rest = 0
+        # Bytes at the end of the volume that are wiped and not yet cut off.
+        self._wiped: dict[str, int] = {}
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`. Copies a snapshot, since the source may be in use."""
+        """See `base.Clone`. Copies a snapshot, since the source may be in use."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
         origin = self._existing(content, source.name)
-        size = self._fits(origin.size, volume, source.name)
-        copied = group.source_name(volume)
-        try:
-            present = self._find(content, copied)
-            if present is None:
-                self._snapshot(content, origin, copied)
-            else:
-                self._activate(present)
-            self._copy(content, copied, origin.size, group.unfinished_name(volume), size)
-            self._discard(self._existing(self._group.content(), copied))
-            failpoints.point('drivers.lvm.between_copy_and_name')
-            self._group.do(lvm.rename, group.unfinished_name(volume), volume.name)
-        except errors.BackendRefused:
-            self._clean(self._group.content(), volume)
-            raise
-        LOG.info('Thick volume is cloned%s',
-                 log.fields(volume_id=volume.id, source_volume_id=source.id))
+        self._copy(content, origin, group.source_name(volume), volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
         found = self._existing(content, group.snapshot_name(snapshot))
-        origin = self._origin(content, found)
-        size = self._fits(origin.size, volume, found.name)
-        self._activate(found)
-        try:
-            self._copy(content, found.name, origin.size, group.unfinished_name(volume), size)
-            self._group.do(lvm.rename, group.unfinished_name(volume), volume.name)
-        except errors.BackendRefused:
-            self._clean(self._group.content(), volume)
-            raise
-        LOG.info('Thick snapshot is cloned%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+        self._copy(content, self._origin(content, found), found.name, volume)
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: what differs is copied back, so a repeat goes on from there.
+        """See `base.Revert`: what differs is copied back, so a repeat goes on from there.
 
         LVM's own merging would end the snapshot and give its room back with its bytes.
         """
@@ -131,8 +72,6 @@ class ThickStore(store.LvmStore):
             self._activate(needed)
         with self._begun(origin.name):
             self._fill(found.name, origin.name, origin.size)
-        LOG.info('Thick volume is reverted%s',
-                 log.fields(volume_id=snapshot.volume.id, snapshot_id=snapshot.id))
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
@@ -149,9 +88,6 @@ class ThickStore(store.LvmStore):
                 size_gb=f'{size / units.GIB:g}',
                 reason=f'volume group {self._group.name} has {max(usable, 0) / units.GIB:.2f} GiB '
                        f'left to give; what was deleted and is still wiped does not count')
-
-    def _may_grow(self, content: group.Content, found: group.LogicalVolume) -> None:
-        self._has_no_snapshots(content, found)
 
     def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
         hanging = [other.name for other in content.volumes.values()
@@ -181,33 +117,38 @@ class ThickStore(store.LvmStore):
                        f'snapshot; delete it again')
         return origin
 
-    def _copy(self, content: group.Content, source: str, length: int, name: str,
-              size: int) -> None:
-        """Make ``name``, of ``size`` bytes, and let it begin with ``length`` bytes of ``source``.
-
-        One that an interrupted attempt left is taken up.
+    def _copy(self, content: group.Content, origin: group.LogicalVolume, source: str,
+              volume: base.StoredVolume) -> None:
+        """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one
+        for this only is made and removed. What an interrupted attempt left is taken up.
         """
-        present = self._find(content, name)
-        if present is None:
-            self._create(content, name, size)
-        else:
-            self._activate(present)
-        self._fill(source, name, length)
+        size = self._fits(origin.size, volume, origin.name)
+        unfinished = group.unfinished_name(volume)
+        snapshot, copy = self._find(content, source), self._find(content, unfinished)
+        try:
+            if snapshot is None:
+                self._snapshot(content, origin, source)
+            else:
+                self._activate(snapshot)
+            if copy is None:
+                self._create(content, unfinished, size)
+            else:
+                self._activate(copy)
+            self._fill(source, unfinished, origin.size)
+            if source == group.source_name(volume):
+                self._remove(self._group.content(), source)
+            failpoints.point('drivers.lvm.between_copy_and_name')
+            self._group.do(lvm.rename, unfinished, volume.name)
+        except errors.BackendRefused:
+            self._clean(self._group.content(), volume)
+            raise
 
     def _fill(self, source: str, name: str, length: int) -> None:
         for offset in range(0, length, _PIECE):
             self._group.do(lvm.copy, source, name, offset, min(_PIECE, length - offset))
 
-    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
-        """Take away what is left of making this volume from another one."""
-        for name in (group.source_name(volume), group.unfinished_name(volume)):
-            found = self._find(content, name)
-            if found is not None:
-                self._discard(found)
-
     def _discard(self, found: group.LogicalVolume) -> None:
         """Hide it from all but the wiper; one that is not wiped goes at once."""
-        self._not_in_use(found)
         if found.health == 'partial':
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{found.name} lies on a missing disk in part; bring it '
@@ -225,25 +166,10 @@ class ThickStore(store.LvmStore):
     def _hide(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.deactivate, found.name)
         self._group.do(lvm.rename, found.name, group.deleted_name(found.name))
-        self._wiper.poke()
-
-
-class Wiper:
-    """Wipes one group's deleted volumes, one after the other."""
-
-    def __init__(self, volume_group: group.VolumeGroup, bandwidth: int) -> None:
-        self._group = volume_group
-        self._bandwidth = bandwidth
-        self._rest = 0
-        # Bytes at the end of the volume that are wiped and not yet cut off.
-        self._wiped: dict[str, int] = {}
-
-    def poke(self) -> None:
-        """There is something to wipe."""
         self._rest = 0
 
     def wipe(self) -> None:
-        """One round. Never raises: what fails is logged, and tried again a minute later."""
+        """See `base.Wipe`. What fails is logged, and tried again a minute later."""
         if self._rest:
             self._rest -= 1
             return
@@ -260,14 +186,14 @@ class Wiper:
                       log.fields(volume_group=self._group.name, reason=exc))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
-        if not self._bandwidth:
+        if not self._lvm.clear_bandwidth:
             # Deleted before clearing was switched off.
             self._group.do(lvm.remove, found.name)
             return
         if not found.active:
             self._group.do(lvm.activate, found.name)
         wiped = self._wiped.pop(found.name, 0)
-        length = min(self._bandwidth, found.size - wiped)
+        length = min(self._lvm.clear_bandwidth, found.size - wiped)
         self._group.do(lvm.zero, found.name, found.size - wiped - length, length)
         wiped += length
         if wiped >= found.size:

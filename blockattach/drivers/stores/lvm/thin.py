@@ -15,7 +15,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ThinStore(store.LvmStore):
-    """Also `capabilities.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
 
     A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
     because the pool allocates zeroed blocks.
@@ -26,50 +26,16 @@ class ThinStore(store.LvmStore):
         self._pool_name = self._lvm.thin_pool
         self._reported = 0
 
-    def create(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        if self._find(content, volume.name) is not None:
-            return
-        size = units.gib_to_bytes(volume.size_gb)
-        self._make_room(content, size)
-        self._group.do(lvm.create_thin, self._pool_name, volume.name, size,
-                       size_gb=volume.size_gb)
-        LOG.info('Thin volume is created%s', log.fields(volume_id=volume.id))
-
-    def delete(self, volume: base.StoredVolume) -> None:
-        content = self._group.content()
-        for name in content.volumes:
-            if name == group.unfinished_name(volume) or group.is_replaced(name, volume):
-                self._remove(content, name)
-        if self._remove(content, volume.name):
-            LOG.info('Thin volume is deleted%s', log.fields(volume_id=volume.id))
-
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        content = self._group.content()
-        name = group.snapshot_name(snapshot)
-        if self._find(content, name) is not None:
-            return
-        origin = self._existing(content, snapshot.volume.name)
-        self._make_room(content, origin.size)
-        self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=snapshot.volume.size_gb)
-        LOG.info('Thin snapshot is created%s', log.fields(snapshot_id=snapshot.id))
-
-    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Snapshots`."""
-        if self._remove(self._group.content(), group.snapshot_name(snapshot)):
-            LOG.info('Thin snapshot is deleted%s', log.fields(snapshot_id=snapshot.id))
-
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
-        """See `capabilities.Clone`."""
+        """See `base.Clone`."""
         self._clone(source.name, volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
-        """See `capabilities.CloneSnapshot`."""
+        """See `base.CloneSnapshot`."""
         self._clone(group.snapshot_name(snapshot), volume)
 
     def revert(self, snapshot: base.StoredSnapshot) -> None:
-        """See `capabilities.Revert`: the volume is replaced by a volume made from the snapshot.
+        """See `base.Revert`: the volume is replaced by a volume made from the snapshot.
 
         It has no device while that is done, so that nobody can begin to use it.
         """
@@ -89,15 +55,10 @@ class ThinStore(store.LvmStore):
             self._existing(content, unfinished)
         with self._begun(volume.name):
             self._group.do(lvm.rename, unfinished, volume.name)
-            content = self._group.content()
-            for name in content.volumes:
-                if group.is_replaced(name, volume):
-                    self._remove(content, name)
-        LOG.info('Thin volume is reverted%s',
-                 log.fields(volume_id=volume.id, snapshot_id=snapshot.id))
+            self._clean(self._group.content(), volume)
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `capabilities.Discard`: what it shares with others is counted too."""
+        """See `base.Discard`: what it shares with others is counted too."""
         found = self._existing(self._group.content(), volume.name)
         return round(found.size * found.data_percent / 100)
 
@@ -127,20 +88,31 @@ class ThinStore(store.LvmStore):
         return super()._unfit(content)
 
     def _make_room(self, content: group.Content, size: int) -> None:
-        """A pool may be given away ``max_over_subscription_ratio`` times, until it is near full.
-
-        LVM itself would go on extending volumes in a pool that has no byte left.
+        """LVM itself would go on extending volumes in a pool that has no byte left.
         """
         pool = self._pool(content)
         reason = self._fullness(pool)
-        given, asked = self._provisioned(content) / units.GIB, size / units.GIB
-        limit = pool.size / units.GIB * (1 - self._settings.reserved_percentage / 100)
-        limit *= self._settings.max_over_subscription_ratio
-        if reason is None and given + asked > limit:
-            reason = (f'thin pool {pool.name} may give away {limit:.0f} GiB and has given '
-                      f'{given:.0f}')
         if reason is not None:
-            raise errors.BackendFull(size_gb=f'{asked:g}', reason=reason)
+            raise errors.BackendFull(size_gb=f'{size / units.GIB:g}', reason=reason)
+        base.check_room(self._settings, f'thin pool {pool.name}', pool.size / units.GIB,
+                        self._provisioned(content) / units.GIB, size / units.GIB)
+
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        self._make_room(content, size)
+        self._group.do(lvm.create_thin, self._pool_name, name, size, size_gb=size / units.GIB)
+
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        self._make_room(content, origin.size)
+        self._copy(origin, name, origin.size)
+
+    def _discard(self, found: group.LogicalVolume) -> None:
+        self._group.do(lvm.remove, found.name)
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        super()._clean(content, volume)
+        for name in content.volumes:
+            if group.is_replaced(name, volume):
+                self._remove(content, name)
 
     def _clone(self, source: str, volume: base.StoredVolume) -> None:
         content = self._group.content()
@@ -148,15 +120,14 @@ class ThinStore(store.LvmStore):
             return
         origin = self._existing(content, source)
         size = self._fits(origin.size, volume, source)
-        self._make_room(content, size)
         if size == origin.size:
-            self._group.do(lvm.snapshot_thin, source, volume.name, size_gb=volume.size_gb)
+            self._snapshot(content, origin, volume.name)
         else:
+            self._make_room(content, size)
             unfinished = group.unfinished_name(volume)
             self._remove(content, unfinished)
             self._copy(origin, unfinished, size)
             self._group.do(lvm.rename, unfinished, volume.name)
-        LOG.info('Thin volume is cloned%s', log.fields(volume_id=volume.id, source=source))
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
         """A volume of ``size`` bytes that begins with those of ``origin``; all or nothing."""
@@ -176,15 +147,6 @@ class ThinStore(store.LvmStore):
         except errors.BackendRefused:
             self._group.do(lvm.remove, group.unfinished_name(volume))
             raise
-
-    def _remove(self, content: group.Content, name: str) -> bool:
-        """Whether it was there."""
-        found = self._find(content, name)
-        if found is None:
-            return False
-        self._not_in_use(found)
-        self._group.do(lvm.remove, name)
-        return True
 
     def _pool(self, content: group.Content) -> group.LogicalVolume:
         pool = content.volumes.get(self._pool_name)

@@ -18,7 +18,8 @@ def actual(volume='v1', initiator='i1', mode=RW, sessions=1, intact=True, accoun
 class DifferenceTest(unittest.TestCase):
 
     def check(self, wanted, found, to_grant=(), to_revoke=()):
-        self.assertEqual(connection.Difference(tuple(to_grant), tuple(to_revoke)),
+        self.assertEqual(tuple({(one.volume_id, one.initiator) for one in some}
+                               for some in (to_grant, to_revoke)),
                          connection.difference(wanted, found))
 
     def test_nothing_wanted_and_nothing_there(self):

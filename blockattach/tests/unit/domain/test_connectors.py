@@ -2,7 +2,7 @@
 import unittest
 
 from blockattach import errors
-from blockattach.domain import connectors
+from blockattach.domain import connection
 from blockattach.tests.fixtures import make
 
 
@@ -13,9 +13,9 @@ class InitiatorTest(unittest.TestCase):
                      'iqn.1991-05.com.microsoft:host.example.com', 'iqn.2010-11.libiscsi',
                      'IQN.2016-04.com.example:a'.lower(), 'eui.02004567A425678D',
                      'naa.52004567BA64678D', 'naa.62004567BA64678D0123456789ABCDEF',
-                     f'iqn.2016-04.com.example:{"x" * 199}', connectors.NO_INITIATOR):
+                     f'iqn.2016-04.com.example:{"x" * 199}', connection.NO_INITIATOR):
             with self.subTest(name=name):
-                self.assertTrue(connectors.is_initiator(name))
+                self.assertTrue(connection.is_initiator(name))
 
     def test_what_no_node_is_called(self):
         for name in ('', ' ', 'ALL', 'null', '1e5', '127.0.0.1', 'fake2',
@@ -24,20 +24,20 @@ class InitiatorTest(unittest.TestCase):
                      'iqn.2016-04.com.example:a\n', 'eui.02004567', 'naa.52004567BA64678',
                      f'iqn.2016-04.com.example:{"x" * 200}', None, 5, ['iqn.2016-04.a:b']):
             with self.subTest(name=name):
-                self.assertFalse(connectors.is_initiator(name))
+                self.assertFalse(connection.is_initiator(name))
 
 
 class BoundsTest(unittest.TestCase):
 
     def refused(self, said, **more):
         with self.assertRaises(errors.InvalidInput) as caught:
-            connectors.check(make.connector(**more))
+            connection.check_connector(make.connector(**more))
         self.assertIn(said, str(caught.exception))
         self.assertLess(len(str(caught.exception)), 200)
 
     def test_what_hosts_say(self):
-        connectors.check({})
-        connectors.check({
+        connection.check_connector({})
+        connection.check_connector({
             'ip': '192.0.2.7', 'host': 'compute-1', 'multipath': False, 'enforce_multipath': True,
             'initiator': 'iqn.1993-08.org.debian:01:a1b2', 'do_local_attach': False,
             'platform': 'x86_64', 'os_type': 'linux', 'mountpoint': '/dev/vdb',
@@ -67,5 +67,5 @@ class BoundsTest(unittest.TestCase):
     def test_a_host_has_a_name(self):
         for name in ('', ' ', '\t', 'a\r\nb', None, 5, ['a']):
             with self.subTest(name=name), self.assertRaises(errors.InvalidInput):
-                connectors.check({**make.connector(), 'host': name})
-        connectors.check({'initiator': 'iqn.2016-04.com.example:a'})
+                connection.check_connector({**make.connector(), 'host': name})
+        connection.check_connector({'initiator': 'iqn.2016-04.com.example:a'})

@@ -5,7 +5,6 @@ import unittest
 from blockattach.domain import connection
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
-from blockattach.domain.invariants import table
 
 HOST = 'storage-1@disks'
 ACTUAL = connection.ActualGrant('v', 'iqn.a', connection.AccessMode.RW, 1, True, 'name')
@@ -132,5 +131,5 @@ class InvariantsTest(unittest.TestCase):
     def test_a_violation_names_the_command_that_repairs_it(self):
         [found] = invariants.check(volume(status='error'))
         self.assertEqual('blockattach-manage attachments derive v', found.repair)
-        self.assertEqual(('P6', table.Severity.ACCOUNT, 'v', None), (
+        self.assertEqual(('P6', observed.Severity.ACCOUNT, 'v', None), (
             found.promise, found.severity, found.volume_id, found.attachment_id))

@@ -6,6 +6,7 @@ from blockattach import errors
 from blockattach.domain import connection
 from blockattach.domain import multiattach
 from blockattach.domain import volume_lifecycle
+from blockattach.tests.unit import samples
 
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 MODES = (None, RW, RO)
@@ -18,10 +19,14 @@ def holder(instance=A, mode=RW, slot=0):
     return multiattach.Holder(instance, mode, slot)
 
 
+def volume(own_status='available', shared=True, shown=None, taken=False, **facts):
+    return samples.volume_facts(
+        id='the-volume', own_status=own_status, status=shown or own_status, multiattach=shared,
+        lowest_rank=1 if taken else None, **facts)
+
+
 def admit(own_status='available', shared=False, holders=(), instance=A, mode=None, shown=None):
-    held = multiattach.Held('the-volume', own_status, shown or own_status, shared,
-                            holders=holders)
-    return multiattach.admit(held, instance, mode)
+    return multiattach.admit(volume(own_status, shared, shown), holders, False, instance, mode)
 
 
 class AdmitTest(unittest.TestCase):
@@ -46,23 +51,22 @@ class AdmitTest(unittest.TestCase):
         # multiattach, bootable, taken, may join: whether it is forbidden
         for shared, bootable, taken, may in itertools.product((False, True), repeat=4):
             with self.subTest(shared=shared, bootable=bootable, taken=taken, may=may):
-                held = multiattach.Held('v', 'available', 'available', shared, bootable=bootable,
-                                        taken=taken)
+                facts = volume(shared=shared, bootable=bootable, taken=taken)
                 rule = None if may else 'the:rule'
                 if shared and bootable and taken and not may:
                     with self.assertRaises(errors.NotAuthorized) as caught:
-                        multiattach.admit(held, A, RW, rule)
+                        multiattach.admit(facts, (), False, A, RW, rule)
                     self.assertEqual("Policy doesn't allow the:rule to be performed.",
                                      str(caught.exception))
                 else:
-                    self.assertEqual(multiattach.admit(held, A, RW),
-                                     multiattach.admit(held, A, RW, rule))
+                    self.assertEqual(multiattach.admit(facts, (), False, A, RW),
+                                     multiattach.admit(facts, (), False, A, RW, rule))
 
     def test_what_is_answered_to_joins_of_a_volume_that_refuses_all(self):
         for own_status, kind in (('error', errors.InvalidVolume),
                                  ('maintenance', errors.NotAuthorized)):
-            held = multiattach.Held('v', own_status, own_status, True, bootable=True, taken=True)
-            self.assertRaises(kind, multiattach.admit, held, A, RW, 'the:rule')
+            facts = volume(own_status, bootable=True, taken=True)
+            self.assertRaises(kind, multiattach.admit, facts, (), False, A, RW, 'the:rule')
 
     def test_a_plain_volume_without_holders(self):
         for own_status, instance, mode in itertools.product(
@@ -123,8 +127,7 @@ class ModeTest(unittest.TestCase):
         # read-only, one writer, another writes, asked: what the new row gets
         for readonly, single, another, asked in itertools.product(
                 (False, True), (False, True), (False, True), MODES):
-            held = multiattach.Held('v', 'available', 'available', True, readonly=readonly,
-                                    single_writer=single, another_writes=another)
+            facts = volume(readonly=readonly, single_writer=single)
             with self.subTest(readonly=readonly, single=single, another=another, asked=asked):
                 if readonly:
                     expected = RO
@@ -135,8 +138,9 @@ class ModeTest(unittest.TestCase):
                 else:
                     expected = REFUSED if asked is RW else RO
                 if expected is REFUSED:
-                    self.assertRaises(errors.InvalidVolume, multiattach.mode_of, held, asked)
+                    self.assertRaises(errors.InvalidVolume, multiattach.mode_of, facts, another,
+                                      asked)
                 else:
-                    self.assertIs(expected, multiattach.mode_of(held, asked))
+                    self.assertIs(expected, multiattach.mode_of(facts, another, asked))
                     self.assertEqual(multiattach.Admission(None, expected),
-                                     multiattach.admit(held, A, asked))
+                                     multiattach.admit(facts, (), another, A, asked))

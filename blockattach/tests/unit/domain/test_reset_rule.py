@@ -8,7 +8,7 @@ from blockattach.domain import volume_lifecycle
 _Own = volume_lifecycle.OwnStatus
 _Outcome = reset_rule.Outcome
 WORDS = (None, *reset_rule.OWN_STATUSES, *sorted(reset_rule.DERIVED_STATUSES), 'deleting')
-RANKS = (None, *(word.rank for word in volume_lifecycle.RANK_STATUSES))
+RANKS = tuple(volume_lifecycle.RANK_STATUSES)
 
 
 def facts(status=None, attach_status=None, **changes):

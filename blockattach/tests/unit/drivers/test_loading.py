@@ -38,4 +38,4 @@ class LoadingTest(unittest.TestCase):
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
         self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'revert', 'snapshots', 'unmap'},
-                         backend.capabilities())
+                         backend.capabilities)

@@ -1,7 +1,8 @@
 """Which disks LVM looks at, by its filter: the semantics of ``global_filter`` in lvm.conf."""
 import unittest
 
-from blockattach.drivers.stores.lvm import scanning
+from blockattach.drivers.stores.lvm import group
+from blockattach.privileged import lvm
 
 ISCSI = ('/dev/sdq', '/dev/disk/by-path/ip-192.0.2.7:3260-iscsi-iqn.2010-10.org.x:volume-1-lun-1')
 
@@ -31,15 +32,26 @@ def found(**changes):
     return {'global_filter': ['a|.*|'], 'scan_lvs': False, 'devices_file': False, **changes}
 
 
+class Scanned(group.VolumeGroup):
+    """A group on a host where LVM scans so."""
+
+    def __init__(self, scanning):
+        super().__init__(lvm.Site('vg', '', 1.0))
+        self.answers = {lvm.scanning: scanning, lvm.physical_volumes: OURS}
+
+    def do(self, act, *arguments, size_gb=0):
+        return self.answers[act]
+
+
 class ScanningTest(unittest.TestCase):
 
     def complaint(self, **changes):
-        return scanning.complaint(found(**changes), 'vg', lambda: OURS)
+        return Scanned(found(**changes)).scanning_complaint()
 
     def test_filters_accept_and_reject(self):
         for filters, names, accepted in ROWS:
             with self.subTest(filters=filters, names=names):
-                self.assertIs(accepted, scanning.accepts(filters, names))
+                self.assertIs(accepted, group.accepts(filters, names))
 
     def test_a_filter_that_ends_by_rejecting_all_is_safe(self):
         self.assertIsNone(self.complaint(global_filter=['a|^/dev/sdb$|', 'r|.*|']))

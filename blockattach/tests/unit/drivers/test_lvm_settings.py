@@ -6,8 +6,8 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
-from blockattach.drivers import capabilities
-from blockattach.drivers.stores.lvm import loading
+from blockattach.drivers import base
+from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.tests.conformance import settings
 
 SNAPSHOTS = {'clone', 'clone_snapshot', 'revert', 'snapshots'}
@@ -35,10 +35,11 @@ class LvmSettingsTest(unittest.TestCase):
 
     def test_the_kind_of_volumes_decides_what_the_store_can_do(self):
         for lvm_type, more in (('thin', {'discard'}), ('thick', {'wipe'})):
-            store = loading.load(self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
-            self.assertEqual(SNAPSHOTS | more, capabilities.declared(store))
+            store = lvm_stores.load(
+                self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
+            self.assertEqual(SNAPSHOTS | more, base.declared(store))
 
     def test_another_store_has_none(self):
         self.assertIsNone(self.settings().lvm)
         with self.assertRaises(errors.ConfigurationError):
-            loading.load(settings.settings('/nowhere'))
+            lvm_stores.load(settings.settings('/nowhere'))

@@ -65,8 +65,8 @@ class ParseTest(unittest.TestCase):
             initiators=('iqn.x:host',), accounts=('user',),
             luns=(tgt_socket.Lun(1, True, True, 1074, '0123456789abcdef',
                                  '/srv/volumes of ours/volume-a'),),
-            sessions=(tgt_socket.Session(3, 'iqn.x:host', (0, 2)),
-                      tgt_socket.Session(4, 'iqn.x:host', (1,)))), found)
+            sessions=(tgt_socket.Session(3, 'iqn.x:host'),
+                      tgt_socket.Session(4, 'iqn.x:host'))), found)
 
     def test_a_bare_target(self) -> None:
         _, found = tgt_socket.parse_targets(_SHOWN)
@@ -121,7 +121,7 @@ class ClientTest(unittest.TestCase):
         client = self.answer(struct.pack('=II', tgt_socket.Code.USER_EXISTS, 8))
         with self.assertRaises(tgt_socket.Rejected) as caught:
             client.add_account('user', 'secret')
-        self.assertEqual(tgt_socket.Code.USER_EXISTS, caught.exception.code)
+        self.assertEqual(tgt_socket.Code.USER_EXISTS, caught.exception.answer)
         self.assertNotIn('secret', str(caught.exception))
 
     def test_an_answer_cut_short_is_no_answer(self) -> None:
@@ -133,11 +133,11 @@ class ClientTest(unittest.TestCase):
 
     def test_silence_is_no_answer(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):
-            self.answer(b'', hang=True, timeout=0.2).ping()
+            self.answer(b'', hang=True, timeout=0.2).portals()
 
     def test_nobody_listening_is_no_answer(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):
-            tgt_socket.Client(self.path).ping()
+            tgt_socket.Client(self.path).portals()
 
     def test_a_silent_one_is_alive_also_when_its_queue_is_full(self) -> None:
         self.server.bind(self.path)

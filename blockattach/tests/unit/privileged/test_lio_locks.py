@@ -7,16 +7,16 @@ import tempfile
 import threading
 import unittest
 
-from blockattach.privileged import lio_locks
+from blockattach.privileged import lio_reservations
 from blockattach.tests.fixtures import lio_kernel
 from blockattach.tests.fixtures import polling
 
 HOLDER = """
 import sys
 from rtslib_fb import node
-from blockattach.privileged import lio_locks
+from blockattach.privileged import lio_reservations
 node.CFSNode.configfs_dir = sys.argv[1]
-with lio_locks.alone(sys.argv[2]):
+with lio_reservations.alone(sys.argv[2]):
     print('held', flush=True)
     sys.stdin.read()
 """
@@ -51,7 +51,7 @@ class LocksTest(unittest.TestCase):
         had = threading.Event()
 
         def take():
-            with lio_locks.alone(name):
+            with lio_reservations.alone(name):
                 had.set()
         thread = threading.Thread(target=take, daemon=True)
         # What it has open, the next test would count.
@@ -69,10 +69,10 @@ class LocksTest(unittest.TestCase):
 
     def test_another_thread_is_waited_for_and_nothing_stays_open(self):
         before = len(os.listdir('/proc/self/fd'))
-        with lio_locks.alone('one'):
+        with lio_reservations.alone('one'):
             had = self.waiter('one')
             self.assertFalse(had.wait(0.1))
         self.assertTrue(had.wait(WAIT))
-        with lio_locks.alone('one'):
+        with lio_reservations.alone('one'):
             pass
         self.assertEqual(before, len(os.listdir('/proc/self/fd')))

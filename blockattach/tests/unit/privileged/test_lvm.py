@@ -5,7 +5,6 @@ import sys
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.privileged import commands
 from blockattach.privileged import context
 from blockattach.privileged import lvm
 from blockattach.tests.conformance import lvm_backend
@@ -87,7 +86,7 @@ class DaemonTest(lvm_backend.LvmTestCase):
 
     def test_errors_come_back_as_what_they_are(self):
         site = lvm.Site('another', '', 60)
-        with self.assertRaisesRegex(commands.CommandFailed, 'not found'):
+        with self.assertRaisesRegex(lvm.CommandFailed, 'not found'):
             lvm.content(site)
         with self.assertRaises(ValueError):
             lvm.remove(site, 'root')

@@ -169,6 +169,12 @@ class BusContract(BusTestCase):
             self.assertEqual(sent.kwargs, caught.exception.kwargs)
             self.assertEqual(str(sent), str(caught.exception))
 
+    def test_a_finer_error_of_a_driver_arrives_as_the_contract_has_it(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        with self.assertRaisesRegex(errors.BackendRefused, '^the target says no$') as caught:
+            self.client('one').fail(self.ctxt, 'finer')
+        self.assertIs(errors.BackendRefused, type(caught.exception))
+
     def test_an_unforeseen_error_is_uncertain_and_reveals_nothing(self) -> None:
         self.serve(probe.ProbeEndpoint())
         for how, name in (('unforeseen', 'Unforeseen'), ('builtin', 'KeyError')):

@@ -63,6 +63,10 @@ class Unforeseen(Exception):
     """An error that the other side knows nothing of."""
 
 
+class Finer(errors.BackendRefused):
+    """An error of a driver's own."""
+
+
 class ProbeEndpoint(ProbeInterface):
     """Keeps what it hears."""
 
@@ -78,6 +82,7 @@ class ProbeEndpoint(ProbeInterface):
             'no pool': errors.NoValidPool(volume_id='v1', summary='none',
                                           reasons={'h@b#p': 'no room'}),
             'refused': errors.BackendRefused(reason='the target says no'),
+            'finer': Finer(reason='the target says no'),
             'unforeseen': Unforeseen('the password is hunter2'),
             'builtin': KeyError('hunter2'),
         }

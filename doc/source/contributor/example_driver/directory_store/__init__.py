@@ -1,6 +1,6 @@
 """A store on plain directories: one for each volume, with its bytes in a sparse file.
 
-Also a `capabilities.Discard`: it has the one method that this asks for.
+Also a `base.Discard`: it has the one method that this asks for.
 """
 import contextlib
 import errno
@@ -79,7 +79,7 @@ class DirectoryStore(base.VolumeStore):
         return path
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `capabilities.Discard`: a hole in a sparse file takes no room."""
+        """See `base.Discard`: a hole in a sparse file takes no room."""
         return os.stat(self.device(volume)).st_blocks * 512
 
     def pools(self) -> tuple[base.PoolReport, ...]:
