@@ -274,5 +274,6 @@ def _copy_data(source: int, copy: int) -> None:
         length = os.lseek(source, start, os.SEEK_HOLE) - start
         copied = os.copy_file_range(source, copy, length, start, start)
         if not copied:
-            return
+            # Some file systems of old kernels say so instead of an error: no copy is incomplete.
+            raise OSError(errno.EIO, 'the kernel copies nothing')
         offset = start + copied
