@@ -13,9 +13,9 @@ from blockattach.drivers import capabilities
 from blockattach.rpc import serving
 from blockattach.telemetry import threads
 from blockattach.volume import backends
-from blockattach.volume import repair
 from blockattach.volume import stats
 from blockattach.volume import targets
+from blockattach.work import recover
 from blockattach.work import runner
 
 LOG = oslo_log.getLogger(__name__)
@@ -32,7 +32,7 @@ class VolumeService:
                  prepare: Callable[[], None], recover: Callable[[], object],
                  reconcile: Callable[[], object], leave: Callable[[], None],
                  heartbeat: Callable[[], object],
-                 repairer: repair.Repairer, settings: volume_conf.VolumeSettings,
+                 repairer: recover.Repairer, settings: volume_conf.VolumeSettings,
                  report_seconds: float, clock: clock.Clock,
                  waiting: threads.Threads | None = None,
                  more: Sequence[periodic.Periodic] = (), *,

@@ -266,7 +266,7 @@ class NewNounTest(Case):
         self.assertEqual(('no answer', [], None), (
             self.found(asked).error, self.due(), self.found(asked).owner))
         self.things.melt_next = lambda thing_id: None
-        looking = recover.Recovery(self.database, self.two)
+        looking = recover.Recovery([recover.of_work(self.database, self.two)], TWO)
         self.assertEqual(0, looking.look())
         self.let_pass()
         self.assertEqual((1, 'molten', None),
@@ -283,7 +283,8 @@ class NewNounTest(Case):
     def test_at_start_it_is_resumed_whatever_its_deadline(self):
         asked = self.things.ask()
         work.claim(self.database, self.found(asked).claim._replace(owner=ONE), HOST, SECONDS)
-        looking = recover.Recovery(self.database, self.runner(ONE_AGAIN))
+        looking = recover.Recovery(
+            [recover.of_work(self.database, self.runner(ONE_AGAIN))], ONE_AGAIN)
         self.assertEqual(0, looking.look())
         looking.remember()
         self.assertEqual((1, 'molten'), (looking.look(), self.things.status(asked)))
