@@ -1,11 +1,13 @@
 """Finds acts that no process does any more, and goes on with them: the one reconciler.
 
 Runs in the background at start and then periodically. Each act is a row, in the table of work or
-one of its own (`Source`). Everything done here repeats a verb that may be repeated at any time.
+one of its own (`Source`). Everything done here repeats a verb that may be repeated at any time. An
+operator may end work instead, where its verb says how (`cancel`).
 """
 import datetime
 import threading
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
@@ -18,10 +20,12 @@ from blockattach import errors
 from blockattach import log
 from blockattach import metrics
 from blockattach.db import engine
+from blockattach.db import messages
 from blockattach.db import work_queries
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import runner
+from blockattach.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -197,6 +201,30 @@ class Repairer:
                 self._repaired[case.drift] += 1
                 self._last = case.drift, self._clock.utcnow()
         return outcome
+
+
+def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
+           work_id: str) -> records.Work:
+    """End work that no process has, without doing it; returns what it was.
+
+    :param known: the verbs by name
+    :raises WorkNotFound: there is no such work, or it has ended
+    :raises Conflict: it cannot be cancelled, or not now
+    """
+    found = work_queries.get(database, work_id)
+    verb = known.get(found.claim.name)
+    if verb is None or verb.cancel is None:
+        raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it can only be finished')
+    if found.owner is not None and found.overdue <= 0:
+        raise errors.Conflict(
+            reason=f'cannot cancel {found.claim.name}: {found.owner} is at work on it')
+    verb.cancel(database, found)
+    if verb.cancel_message is not None and found.project_id is not None:
+        messages.create(database, found.project_id, found.request_id, verb.cancel_message,
+                        found.resource_id)
+    LOG.warning('Work is cancelled%s', log.fields(work=found.claim.name,
+                                                  resource_id=found.resource_id))
+    return found
 
 
 def _fields(case: Case, reason: Exception | None = None) -> log.Fields:
