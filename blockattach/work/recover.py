@@ -130,12 +130,14 @@ class Recovery:
 
     def cases(self) -> list[Case]:
         """What is to be resumed now: the orphans once, and what is overdue."""
+        # Before any orphan is given out: no database, and it would be forgotten.
+        overdue = [source.due() for source in self._sources]
         found = []
-        for source in self._sources:
+        for source, rows in zip(self._sources, overdue, strict=True):
             orphans: Sequence[Any] = ()
             if self._monotonic() >= self._began + source.settle_seconds:
                 orphans = self._orphans.pop(source, ())
-            due = {row.id: row for row in [*orphans, *source.due()]}
+            due = {row.id: row for row in [*orphans, *rows]}
             found += [source.case(row) for row in due.values()]
         return found
 
