@@ -1,4 +1,5 @@
 """The volume service of one backend."""
+import functools
 from collections.abc import Callable
 from collections.abc import Iterable
 from concurrent import futures
@@ -117,7 +118,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.client(base.bus), base.threads)
-    kept.runner.afterwards = reporter.report_again
+    kept.runner.afterwards = functools.partial(reporter.report, again=True)
     taking = kept.manager.leases
 
     def beat() -> None:
