@@ -274,7 +274,7 @@ def _operations(player: Player) -> None:
     player.ask('PUT /os-services/thaw', body={'host': http.HOST})
     for action in ('failover_host', 'failover'):
         player.ask(f'PUT /os-services/{action}', body={'host': http.HOST})
-    which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.reconcile'}
+    which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.repair'}
     player.ask('PUT /os-services/set-log', body={**which, 'level': 'INFO'})
     player.ask('PUT /os-services/get-log', body=which)
     player.ask('GET /scheduler-stats/get_pools', query='?detail=true')

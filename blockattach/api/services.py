@@ -7,7 +7,6 @@ from blockattach.control import attachments
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
-from blockattach.control import reset
 from blockattach.control import volumes
 from blockattach.db import engine
 from blockattach.policy import enforcer
@@ -22,7 +21,6 @@ class ApiServices:
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
     legacy: legacy.LegacyControl
-    reset: reset.ResetControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings

@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.conf import locations
-from blockattach.volume import one_shot
+from blockattach.volume import repair
 from blockattach.wiring import one_shot as wiring
 
 SOME_REMAIN = 3
@@ -18,7 +18,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     :raises ConfigurationError: a backend is misconfigured, or a target does not answer
     """
     noun = conf.noun
-    found: list[one_shot.Finding] = []
+    found: list[repair.Finding] = []
     with wiring.open_one_shots(conf, 'blockattach-manage', noun.backend) as opened:
         for host, backend in opened.backends.items():
             with locations.named(conf, host.partition('@')[2], 'target'):
@@ -36,7 +36,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     return SOME_REMAIN if any(one.remains for one in found) else 0
 
 
-def _print(opened: wiring.OneShots, found: list[one_shot.Finding]) -> None:
+def _print(opened: wiring.OneShots, found: list[repair.Finding]) -> None:
     for host in opened.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
     if not opened.backends and not opened.unseen:

@@ -8,7 +8,7 @@ from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import work_queries
 from blockattach.volume import volume_work
-from blockattach.work import cancel as canceling
+from blockattach.work import recover
 from blockattach.work import verbs
 
 
@@ -32,8 +32,8 @@ def cancel(conf: cfg.ConfigOpts) -> None:
     :raises ConfigurationError: there is none, or it cannot be cancelled
     """
     try:
-        found = canceling.cancel(manage_db.open_database(conf),
-                                 verbs.declared(volume_work.VolumeWork), conf.noun.work_id)
+        found = recover.cancel(manage_db.open_database(conf),
+                               verbs.declared(volume_work.VolumeWork), conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc
     print(f'Cancelled: {found.claim.name} of {found.resource_id}')

@@ -190,8 +190,7 @@ class AttachmentControl:
                                       attachments.Facts(lease=self.backend.lease),
                                       attachment.generation)
             failpoints.point('control.attachments.after_disconnect_intent')
-            act = self.backend.disconnect_or_forget if force else self.backend.disconnect
-            act(caller, row)
+            self.backend.disconnect(caller, row, force)
 
     def _host(self, attachment: records.Attachment) -> str | None:
         """The backend of the volume; read only where it was not read with the row."""

@@ -4,7 +4,6 @@ Final: nothing happened, and the intent is undone, by the volume service or, whe
 reached, here. Uncertain: the row keeps its intent and its deadline. The volume service writes what
 it did before it answers, so a lost answer is no failure: the row is read.
 """
-import contextlib
 import datetime
 from collections.abc import Callable
 from typing import Any
@@ -42,14 +41,17 @@ class BackendCalls:
         self.database = database
         self.notify = notify
         self._volume_services = volume_services
-        self._seconds = seconds
         self.telemetry = telemetry
-        self._admission = admission
+        self.lease = attachments.Lease(None, seconds)
+        """The lease of an intent: the volume's manager works on it."""
+        self.slot = admission.backend_slot
+        """Holds a slot of a ``host@backend``, from before the intent is written; of None where no
+        backend will be called. It raises Overloaded: nothing was begun."""
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
         """Reserve the volume for a new attachment; see `blockattach.db.attachments.reserve`."""
-        made = attachments.reserve(self.database, wish, self._seconds, within)
+        made = attachments.reserve(self.database, wish, self.lease.seconds, within)
         self.notify.moved(caller, None, made)
         return made
 
@@ -62,19 +64,6 @@ class BackendCalls:
         self.notify.moved(caller, moved.old, moved.new)
         return moved.new
 
-    @property
-    def lease(self) -> attachments.Lease:
-        """The lease of an intent: the volume's manager works on it."""
-        return attachments.Lease(None, self._seconds)
-
-    def slot(self, host: str | None) -> contextlib.AbstractContextManager[None]:
-        """A slot of the backend, held from before the intent is written.
-
-        :param host: ``host@backend``; None where no backend will be called
-        :raises Overloaded: no slot was free in time; nothing was begun
-        """
-        return self._admission.backend_slot(host)
-
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:
         """Connect the row's initiator; returns the new row.
@@ -84,17 +73,13 @@ class BackendCalls:
         try:
             with self.telemetry.attaching('call'):
                 return self._call_connect(caller, row)
-        except errors.StaleGeneration as exc:
-            now = self._now(row)
-            answer = self._earlier_outcome(row, now)
-            if answer is not None:
-                raise self.client_error(sentence, answer) from exc
-            assert now is not None
-            return now
         except errors.BlockattachError as exc:
-            now = None if exc.final else self._now(row)
+            has_moved = isinstance(exc, errors.StaleGeneration)
+            now = self._now(row) if has_moved or not exc.final else None
             if now is not None and self._is_connected(row, now):
                 return now
+            if has_moved:
+                raise self.client_error(sentence, self._earlier_outcome(row, now)) from exc
             self._undo(caller, row, exc)
             raise self.client_error(sentence, exc) from exc
 
@@ -120,33 +105,32 @@ class BackendCalls:
         return attachments.connected(row, made['connection'],
                                      datetime.datetime.fromisoformat(made['at']))
 
-    def disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Disconnect the row's initiator, and end the row."""
+    def disconnect(self, caller: context.RequestContext, row: records.Attachment,
+                   force: bool = False) -> None:
+        """Disconnect the row's initiator, and end the row.
+
+        :param force: it ends whatever the backend says; what stays at the target is found by the
+            next comparison of target and rows
+        """
         try:
-            self._call_disconnect(caller, row)
+            with self.telemetry.detaching('call'):
+                manager = self._volume_services.on(_served_by(row))
+                manager.disconnect(caller, row.volume_id, sorted(
+                    {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
+                    row.generation)
         except errors.AttachmentNotFound:
             # Another call has removed it.
             return
         except errors.BlockattachError as exc:
+            if force:
+                LOG.warning('Attachment is ended by force, without its backend: %s%s', exc,
+                            log.fields(attachment_id=row.id, volume_id=row.volume_id))
+                self._end(caller, row)
+                return
             if not exc.final and self._now(row) is None:
                 return
             self._undo(caller, row, exc)
             raise self.client_error('Unable to delete attachment for volume', exc) from exc
-
-    def disconnect_or_forget(self, caller: context.RequestContext,
-                             row: records.Attachment) -> None:
-        """By force: whatever the backend says, the row ends.
-
-        What stays at the target is found by the next comparison of target and rows.
-        """
-        try:
-            self._call_disconnect(caller, row)
-        except errors.AttachmentNotFound:
-            return
-        except errors.BlockattachError as exc:
-            LOG.warning('Attachment is ended by force, without its backend: %s%s', exc,
-                        log.fields(attachment_id=row.id, volume_id=row.volume_id))
-            self._end(caller, row)
 
     def roll_back(self, caller: context.RequestContext, made: records.Attachment,
                   failure: Exception) -> records.Attachment | None:
@@ -169,19 +153,9 @@ class BackendCalls:
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
         return None
 
-    def _call_disconnect(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        with self.telemetry.detaching('call'):
-            manager = self._volume_services.on(_served_by(row))
-            manager.disconnect(caller, row.volume_id, sorted(
-                {*filter(None, (row.initiator, row.previous_initiator))}), row.id, row.generation)
-
     def _earlier_outcome(self, row: records.Attachment,
-                         now: records.Attachment | None) -> errors.BlockattachError | None:
-        """The outcome of an earlier copy of a call, or of its repair. None: the host was
-        connected.
-        """
-        if self._is_connected(row, now):
-            return None
+                         now: records.Attachment | None) -> errors.BlockattachError:
+        """The outcome of an earlier copy of a call, or of its repair, that did not connect."""
         if (now is not None and now.generation == row.generation + 1
                 and now.state not in attachment_lifecycle.TRANSITIONAL
                 and now.last_error is not None):

@@ -25,27 +25,22 @@ _Outcome = detach_rule.Outcome
 Verb = detach_rule.Verb
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RuleSettings:
-    """Whether the rule holds, and the roles of which a service token must have one."""
-
-    holds: bool = True
-    service_roles: Collection[str] = ('service',)
-
-
 class DetachRule:
     """Decides whether a caller may end an attachment."""
 
-    def __init__(self, nova: 'nova_client.NovaClient | None', settings: RuleSettings,
-                 find: Callable[[str], records.Attachment]) -> None:
-        """Put it together.
-
+    def __init__(self, nova: 'nova_client.NovaClient | None',
+                 find: Callable[[str], records.Attachment], holds: bool = True,
+                 service_roles: Collection[str] = context.SERVICE_ROLES) -> None:
+        """
         :param nova: None: Nova is not configured
         :param find: the live attachment of an id; raises AttachmentNotFound
+        :param holds: False: the rule is off
+        :param service_roles: of which a service token must have one
         """
         self._nova = nova
-        self._settings = settings
         self._find = find
+        self._holds = holds
+        self._service_roles = frozenset(service_roles)
 
     def check(self, caller: context.RequestContext, attachment: records.Attachment,
               verb: detach_rule.Verb, initiator: str | None = None) -> None:
@@ -80,8 +75,7 @@ class DetachRule:
 
     def _is_service(self, caller: context.RequestContext) -> bool:
         """Whether the caller is a service; every caller is where the rule is off."""
-        return not self._settings.holds or not set(self._settings.service_roles).isdisjoint(
-            caller.service_roles)
+        return not self._holds or not self._service_roles.isdisjoint(caller.service_roles)
 
     def _elsewhere(self, caller: context.RequestContext,
                    attachment_id: str) -> records.Attachment | None:

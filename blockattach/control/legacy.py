@@ -4,7 +4,6 @@ They move the same attachment rows by the same table; nothing else writes a stat
 makes is a *legacy reservation*, a row without a consumer, which the API does not show and
 os-attach takes over.
 """
-import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -24,16 +23,6 @@ from blockattach.domain import volume_lifecycle
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
 _Verb = detach_rule.Verb
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Consumer:
-    """The consumer that os-attach names."""
-
-    instance_uuid: str | None
-    host: str | None
-    mountpoint: str
-    mode: connection.AccessMode
 
 
 class LegacyControl:
@@ -153,28 +142,29 @@ class LegacyControl:
         return rows
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
-               consumer: Consumer, forbidden_by: str | None = None) -> None:
+               consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
         """The consumer uses the volume, and is named.
 
         :raises InvalidVolume: it cannot be attached (once more), or not in this mode
         """
         _refuse_in_maintenance(volume, 'attach')
-        if self._attached_to(volume, consumer) is not None:
+        rows = self._rows(volume)
+        if any(_is_attached_to(row, consumer) for row in rows):
             return
-        reserved = _reservation_for(self._rows(volume), consumer)
-        attached = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
-                                        consumer.mode)
+        reserved = _reservation_for(rows, consumer)
         if reserved is not None:
-            self._adopt(caller, volume, reserved, attached)
+            self._adopt(caller, reserved, consumer)
+        elif rows and not volume.multiattach:
+            raise errors.InvalidVolume(
+                reason='volume is already attached and multiple attachments are not enabled')
         else:
-            self._refuse_second(volume)
             self._control.backend.reserve(caller, attachments.Wish(
-                volume.id, volume.project_id, attached=attached, forbidden_by=forbidden_by))
+                volume.id, volume.project_id, attached=consumer, forbidden_by=forbidden_by))
 
-    def _adopt(self, caller: context.RequestContext, volume: records.Volume,
-               reserved: records.Attachment, attached: attachments.Attached) -> None:
+    def _adopt(self, caller: context.RequestContext, reserved: records.Attachment,
+               consumer: attachments.Attached) -> None:
         new = self._control.backend.move(caller, reserved, _Event.ATTACH,
-                                       attachments.Facts(attached=attached), reserved.generation)
+                                       attachments.Facts(attached=consumer), reserved.generation)
         if new.connector is not None and reserved.mode is not new.mode:
             # It was connected before its mode was known: the target follows.
             self._control.connect(caller, new, new.connector)
@@ -189,9 +179,7 @@ class LegacyControl:
         """
         _refuse_in_maintenance(volume, 'detach')
         rows = [row for row in self._rows(volume) if not row.legacy_reservation]
-        self._control.rule.check_volume(caller, volume.id, rows, attachment_id, _Verb.DETACH)
-        for row in _named(rows, attachment_id):
-            self._control.remove(caller, row, ruled=_Verb.DETACH)
+        self._detach(caller, volume, rows, attachment_id, _Verb.DETACH)
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
@@ -199,41 +187,28 @@ class LegacyControl:
 
         :raises InvalidInput: there are several, and none was named
         """
-        rows = self._rows(volume)
-        verb = _Verb.FORCE_DETACH
+        self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
+
+    def _detach(self, caller: context.RequestContext, volume: records.Volume,
+                rows: Sequence[records.Attachment], attachment_id: str | None,
+                verb: detach_rule.Verb) -> None:
         self._control.rule.check_volume(caller, volume.id, rows, attachment_id, verb)
-        for row in _named(rows, attachment_id):
-            self._control.remove(caller, row, force=True, ruled=verb)
+        if attachment_id is None and len(rows) > 1:
+            raise errors.InvalidInput(
+                reason='Invalid volume: More than one attachment, but no attachment_id provided.')
+        for row in rows:
+            if attachment_id in (None, row.id):
+                self._control.remove(caller, row, verb is _Verb.FORCE_DETACH, verb)
 
     def _rows(self, volume: records.Volume) -> list[records.Attachment]:
         return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
 
-    def _attached_to(self, volume: records.Volume,
-                     consumer: Consumer) -> records.Attachment | None:
-        """The attachment of this server, or (without one) of this host, if there is one."""
-        for row in self._rows(volume):
-            same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
-                    else row.instance_uuid is None and row.host == consumer.host)
-            if row.state is _State.ATTACHED and same:
-                return row
-        return None
 
-    def _refuse_second(self, volume: records.Volume) -> None:
-        if not volume.multiattach and self._rows(volume):
-            raise errors.InvalidVolume(
-                reason='volume is already attached and multiple attachments are not enabled')
-
-
-def _named(rows: Sequence[records.Attachment],
-           attachment_id: str | None) -> list[records.Attachment]:
-    """The attachment that is meant: the named one, if it exists, else the only one.
-
-    :raises InvalidInput: there are several, and none was named
-    """
-    if attachment_id is None and len(rows) > 1:
-        raise errors.InvalidInput(
-            reason='Invalid volume: More than one attachment, but no attachment_id provided.')
-    return [row for row in rows if attachment_id in (None, row.id)]
+def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> bool:
+    """Whether it is the attachment of this server, or (without one) of this host."""
+    same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
+            else row.instance_uuid is None and row.host == consumer.host)
+    return row.state is _State.ATTACHED and same
 
 
 def _behind(rows: Sequence[records.Attachment],
@@ -256,14 +231,11 @@ def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | Non
 
 
 def _reservation_for(rows: Sequence[records.Attachment],
-                     consumer: Consumer) -> records.Attachment | None:
+                     consumer: attachments.Attached) -> records.Attachment | None:
     """The reservation for a consumer: connected by its host, else not connected, else any."""
-    if consumer.host is not None:
-        found = (_reservation([row for row in rows if row.host == consumer.host])
-                 or _unconnected(rows))
-        if found is not None:
-            return found
-    return _reservation(rows)
+    by_host = None if consumer.host is None else (
+        _reservation([row for row in rows if row.host == consumer.host]) or _unconnected(rows))
+    return by_host or _reservation(rows)
 
 
 def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:

@@ -2,7 +2,7 @@
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any
 
 from oslo_log import log as oslo_log
 
@@ -15,8 +15,6 @@ from blockattach.domain import binaries
 from blockattach.rpc import processes
 
 LOG = oslo_log.getLogger(__name__)
-
-_Answer = TypeVar('_Answer')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,25 +59,25 @@ class LogControl:
 
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
         """What they are; a process that does not answer is left out."""
-        return [Levels(binary, host, levels) for binary, host, levels in self._each(
-            choice, lambda process: process.get_log_levels(caller, choice.prefix))]
+        return list(self._each(
+            choice, lambda process: process.get_log_levels(caller, choice.prefix)))
 
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
         """Set them; a process that does not answer may or may not have done it.
 
         :param level: one of `log.LEVELS`
         """
-        for binary, host, _ in self._each(
+        for process in self._each(
                 choice, lambda process: process.set_log_levels(caller, choice.prefix, level)):
             LOG.info('Levels of a log are set%s', log.fields(
-                binary=binary, host=host, prefix=choice.prefix, level=level))
+                binary=process.binary, host=process.host, prefix=choice.prefix, level=level))
 
-    def _each(self, choice: Choice, ask: Callable[[processes.ProcessInterface], _Answer],
-              ) -> Iterator[tuple[str, str, _Answer]]:
-        """Binary and host of each process that is meant, and what it says."""
-        levels: dict[tuple[str, str], _Answer] = {}
+    def _each(self, choice: Choice,
+              ask: Callable[[processes.ProcessInterface], Any]) -> Iterator[Levels]:
+        """Each process that is meant, and what it says."""
+        levels: dict[tuple[str, str], Any] = {}
         if choice.binary in ('', binaries.API) and choice.server in ('', self._host):
-            yield binaries.API, self._host, ask(self._own)
+            yield Levels(binaries.API, self._host, ask(self._own))
         for service in services.list_all(self._database, self._down_after,
                                          choice.server or None, choice.binary or None):
             if not service.up:
@@ -89,7 +87,7 @@ class LogControl:
                 # One process may keep several backends.
                 if name not in levels:
                     levels[name] = ask(self._others.on(*name))
-                yield service.binary, service.host, levels[name]
+                yield Levels(service.binary, service.host, levels[name])
             except errors.BlockattachError as exc:
                 LOG.warning('Cannot ask a process about its log: %s%s', exc, log.fields(
                     binary=service.binary, host=service.host))

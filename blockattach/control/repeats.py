@@ -96,13 +96,11 @@ class Repeats:
         :raises IdempotencyKeyTaken: its making takes too long
         """
         deadline = self._database.clock.monotonic() + self._wait_seconds
-        never = threading.Event()
-        row = attachment_queries.get_even_deleted(self._database, attachment_id)
-        while _is_being_made(row):
+        while _is_being_made(
+                row := attachment_queries.get_even_deleted(self._database, attachment_id)):
             if self._database.clock.monotonic() > deadline:
                 raise errors.IdempotencyKeyTaken
-            self._database.clock.wait(never, _LOOK_SECONDS)
-            row = attachment_queries.get_even_deleted(self._database, attachment_id)
+            self._database.clock.wait(threading.Event(), _LOOK_SECONDS)
         if _has_failed(row):
             raise Undone(attachment_id, in_the_way=row.state is _State.DISCONNECTING)
         if row.state is _State.GONE:

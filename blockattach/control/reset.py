@@ -9,40 +9,32 @@ from blockattach.domain import records
 from blockattach.domain import reset_rule
 
 
-class ResetControl:
-    """Resets the status of a volume; the caller is authorized already."""
+def reset(control: attachment_control.AttachmentControl, caller: context.RequestContext,
+          volume: records.Volume, status: str | None, attach_status: str | None) -> None:
+    """Set the status of a volume, its attach status, or both, by
+    `blockattach.domain.reset_rule`; the caller is authorized already.
 
-    def __init__(self, control: attachment_control.AttachmentControl) -> None:
-        self._database = control.backend.database
-        self._control = control
-
-    def reset(self, caller: context.RequestContext, volume: records.Volume,
-              status: str | None, attach_status: str | None) -> None:
-        """Set the status, the attach status, or both, by `blockattach.domain.reset_rule`.
-
-        :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
-        :raises VolumeAtWork: it is being made or removed
-        :raises AttachmentInUseByServer: an attachment would go that Nova uses; nothing was changed
-        :raises NovaUnavailable: nobody knows whether it does; nothing was changed
-        :raises BackendError: an attachment could not be ended
-        """
-        requested = reset_rule.Requested(status, attach_status)
-        _check(volume.id, volume_settings.reset_facts(self._database, volume.id, requested))
-        if attach_status == reset_rule.DETACHED:
-            self._detach_all(caller, volume)
-        if status is not None:
-            # Decided again: the attachments are removed by now, and there may be new ones.
-            _check(volume.id, volume_settings.reset_status(
-                self._database, volume.id, reset_rule.Requested(status, None)))
-
-    def _detach_all(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Each attachment goes as it always goes, its grant at the target included."""
-        rows = attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
+    :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
+    :raises VolumeAtWork: it is being made or removed
+    :raises AttachmentInUseByServer: an attachment would go that Nova uses; nothing was changed
+    :raises NovaUnavailable: nobody knows whether it does; nothing was changed
+    :raises BackendError: an attachment could not be ended
+    """
+    database = control.backend.database
+    _check(volume.id, volume_settings.reset_facts(
+        database, volume.id, reset_rule.Requested(status, attach_status)))
+    if attach_status == reset_rule.DETACHED:
+        # Each attachment goes as it always goes, its grant at the target included.
+        rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
         for row in rows:
-            self._control.rule.check(caller, row, verb)
+            control.rule.check(caller, row, verb)
         for row in rows:
-            self._control.remove(caller, row, force=True, ruled=verb)
+            control.remove(caller, row, force=True, ruled=verb)
+    if status is not None:
+        # Decided again: the attachments are removed by now, and there may be new ones.
+        _check(volume.id, volume_settings.reset_status(
+            database, volume.id, reset_rule.Requested(status, None)))
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:

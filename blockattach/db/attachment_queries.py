@@ -94,32 +94,34 @@ def of_volume(database: engine.Database, volume_id: str,
         return pairs.of_volume(connection, volume_id, with_legacy)
 
 
-def interrupted(database: engine.Database, host: str,
-                everything: bool = False, owner: str | None = None) -> list[records.Attachment]:
+def interrupted(database: engine.Database, host: str, owner: str | None = None,
+                shared: bool = False) -> list[records.Attachment]:
     """Rows of one ``host@backend`` that the service works on and whose deadline has passed.
 
-    :param everything: at start, when no other process serves this backend: whatever the deadline
-    :param owner: at start, when others do: also the work of earlier instances of this process
+    :param owner: at start: the process instance that asks; all are due, whatever their deadline
+    :param shared: others run that do the same: of those only what earlier instances of this
+        process had begun
     """
     query = (_rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id)
-             .where(pairs.LIVE, volume_rows.on_host(host),
+             .where(pairs.LIVE, volume_rows.LIVE, volume_rows.on_host(host),
                     _rows.c.state.in_([state.value
                                        for state in attachment_lifecycle.TRANSITIONAL])))
-    if owner is not None:
+    if owner is None:
+        query = query.where(_rows.c.deadline < clock.now())
+    elif shared:
         query = query.where(sa.or_(
             _rows.c.deadline < clock.now(),
             leases.of_earlier_instance(_rows.c.volume_id, _rows.c.initiator,
                                    _rows.c.previous_initiator, owner=owner)))
-    elif not everything:
-        query = query.where(_rows.c.deadline < clock.now())
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(query)]
 
 
 def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Attachment]:
-    """Live attachments of deleted volumes, of one ``host@backend``."""
+    """Live attachments of deleted volumes, of one ``host@backend``, that no process works on."""
     query = _rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id).where(
-        pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE)
+        pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE,
+        sa.or_(_rows.c.deadline.is_(None), _rows.c.deadline < clock.now()))
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(query)]
 

@@ -1,4 +1,6 @@
 """Volumes whose placing was interrupted, or whose manager is dead: placed anew."""
+import functools
+
 from blockattach import context
 from blockattach.db import engine
 from blockattach.db import placing_facts
@@ -48,12 +50,12 @@ class WaitingVolumes:
         """
         :param owner: names the process instance
         """
-        self._database = database
         self._placement = placement
-        self._down_after = down_after
-        self._recovery = recover.Recovery(database, runner.Runner(
+        running = runner.Runner(
             database, PlacingManager(database, placement, placing_seconds), None, owner,
-            lambda option: placing_seconds))
+            lambda option: placing_seconds)
+        self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
+            services.silent, database, binaries.VOLUME, down_after))], owner)
         self._first = True
 
     def look(self) -> None:
@@ -64,5 +66,3 @@ class WaitingVolumes:
             # The schedulers that were asked before may be gone.
             self._recovery.remember(shared=True)
         self._recovery.look()
-        for backend in services.silent(self._database, binaries.VOLUME, self._down_after):
-            self._recovery.look(backend)

@@ -64,7 +64,7 @@ class Converger:
         self.backend = backend
         self.leases = leases
         self.notify = notify
-        self._database = database
+        self.database = database
         self._target = backend.target
         self._pool = pool
 
@@ -127,7 +127,7 @@ class Converger:
         :raises AttachmentNotFound: it is gone
         :raises BackendUncertain: the lease was lost meanwhile
         """
-        moved = attachments.move(self._database, row.volume_id, row.id, event, facts,
+        moved = attachments.move(self.database, row.volume_id, row.id, event, facts,
                                  row.generation,
                                  None if held is None else held.giving_back, row)
         self.notify.moved(caller, moved.old, moved.new)
@@ -230,7 +230,7 @@ class Converger:
         except (errors.StaleGeneration, errors.AttachmentNotFound):
             LOG.info('Attachment has moved on by itself%s', fields)
             return
-        messages.create(self._database, row.project_id, intent.caller.request_id,
+        messages.create(self.database, row.project_id, intent.caller.request_id,
                         attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))
 
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:

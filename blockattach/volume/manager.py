@@ -17,11 +17,11 @@ from blockattach import failpoints
 from blockattach import log
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
-from blockattach.db import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
 from blockattach.volume import converge
+from blockattach.work import recover
 from blockattach.work import runner
 
 LOG = oslo_log.getLogger(__name__)
@@ -34,15 +34,15 @@ _UNKNOWN = 'the request that made this attachment was cut off: no client knows o
 class VolumeManager(volume_rpc.VolumeInterface):
     """The volumes and attachments of one ``host@backend``."""
 
-    def __init__(self, database: engine.Database, host: str, converger: converge.Converger,
-                 runner: runner.Runner, lease_seconds: float) -> None:
+    def __init__(self, host: str, converger: converge.Converger, runner: runner.Runner,
+                 lease_seconds: float) -> None:
         """
         :param lease_seconds: how long the backend may take for a row that is resumed
         """
         self.host = host
         self.backend = converger.backend
         self.leases = converger.leases
-        self._database = database
+        self._database = converger.database
         self._converger = converger
         self._runner = runner
         self._lease = attachments.Lease(host, lease_seconds)
@@ -97,21 +97,53 @@ class VolumeManager(volume_rpc.VolumeInterface):
         """Whether the manager is there."""
         return True
 
-    def resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> None:
-        """Take an interrupted row over and go on with it, forward or back, as the event says.
+    def sources(self, settle_seconds: float) -> list[recover.Source]:
+        """Where interrupted attachments are found: each row is its own work.
+
+        :param settle_seconds: see `recover.Source`
+        """
+        return [
+            recover.Source(
+                lambda **start: attachment_queries.of_deleted_volumes(self._database, self.host),
+                lambda row: self._case(row, _Event.RELEASE if row.state is _State.RESERVED
+                                       else _Event.DISCONNECT, 'its volume is gone')),
+            recover.Source(
+                lambda **start: attachment_queries.interrupted(
+                    self._database, self.host, **start),
+                lambda row: self._case(row, _onward(row), 'its time is over'), settle_seconds)]
+
+    def _case(self, row: records.Attachment, event: attachment_lifecycle.Event,
+              why: str) -> recover.Case:
+        return recover.Case(
+            'attachment', f'the attachment is {row.state}, and {why}',
+            'its host is connected' if event is _Event.CONNECT else 'it is ended',
+            lambda: self._resume(row, event), row.volume_id, row.id, row.initiator)
+
+    def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> bool:
+        """Take an interrupted row over and go on with it, forward or back, as the event says;
+        False: a thread of this process works on its initiator, and ends what it does.
 
         :raises StaleGeneration: another process has taken it over
         :raises AttachmentNotFound: it is gone
         """
+        if row.initiator is not None and self.leases.is_held(row.volume_id, row.initiator):
+            return False
+        LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
+            attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
         caller = context.admin_context()
         # Its caller sees by the reason that it never had the connection.
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         self.go_on(caller, self._converger.move(caller, row, event, attachments.Facts(
             connector=row.connector, lease=self._lease, error=error)).new)
+        return True
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,
                 event: attachment_lifecycle.Event) -> records.Attachment:
-        """The consumer of a row never came back: it goes, by `go_on`; errors: `resume`."""
+        """The consumer of a row never came back: it goes, by `go_on`.
+
+        :raises StaleGeneration: another process has taken it over
+        :raises AttachmentNotFound: it is gone
+        """
         new = self._converger.move(caller, row, event, attachments.Facts(lease=self._lease)).new
         self._converger.notify.abandoned(caller, new)
         return new
@@ -125,10 +157,6 @@ class VolumeManager(volume_rpc.VolumeInterface):
             if row.initiator is None:
                 raise converge.stale(intent)
             self._connect(intent, row.volume_id, row.initiator)
-
-    def is_at_work(self, row: records.Attachment) -> bool:
-        """Whether a thread of this process works on the row's initiator: it ends what it does."""
-        return row.initiator is not None and self.leases.is_held(row.volume_id, row.initiator)
 
     def has_session(self, row: records.Attachment) -> bool:
         """Whether the row's initiator is logged in; raises BackendError: unknown."""
@@ -193,6 +221,13 @@ class VolumeManager(volume_rpc.VolumeInterface):
         if row.generation < intent.generation or row.state is not _State.DISCONNECTING:
             raise converge.stale(intent)
         return row
+
+
+def _onward(row: records.Attachment) -> attachment_lifecycle.Event:
+    """Forward or back: an attachment that no client can know is ended, any other goes on."""
+    if row.state is _State.DISCONNECTING or row.previous_state is None:
+        return _Event.DISCONNECT
+    return _Event.CONNECT
 
 
 def _initiators(row: records.Attachment) -> tuple[str, ...]:

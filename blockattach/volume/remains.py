@@ -27,28 +27,28 @@ class Remains:
         """
         :param retry_seconds: when to try again what cannot be removed
         """
-        self._database = database
-        self._backend = backend
-        self._leases = leases
+        self.database = database
+        self.backend = backend
+        self.leases = leases
         self._retry_seconds = retry_seconds
 
     def remove_if_elsewhere(self, volume: records.Volume) -> None:
         """Remove what was made of a volume that was taken away, unless it was given back; what
         cannot be removed now is work.
         """
-        with self._leases.alone(volume.id):
+        with self.leases.alone(volume.id):
             here = self._own_status_here(volume)
             if here is _Own.CREATING:
                 return
             if here in (None, _Own.DELETING) and not self.removed(volume):
-                db_volumes.leave_remains(self._database, volume, self._retry_seconds)
+                db_volumes.leave_remains(self.database, volume, self._retry_seconds)
                 return
             self.forget(db_volumes.remains(volume.id, volume.pool or ''))
 
     def removed(self, volume: records.Volume) -> bool:
         """Remove a volume's bytes; whether they are gone."""
         try:
-            self._backend.delete(volume)
+            self.backend.delete(volume)
         except Exception as exc:
             LOG.error('Cannot remove the rest of a volume%s', log.fields(
                 volume_id=volume.id, pool=volume.pool, reason=exc),
@@ -59,10 +59,10 @@ class Remains:
     def clean(self, claim: records.Claim) -> None:
         """Remove what may remain of a volume on a pool, as work."""
         volume_id, _, pool = claim.resource_id.partition('@')
-        with self._leases.alone(volume_id):
+        with self.leases.alone(volume_id):
             try:
                 volume = dataclasses.replace(
-                    volume_queries.get_even_deleted(self._database, volume_id), pool=pool)
+                    volume_queries.get_even_deleted(self.database, volume_id), pool=pool)
             except errors.VolumeNotFound:
                 # Its history is purged.
                 return
@@ -70,16 +70,16 @@ class Remains:
             if here is _Own.CREATING:
                 raise errors.BackendUncertain(reason='the volume is being made there again')
             if here in (None, _Own.DELETING):
-                self._backend.delete(volume)
+                self.backend.delete(volume)
 
     def forget(self, claim: records.Claim) -> None:
         """Nothing remains."""
-        work.forget(self._database, claim)
+        work.forget(self.database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
         """What a volume is in by itself; None: it is gone, or not on that pool."""
         try:
-            now = volume_queries.get_bare(self._database, volume.id)
+            now = volume_queries.get_bare(self.database, volume.id)
         except errors.VolumeNotFound:
             return None
         return _Own(now.own_status) if now.pool == volume.pool else None

@@ -13,9 +13,9 @@ from blockattach.drivers import base
 from blockattach.rpc import serving
 from blockattach.telemetry import threads
 from blockattach.volume import backends
-from blockattach.volume import repair
 from blockattach.volume import stats
 from blockattach.volume import targets
+from blockattach.work import recover
 from blockattach.work import runner
 
 LOG = oslo_log.getLogger(__name__)
@@ -32,7 +32,7 @@ class VolumeService:
                  prepare: Callable[[], None], recover: Callable[[], object],
                  reconcile: Callable[[], object], leave: Callable[[], None],
                  heartbeat: Callable[[], object],
-                 repairer: repair.Repairer, settings: volume_conf.VolumeSettings,
+                 repairer: recover.Repairer, settings: volume_conf.VolumeSettings,
                  report_seconds: float, clock: clock.Clock,
                  waiting: threads.Threads | None = None,
                  more: Sequence[periodic.Periodic] = (), *,
@@ -47,14 +47,6 @@ class VolumeService:
         """
         begin = (waiting or threads.Threads()).begin
         self._host = host
-        self._backend = backend
-        self._runner = runner
-        self._repairer = repairer
-        self._server = server
-        self._reporter = reporter
-        self._prepare = prepare
-        self._heartbeat = heartbeat
-        self._leave = leave
         self._recovering = periodic.Periodic(f'recover-{host}', recover,
                                              settings.reconcile_seconds, clock, begin)
         self._reconciling = periodic.Periodic(f'reconcile-{host}', reconcile,
@@ -63,15 +55,22 @@ class VolumeService:
                                           begin)
         self._reporting = periodic.Periodic(f'report-{host}', reporter.report,
                                             settings.stats_seconds, clock, begin)
-        self._tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
-        self._target = targets.TargetProcess(backend.target, host, self._reconciling.poke,
-                                             ends_target, reporter.target_is)
-        if self._target.there:
-            self._tasks.append(periodic.Periodic(f'watch-{host}', self._target.watch,
-                                                 _WATCH_SECONDS, clock, begin))
+        tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
+        target = targets.TargetProcess(backend.target, host, self._reconciling.poke,
+                                       ends_target, reporter.target_is)
+        if target.there:
+            tasks.append(periodic.Periodic(f'watch-{host}', target.watch, _WATCH_SECONDS, clock,
+                                           begin))
         if isinstance(backend.store, base.Wipe):
-            self._tasks.append(periodic.Periodic(f'wipe-{host}', backend.store.wipe,
-                                                 _WIPE_SECONDS, clock, begin))
+            tasks.append(periodic.Periodic(f'wipe-{host}', backend.store.wipe, _WIPE_SECONDS,
+                                           clock, begin))
+        self._beginning: list[Callable[[], object]] = [
+            backend.store.check, backend.target.check, target.start, prepare, server.start,
+            reporter.report, heartbeat, reporter.announce, *(task.start for task in tasks),
+            target.adopt]
+        self._ending: list[Callable[[], object]] = [
+            server.stop, *(task.stop for task in reversed(tasks)), runner.stop, repairer.stop,
+            leave, target.stop]
 
     def start(self) -> None:
         """Serve. A start that fails leaves running only what it found running.
@@ -79,20 +78,11 @@ class VolumeService:
         :raises ConfigurationError: the store or the target cannot be used
         """
         try:
-            self._backend.store.check()
-            self._backend.target.check()
-            self._target.start()
-            self._prepare()
-            self._server.start()
-            self._reporter.report()
-            self._heartbeat()
-            self._reporter.announce()
-            for task in self._tasks:
-                task.start()
+            for begin in self._beginning:
+                begin()
         except BaseException:
             self.stop()
             raise
-        self._target.adopt()
         LOG.info('Volume service serves%s', log.fields(host=self._host))
 
     def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
@@ -107,11 +97,6 @@ class VolumeService:
         target if it ends with the service. A repeat does nothing.
         """
         with contextlib.ExitStack() as ending:
-            ending.callback(self._target.stop)
-            ending.callback(self._leave)
-            ending.callback(self._repairer.stop)
-            ending.callback(self._runner.stop)
-            for task in self._tasks:
-                ending.callback(task.stop)
-            ending.callback(self._server.stop)
+            for end in reversed(self._ending):
+                ending.callback(end)
         LOG.info('Volume service has stopped%s', log.fields(host=self._host))

@@ -51,15 +51,11 @@ class PoolReporter:
         self._target_wrong = wrong
         self.report()
 
-    def report(self) -> None:
-        """Measure and store; a backend that cannot be measured is silent and counts as down."""
-        self._report(again=False)
+    def report(self, again: bool = False) -> None:
+        """Measure and store; a backend that cannot be measured is silent and counts as down.
 
-    def report_again(self) -> None:
-        """Report after a change of ours: the pools are most probably those of last time."""
-        self._report(again=True)
-
-    def _report(self, again: bool) -> None:
+        :param again: after a change of ours: the pools are most probably those of last time
+        """
         try:
             number = next(self._measurements)
             measured = self._measured()

@@ -13,6 +13,8 @@ from blockattach.drivers import base
 
 LOG = oslo_log.getLogger(__name__)
 
+_SILENT, _DOWN = 'its target does not answer', 'its target does not run'
+
 
 class TargetProcess:
     """Of one backend; a target without one needs nothing of this."""
@@ -32,8 +34,7 @@ class TargetProcess:
         self._changed = changed
         self._ends_with_service = ends_with_service
         self._ends = False
-        self._away = False
-        self._hangs = False
+        self._wrong: str | None = None
 
     @property
     def there(self) -> bool:
@@ -63,37 +64,33 @@ class TargetProcess:
         if self._daemon is None:
             return
         if self._daemon.running():
-            if self._away:
+            if self._wrong is not None:
                 self._is_back()
         elif self._daemon.has_process():
-            self._wait_for_answer()
+            if self._wrong != _SILENT:
+                LOG.error('Target process hangs, it is waited for%s', log.fields(host=self._host))
+                self._wrong = _SILENT
+                self._changed(_SILENT)
         else:
-            self._start_again(self._daemon)
+            self._start_again(self._daemon, known=self._wrong == _DOWN)
 
-    def _wait_for_answer(self) -> None:
-        if not self._hangs:
-            LOG.error('Target process hangs, it is waited for%s', log.fields(host=self._host))
-            self._away = self._hangs = True
-            self._changed('its target does not answer')
-
-    def _start_again(self, daemon: base.Daemon) -> None:
-        said = self._away and not self._hangs
-        self._away, self._hangs = True, False
-        if not said:
+    def _start_again(self, daemon: base.Daemon, known: bool) -> None:
+        self._wrong = _DOWN
+        if not known:
             LOG.error('Target process has died and is started again%s',
                       log.fields(host=self._host))
         try:
             daemon.start()
         except errors.ConfigurationError as exc:
-            if not said:
+            if not known:
                 LOG.error('Cannot start the target process, it is waited for: %s%s', exc,
                           log.fields(host=self._host))
-                self._changed('its target does not run')
+                self._changed(_DOWN)
             return
         self._is_back()
 
     def _is_back(self) -> None:
-        self._away = self._hangs = False
+        self._wrong = None
         LOG.info('Target process is back%s', log.fields(host=self._host))
         self._changed(None)
         self._restored()
@@ -122,7 +119,7 @@ class TargetAnswers:
                 self._silent = True
                 LOG.error('Target does not answer, it is waited for%s',
                           log.fields(host=self._host, reason=exc))
-                self._changed('its target does not answer')
+                self._changed(_SILENT)
             return
         if self._silent:
             self._silent = False

@@ -1,16 +1,14 @@
 """Make and remove volumes on one backend: the acts that go on after the answer."""
-from collections.abc import Callable
-
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import engine
+from blockattach.db import placing_facts
 from blockattach.db import volume_queries
 from blockattach.db import volumes as db_volumes
 from blockattach.domain import messages
 from blockattach.domain import records
-from blockattach.volume import backends
-from blockattach.volume import lease
+from blockattach.objects import placement
+from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -18,24 +16,25 @@ from blockattach.work import verbs
 class VolumeWork:
     """The acts on the volumes of one backend."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 leases: lease.Leases, remains: remains.Remains,
-                 place_again: Callable[[context.RequestContext, records.Claim], None],
+    def __init__(self, remains: remains.Remains, scheduler: scheduler_rpc.SchedulerInterface,
                  schedule_seconds: float) -> None:
         """
-        :param place_again: has a scheduler find another pool for a volume
+        :param scheduler: finds another pool for a volume that cannot be made here
         :param schedule_seconds: how long it may take before it is asked again
         """
-        self._database = database
-        self._backend = backend
-        self._leases = leases
+        self._database = remains.database
+        self._backend = remains.backend
+        self._leases = remains.leases
         self._remains = remains
-        self._place_again = place_again
+        self._scheduler = scheduler
         self._schedule_seconds = schedule_seconds
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           volume: records.Volume) -> None:
-        self._place_again(caller, claim)
+        request = placing_facts.request(self._database, claim.resource_id)
+        # A scheduler may have gone on by itself.
+        if request.generation == claim.generation + 1:
+            self._scheduler.create_volume(caller, placement.VolumeRequest.from_domain(request))
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(volume)
 

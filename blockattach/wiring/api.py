@@ -14,7 +14,6 @@ from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import pool_check
 from blockattach.control import reservations
-from blockattach.control import reset
 from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db import services as db_services
@@ -83,7 +82,6 @@ def build_handling(base: dependencies.Dependencies,
         policy=policy,
         attachments=attaching,
         legacy=legacy.LegacyControl(attaching),
-        reset=reset.ResetControl(attaching),
         reservations=reservations.ReservationControl(base.database, volume_services,
                                                      base.service.service_down_time),
         logs=log_levels.LogControl(base.database, processes.ProcessClients(base.bus),

@@ -53,9 +53,8 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
         LOG.warning('Cannot ask Nova about attachments: [nova] has neither auth_url nor '
                     'endpoint_override, so only services detach what a server may use')
     return detach_rule.DetachRule(
-        _nova(settings),
-        detach_rule.RuleSettings(holds, _service_roles(base, keystone)),
-        functools.partial(attachment_queries.get, base.database))
+        _nova(settings), functools.partial(attachment_queries.get, base.database), holds,
+        _service_roles(base, keystone))
 
 
 def _nova(settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':

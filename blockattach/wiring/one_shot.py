@@ -8,7 +8,7 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import volume as volume_conf
 from blockattach.db import leases
-from blockattach.volume import one_shot
+from blockattach.volume import repair
 from blockattach.wiring import checking
 from blockattach.wiring import dependencies
 from blockattach.wiring import volume
@@ -17,7 +17,7 @@ from blockattach.wiring import volume
 class OneShots(NamedTuple):
     """``unseen`` are backends whose targets cannot be read from another process."""
 
-    backends: dict[str, one_shot.OneShot]
+    backends: dict[str, repair.OneShot]
     unseen: list[str]
 
 
@@ -48,6 +48,6 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
                 base, loaded, host, leases.owner_of(f'{command}.{instance[:8]}@{name}', instance),
                 shared=True)
             ending.callback(built.repairer.stop)
-            backends[host] = one_shot.OneShot(host, built.reconciler, built.truth,
-                                              built.repairer)
+            backends[host] = repair.OneShot(host, built.recovery, built.truth,
+                                            built.repairer)
         yield OneShots(backends, unseen)

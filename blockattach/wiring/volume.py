@@ -29,8 +29,6 @@ from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import lease
 from blockattach.volume import manager as managers
-from blockattach.volume import placing
-from blockattach.volume import reconcile
 from blockattach.volume import remains
 from blockattach.volume import repair
 from blockattach.volume import service
@@ -120,18 +118,21 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.client(base.bus), base.threads)
-    kept.runner.afterwards = reporter.report_again
+    kept.runner.afterwards = functools.partial(reporter.report, again=True)
     taking = kept.manager.leases
 
     def beat() -> None:
         presence.beat()
         kept.runner.renew()
 
+    def prepare() -> None:
+        taking.sweep()
+        kept.recovery.remember(_others_live(base, name, host))
+
     made = service.VolumeService(
         host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
-        prepare=lambda: kept.reconciler.remember_orphans(_others_live(base, name, host)),
-        recover=kept.reconciler.repair, reconcile=_comparing(kept, reporter), leave=taking.leave,
-        heartbeat=beat,
+        prepare=prepare, recover=kept.recovery.look, reconcile=_comparing(kept, reporter),
+        leave=taking.leave, heartbeat=beat,
         repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
         more=expiry.build_expiry(base, kept.manager), ends_target=ends_target)
@@ -148,14 +149,14 @@ class Backend(NamedTuple):
     """What acts on one backend."""
 
     manager: managers.VolumeManager
-    reconciler: reconcile.Reconciler
+    recovery: recover.Recovery
     truth: repair.TargetTruth
-    repairer: repair.Repairer
+    repairer: recover.Repairer
     runner: runner.Runner
 
 
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
-                  shared: bool, repairer: repair.Repairer | None = None,
+                  shared: bool, repairer: recover.Repairer | None = None,
                   pool: futures.Executor | None = None) -> Backend:
     """What acts on ``host``, for its service and for one-shot reconciliation.
 
@@ -169,20 +170,17 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
     acting = volume_work.VolumeWork(
-        base.database, backend, leases,
         remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
-        functools.partial(placing.place_again, base.database, scheduler_rpc.client(base.bus)),
-        base.control.schedule_seconds)
+        scheduler_rpc.client(base.bus), base.control.schedule_seconds)
     running = runner.Runner(base.database, acting, host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
                                    repairer.pool)
-    manager = managers.VolumeManager(base.database, host, converger, running, seconds)
+    manager = managers.VolumeManager(host, converger, running, seconds)
+    sources = [recover.of_work(base.database, running), *manager.sources(_settle_seconds(base))]
     return Backend(
-        manager,
-        reconcile.Reconciler(base.database, manager, recover.Recovery(base.database, running),
-                             repairer, _settle_seconds(base), base.clock.monotonic),
+        manager, recover.Recovery(sources, owner, repairer.each, base.clock.monotonic),
         repair.TargetTruth(base.database, host, converger, repairer), repairer, running)
 
 
@@ -196,8 +194,8 @@ def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], obje
         kept.truth.repair, manager.host, reporter.target_is).compare
 
 
-def _repairer(base: dependencies.Dependencies) -> repair.Repairer:
-    return repair.Repairer(
+def _repairer(base: dependencies.Dependencies) -> recover.Repairer:
+    return recover.Repairer(
         base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
         base.threads.executor('volume-repairer', _REPAIR_THREADS))
 
@@ -249,7 +247,7 @@ def _check_expression(expression: str | None) -> None:
 
 
 def _presence(base: dependencies.Dependencies, name: str, host: str,
-              repairer: repair.Repairer) -> services.Presence:
+              repairer: recover.Repairer) -> services.Presence:
     return services.Presence(
         base.database, binaries.VOLUME, name, base.control.availability_zone,
         history.RELEASES[-1].name, host if base.service.cluster else None, sole=True,

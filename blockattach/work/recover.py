@@ -1,54 +1,234 @@
-"""Finds work that no process does any more, and runs it: the one reconciler of all verbs."""
+"""Finds acts that no process does any more, and goes on with them: the one reconciler.
+
+Runs in the background at start and then periodically. Each act is a row, in the table of work or
+one of its own (`Source`). Everything done here repeats a verb that may be repeated at any time. An
+operator may end work instead, where its verb says how (`cancel`).
+"""
+import datetime
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any
+from typing import NamedTuple
+
 from oslo_log import log as oslo_log
 
+from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import log
+from blockattach import metrics
 from blockattach.db import engine
+from blockattach.db import messages
 from blockattach.db import work_queries
 from blockattach.domain import records
+from blockattach.telemetry import acts
 from blockattach.work import runner
+from blockattach.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
 
+REPAIRED, CONFLICT = 'done', 'another process went on with it first'
+
+
+class Case(NamedTuple):
+    """Something that is not as it should be.
+
+    ``said`` is what differs, ``remedy`` what ``act`` does about it; each in a few words. An act
+    that returns False leaves it to the thread or process at work there.
+    """
+
+    drift: metrics.Drift
+    said: str
+    remedy: str
+    act: Callable[[], bool | None]
+    volume_id: str
+    attachment_id: str | None = None
+    initiator: str | None = None
+
+
+class Source(NamedTuple):
+    """A table whose rows are acts.
+
+    :ivar due: those whose deadline has passed. At start, when it is called with ``owner`` and
+        ``shared``, also what no other process instance than ``owner`` does: where ``shared``,
+        others run that do the same, and only what its own earlier instances had begun counts
+    :ivar case: what is done about one
+    :ivar settle_seconds: how long after the start a call may still come that goes on with what
+        was begun before; callers send it again to the next process that serves
+    """
+
+    due: Callable[..., Sequence[Any]]
+    case: Callable[[Any], Case]
+    settle_seconds: float = 0
+
+
+def of_work(database: engine.Database, running: runner.Runner,
+            unserved: Callable[[], Sequence[str]] = tuple) -> Source:
+    """The table of work, as far as the runner's ``host@backend`` or schedulers do it.
+
+    :param unserved: other ``host@backend`` whose overdue work it does, if it has the verb
+    """
+    def due(**start: Any) -> list[records.Work]:
+        found = work_queries.due(database, running.host, **start)
+        for host in unserved():
+            found += work_queries.due(database, host)
+        return [one for one in found if running.knows(one)]
+
+    def case(found: records.Work) -> Case:
+        return Case('volume', f'{found.claim.name} has not ended, and its time is over',
+                    'it is resumed', lambda: running.resume(found),
+                    found.resource_id.partition('@')[0])
+
+    return Source(due, case)
+
+
+def outcome(case: Case) -> str:
+    """Act on a case; how it ended, in a few words: `REPAIRED` is one of them."""
+    try:
+        return CONFLICT if case.act() is False else REPAIRED
+    except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
+        LOG.info('Another process went on with it first%s', _fields(case))
+        return CONFLICT
+    except Exception as exc:
+        LOG.error('Cannot repair one difference; it is tried again%s', _fields(case, exc),
+                  exc_info=not errors.is_known(exc))
+        return f'cannot: {exc}'
+
+
+def one_by_one(cases: Sequence[Case]) -> list[str]:
+    """Act on each; how each ended."""
+    return [outcome(case) for case in cases]
+
 
 class Recovery:
-    """The interrupted work of one runner's ``host@backend``, or of schedulers."""
+    """The interrupted acts of one process instance's ``host@backend``, or of schedulers."""
 
-    def __init__(self, database: engine.Database, runner: runner.Runner) -> None:
-        self._database = database
-        self._runner = runner
-        self._orphans: list[records.Work] = []
+    def __init__(self, sources: Sequence[Source], owner: str,
+                 each: Callable[[Sequence[Case]], list[str]] = one_by_one,
+                 monotonic: Callable[[], float] = lambda: 0.0) -> None:
+        """
+        :param owner: names the process instance
+        :param each: acts on cases; returns how each ended
+        """
+        self._sources = sources
+        self._owner = owner
+        self._each = each
+        self._monotonic = monotonic
+        self._began = 0.0
+        self._orphans: dict[Source, Sequence[Any]] = {}
 
     def remember(self, shared: bool = False) -> None:
         """Note what earlier process instances have begun; before anything new is taken on.
 
         :param shared: others run that serve this backend: theirs are left to them
         """
-        self._orphans = work_queries.due(self._database, self._runner.host, self._runner.owner,
-                                         shared)
+        self._orphans = {source: source.due(owner=self._owner, shared=shared)
+                         for source in self._sources}
+        self._began = self._monotonic()
 
-    def due(self) -> list[records.Work]:
-        """What is to be resumed now: the orphans at first, then what is overdue."""
-        found, self._orphans = self._orphans, []
-        return found or work_queries.due(self._database, self._runner.host)
+    def cases(self) -> list[Case]:
+        """What is to be resumed now: the orphans once, and what is overdue."""
+        # Before any orphan is given out: no database, and it would be forgotten.
+        overdue = [source.due() for source in self._sources]
+        found = []
+        for source, rows in zip(self._sources, overdue, strict=True):
+            orphans: Sequence[Any] = ()
+            if self._monotonic() >= self._began + source.settle_seconds:
+                orphans = self._orphans.pop(source, ())
+            due = {row.id: row for row in [*orphans, *rows]}
+            found += [source.case(row) for row in due.values()]
+        return found
 
-    def resume(self, found: records.Work) -> bool:
-        """Run one to its end; False: another one does."""
-        return self._runner.resume(found)
+    def look(self) -> int:
+        """Resume all; how many."""
+        return self._each(self.cases()).count(REPAIRED)
 
-    def look(self, host: str | None = None) -> int:
-        """Resume all, one after the other; how many.
 
-        :param host: those of a ``host@backend`` that no process serves
+class Repairer:
+    """A few threads for repairs, and what they have repaired since the process began."""
+
+    def __init__(self, pool: futures.Executor, telemetry: acts.Telemetry | None = None,
+                 clock: clocks.Clock | None = None,
+                 volumes: futures.Executor | None = None) -> None:
         """
-        found = self.due() if host is None else work_queries.due(self._database, host)
-        return sum(self._resumed(one) for one in found if self._runner.knows(one))
+        :param volumes: threads for making and removing volumes, which may take minutes: nothing
+            else waits for them. None: the same ones
+        """
+        self.pool = pool
+        self._volumes = volumes or pool
+        self._telemetry = telemetry or acts.Telemetry()
+        self._clock = clock or clocks.Clock()
+        self._guard = threading.Lock()
+        self._repaired = dict.fromkeys(map(str, metrics.DRIFTS), 0)
+        self._last: tuple[str, datetime.datetime] | None = None
 
-    def _resumed(self, found: records.Work) -> bool:
-        try:
-            return self.resume(found)
-        except Exception as exc:
-            LOG.error('Cannot resume work; its deadline brings it back%s',
-                      log.fields(work=found.claim.name, resource_id=found.resource_id,
-                                 reason=exc), exc_info=not errors.is_known(exc))
-            return False
+    def each(self, cases: Sequence[Case]) -> list[str]:
+        """Act on each case; how each ended.
+
+        What concerns one pair is done one after the other, in one thread.
+        """
+        pairs: dict[object, list[Case]] = {}
+        for case in cases:
+            pairs.setdefault((case.volume_id, case.initiator) if case.initiator else id(case),
+                             []).append(case)
+        begun = [(self._volumes if pair[0].drift == 'volume' else self.pool).submit(
+            one_by_one, pair) for pair in pairs.values()]
+        for drift in metrics.DRIFTS:
+            # A series that began at one would show no increase.
+            self._telemetry.drift(drift)
+        outcomes = {id(case): outcome for pair, running in zip(pairs.values(), begun, strict=True)
+                    for case, outcome in zip(pair, running.result(), strict=True)}
+        return [self._counted(case, outcomes[id(case)]) for case in cases]
+
+    def summary(self) -> records.Reconciled:
+        """What was repaired since the process began."""
+        with self._guard:
+            last, at = self._last or (None, None)
+            return records.Reconciled(dict(self._repaired), last, at)
+
+    def stop(self) -> None:
+        """End the threads after what they are doing; pairs that were enqueued are converged."""
+        self.pool.shutdown(wait=True)
+        self._volumes.shutdown(wait=True, cancel_futures=True)
+
+    def _counted(self, case: Case, outcome: str) -> str:
+        """What is at work elsewhere is no drift."""
+        if outcome == CONFLICT:
+            return outcome
+        self._telemetry.drift(case.drift, found=1, repaired=int(outcome == REPAIRED))
+        if outcome == REPAIRED:
+            with self._guard:
+                self._repaired[case.drift] += 1
+                self._last = case.drift, self._clock.utcnow()
+        return outcome
+
+
+def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
+           work_id: str) -> records.Work:
+    """End work that no process has, without doing it; returns what it was.
+
+    :param known: the verbs by name
+    :raises WorkNotFound: there is no such work, or it has ended
+    :raises Conflict: it cannot be cancelled, or not now
+    """
+    found = work_queries.get(database, work_id)
+    verb = known.get(found.claim.name)
+    if verb is None or verb.cancel is None:
+        raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it can only be finished')
+    if found.owner is not None and found.overdue <= 0:
+        raise errors.Conflict(
+            reason=f'cannot cancel {found.claim.name}: {found.owner} is at work on it')
+    verb.cancel(database, found)
+    if verb.cancel_message is not None and found.project_id is not None:
+        messages.create(database, found.project_id, found.request_id, verb.cancel_message,
+                        found.resource_id)
+    LOG.warning('Work is cancelled%s', log.fields(work=found.claim.name,
+                                                  resource_id=found.resource_id))
+    return found
+
+
+def _fields(case: Case, reason: Exception | None = None) -> log.Fields:
+    return log.fields(volume_id=case.volume_id, attachment_id=case.attachment_id,
+                      initiator=case.initiator, reason=reason)

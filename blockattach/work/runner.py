@@ -38,7 +38,7 @@ class Runner:
         self.host = host
         self._database = database
         self._manager = manager
-        self._verbs = verbs.bound(manager)
+        self._verbs = verbs.declared(type(manager))
         self._seconds = seconds
         self._pool = pool
         self.afterwards = afterwards
@@ -109,7 +109,7 @@ class Runner:
                 LOG.info('Work is handed over%s', log.fields(owner=self.owner, rows=number))
 
     def _deadline(self, claim: records.Claim) -> float:
-        return self._seconds(self._verbs[claim.name][0].deadline)
+        return self._seconds(self._verbs[claim.name].deadline)
 
     def _hold(self, claim: records.Claim) -> bool:
         with self._guard:
@@ -138,12 +138,12 @@ class Runner:
             self.afterwards()
 
     def _act(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        verb, method = self._verbs[claim.name]
+        verb = self._verbs[claim.name]
         made = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
-                made = method(caller, claim)
+                made = getattr(self._manager, verb.method)(caller, claim)
                 if verb.done is not None:
                     verb.done(self._manager, claim)
                 failpoints.point(f'work.{verb.name}.after')

@@ -38,6 +38,7 @@ class Verb:
 
     :ivar name: ``noun.verb``; also in metrics, and in the failpoints ``work.NAME.before`` and
         ``.after``
+    :ivar method: of the manager
     :ivar deadline: the option that says for how many seconds an attempt that does not say how it
         ended, or a process that sends no heartbeats, is left alone
     :ivar done: after the method; None: the method does it
@@ -52,6 +53,7 @@ class Verb:
     """
 
     name: str
+    method: str
     deadline: str
     done: Move | None = None
     failed: Move | None = None
@@ -68,7 +70,7 @@ def work(name: str, **more: Any) -> Callable[[_Method], _Method]:
     The method takes the caller's context and the claim.
     """
     def declare(method: _Method) -> _Method:
-        setattr(method, _MARK, Verb(name, **more))
+        setattr(method, _MARK, Verb(name, method.__name__, **more))
         return method
     return declare
 
@@ -77,9 +79,3 @@ def declared(manager: type) -> dict[str, Verb]:
     """The acts of a class of managers, by name."""
     return {verb.name: verb for name in dir(manager)
             if (verb := getattr(getattr(manager, name), _MARK, None)) is not None}
-
-
-def bound(manager: object) -> dict[str, tuple[Verb, Callable[..., Any]]]:
-    """The acts of a manager with their methods, by name."""
-    return {verb.name: (verb, getattr(manager, name)) for name in dir(type(manager))
-            if (verb := getattr(getattr(type(manager), name), _MARK, None)) is not None}

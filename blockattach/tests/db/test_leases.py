@@ -171,7 +171,7 @@ class OwnerTest(Case):
 
         def found(owner):
             return [one.id for one in attachment_queries.interrupted(
-                self.database, held.host, owner=owner)]
+                self.database, held.host, owner, shared=True)]
 
         self.assertEqual([], found(ONE_AGAIN))
         leases.take(self.database, leases.Lease(held.id, NAME, ONE), SECONDS)

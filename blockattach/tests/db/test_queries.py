@@ -300,7 +300,7 @@ class HostTest(Case):
             for state in lifecycle.LIVE:
                 make.attachment(self.database, volume, state)
         self.assertEqual([], attachment_queries.interrupted(self.database, self.MINE))
-        found = attachment_queries.interrupted(self.database, self.MINE, everything=True)
+        found = attachment_queries.interrupted(self.database, self.MINE, 'one/2')
         self.assertEqual({(self.mine.id, state) for state in lifecycle.TRANSITIONAL},
                          {(row.volume_id, row.state) for row in found})
 

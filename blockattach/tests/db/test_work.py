@@ -20,7 +20,6 @@ from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.volume import volume_work
-from blockattach.work import cancel
 from blockattach.work import recover
 from blockattach.work import runner
 from blockattach.work import verbs
@@ -266,7 +265,7 @@ class NewNounTest(Case):
         self.assertEqual(('no answer', [], None), (
             self.found(asked).error, self.due(), self.found(asked).owner))
         self.things.melt_next = lambda thing_id: None
-        looking = recover.Recovery(self.database, self.two)
+        looking = recover.Recovery([recover.of_work(self.database, self.two)], TWO)
         self.assertEqual(0, looking.look())
         self.let_pass()
         self.assertEqual((1, 'molten', None),
@@ -283,7 +282,8 @@ class NewNounTest(Case):
     def test_at_start_it_is_resumed_whatever_its_deadline(self):
         asked = self.things.ask()
         work.claim(self.database, self.found(asked).claim._replace(owner=ONE), HOST, SECONDS)
-        looking = recover.Recovery(self.database, self.runner(ONE_AGAIN))
+        looking = recover.Recovery(
+            [recover.of_work(self.database, self.runner(ONE_AGAIN))], ONE_AGAIN)
         self.assertEqual(0, looking.look())
         looking.remember()
         self.assertEqual((1, 'molten'), (looking.look(), self.things.status(asked)))
@@ -295,13 +295,13 @@ class NewNounTest(Case):
         self.assertEqual({asked: 'waiting', begun: 'running'},
                          {name: one.state for name, one in listed.items()})
         known = verbs.declared(Things)
-        cancel.cancel(self.database, known, listed[asked].id)
+        recover.cancel(self.database, known, listed[asked].id)
         self.assertIsNone(self.found(asked))
         self.assertEqual([texts.CREATE_CANCELLED.user_message], self.messages(asked))
         with self.assertRaisesRegex(errors.Conflict, f'{ONE} is at work'):
-            cancel.cancel(self.database, known, listed[begun].id)
+            recover.cancel(self.database, known, listed[begun].id)
         with self.assertRaises(errors.Conflict):
-            cancel.cancel(self.database, {}, listed[begun].id)
+            recover.cancel(self.database, {}, listed[begun].id)
 
 
 @base.on_every_database
@@ -310,7 +310,7 @@ class CancelTest(Case):
 
     def cancel(self, resource_id):
         found = work_queries.of_resource(self.database, 'volume', resource_id)
-        return cancel.cancel(self.database, verbs.declared(volume_work.VolumeWork), found.id)
+        return recover.cancel(self.database, verbs.declared(volume_work.VolumeWork), found.id)
 
     def status(self, volume):
         return volume_queries.get(self.database, volume.id).own_status

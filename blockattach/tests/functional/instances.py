@@ -69,11 +69,11 @@ class Instance:
             world.deployment.process(name, home if service else None, self.work, clock),
             backend_name, world.loaded)
         self.service, kept = built
-        self.manager, self.reconciler, self.truth, self.repairer, self.runner = kept
+        self.manager, self.recovery, self.truth, self.repairer, self.runner = kept
 
     def look(self):
         """What comes round every few seconds."""
-        return self.reconciler.repair() + self.truth.repair()
+        return self.recovery.look() + self.truth.repair()
 
 
 class World:

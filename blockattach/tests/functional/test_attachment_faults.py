@@ -196,7 +196,7 @@ class UpdateTest(FaultCase):
                 row = self.world.reserve(volume)
                 self.world.target.faults.plan('grant', fault)
                 self.assert_answered(fault, instances.outcome(self.world.update, row, 'a'))
-                self.world.instance.reconciler.repair()
+                self.world.instance.recovery.look()
                 self.assertEqual(S.CONNECTING, self.world.again(row).state)
                 self.world.expire()
                 self.world.look()

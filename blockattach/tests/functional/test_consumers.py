@@ -7,7 +7,6 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
 from blockattach.control import endpoint
-from blockattach.control import service
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
 from blockattach.rpc import transport
@@ -38,8 +37,8 @@ class ConsumersTestCase(base.StackTestCase):
                             rpc_conf.RpcSettings())
         self.addCleanup(bus.close)
         services = self.http.services
-        served = service.ControlService(bus.server(endpoint.AttachmentsEndpoint(
-            services.policy, services.attachments, MOST), 'any'), 'any')
+        served = bus.server(endpoint.AttachmentsEndpoint(
+            services.policy, services.attachments, MOST), 'any')
         served.start()
         self.addCleanup(served.stop)
         self.bus = bus

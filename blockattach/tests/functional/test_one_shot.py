@@ -8,8 +8,8 @@ from blockattach.domain import connection
 from blockattach.drivers import faults
 from blockattach.tests.functional import barriers
 from blockattach.tests.functional import instances
-from blockattach.volume import one_shot
 from blockattach.volume import repair
+from blockattach.work import recover
 
 S = lifecycle.State
 RW = instances.RW
@@ -24,8 +24,8 @@ class OneShotTestCase(instances.WorldTestCase):
         other = instances.Instance(self.world, instances.HOST, 'blockattach-manage.1@fake')
         self.addCleanup(other.repairer.stop)
         self.other = other
-        self.reconcile_once = one_shot.OneShot(instances.HOST, other.reconciler, other.truth,
-                                    other.repairer)
+        self.reconcile_once = repair.OneShot(instances.HOST, other.recovery, other.truth,
+                                             other.repairer)
         self.target = self.world.target
         self.volume = self.world.volume(multiattach=True)
         self.steady = self.world.attached(self.volume, 'steady')
@@ -71,9 +71,9 @@ class FindingsTest(OneShotTestCase):
         rows, exports = self.rows(), self.target.exports()
         found = self.reconcile_once.look()
         self.assertEqual(
-            [('attachment', one_shot.WOULD), ('grant', one_shot.WOULD),
-             ('grant', one_shot.WOULD), ('stray_export', one_shot.WOULD),
-             ('unused_export', one_shot.WOULD)], self.kinds(found))
+            [('attachment', repair.WOULD), ('grant', repair.WOULD),
+             ('grant', repair.WOULD), ('stray_export', repair.WOULD),
+             ('unused_export', repair.WOULD)], self.kinds(found))
         self.assertEqual(self.overdue.id, found[0].attachment_id)
         self.assertTrue(all(one.remains for one in found))
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
@@ -83,7 +83,7 @@ class FindingsTest(OneShotTestCase):
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
             [one.drift for one in found])
-        self.assertEqual({repair.REPAIRED}, {one.outcome for one in found})
+        self.assertEqual({recover.REPAIRED}, {one.outcome for one in found})
         self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.target.exports()})
@@ -108,7 +108,7 @@ class FindingsTest(OneShotTestCase):
                 deleted=True, own_status='gone'))
         found = self.reconcile_once.repair()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
-        self.assertEqual({repair.REPAIRED}, {one.outcome for one in found})
+        self.assertEqual({recover.REPAIRED}, {one.outcome for one in found})
         self.assertEqual((), self.target.exports())
         self.assertEqual([], self.world.rows(self.volume))
 

@@ -34,7 +34,7 @@ class PoolReportsTest(instances.WorldTestCase):
         older = self.begin(reporter.report)
         self.assertTrue(backend.made.wait(instances.WAIT_SECONDS))
         world.volume()
-        reporter.report_again()
+        reporter.report(again=True)
         later = self.provisioned()
         backend.go_on.set()
         older.result(instances.WAIT_SECONDS)

@@ -11,7 +11,6 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
-from blockattach.volume import reconcile
 from blockattach.work import recover
 
 S = lifecycle.State
@@ -86,32 +85,31 @@ class BeginningTest(instances.WorldTestCase):
             instances.LEASE_SECONDS)
         self.world.start_instance()
         instance, self.clock = self.world.instance, clock.ManualClock()
-        self.reconciler = reconcile.Reconciler(
-            self.world.database, instance.manager,
-            recover.Recovery(self.world.database, instance.runner), instance.repairer,
-            SETTLE_SECONDS, self.clock.monotonic)
-        self.reconciler.remember_orphans()
-        self.assertEqual(0, self.reconciler.repair())
+        self.recovery = recover.Recovery(
+            instance.manager.sources(SETTLE_SECONDS), instance.runner.owner,
+            instance.repairer.each, self.clock.monotonic)
+        self.recovery.remember()
+        self.assertEqual(0, self.recovery.look())
 
     def test_the_call_comes_once_more(self):
         self.world.instance.manager.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
         self.clock.advance(SETTLE_SECONDS)
-        self.assertEqual(0, self.reconciler.repair())
+        self.assertEqual(0, self.recovery.look())
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)
 
     def test_nobody_asks_again(self):
         self.assertEqual(S.CONNECTING, self.world.again(self.row).state)
         self.clock.advance(SETTLE_SECONDS)
-        self.assertEqual(1, self.reconciler.repair())
+        self.assertEqual(1, self.recovery.look())
         with self.assertRaises(errors.AttachmentNotFound):
             self.world.again(self.row)
 
     def test_a_call_that_is_worked_on_is_left_alone(self):
         def repair():
             self.clock.advance(SETTLE_SECONDS)
-            self.reconciler.repair()
+            self.recovery.look()
         self.arm('volume.attachments.before_grant', repair)
         self.world.instance.manager.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,

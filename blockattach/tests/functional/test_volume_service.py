@@ -17,7 +17,6 @@ from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
-from blockattach.volume import placing
 from blockattach.volume import remains
 from blockattach.volume import service
 from blockattach.volume import stats
@@ -103,11 +102,9 @@ class Acts(volume_work.VolumeWork):
     def __init__(self, world):
         manager = world.instance.manager
         super().__init__(
-            world.database, manager.backend, manager.leases,
             remains.Remains(world.database, manager.backend, manager.leases,
                             instances.LEASE_SECONDS),
-            functools.partial(placing.place_again, world.database, world.schedulers),
-            instances.LEASE_SECONDS)
+            world.schedulers, instances.LEASE_SECONDS)
         self.acts = {}
 
     @verbs.work('thing.test', deadline='create_seconds')

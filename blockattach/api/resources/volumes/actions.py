@@ -10,7 +10,8 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.control import legacy
+from blockattach.control import reset
+from blockattach.db import attachments
 from blockattach.db import volume_settings
 from blockattach.domain import connection
 from blockattach.http import operation
@@ -69,7 +70,7 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
     """The consumer uses the volume, and is named: a server or a host."""
     body: Mapping[str, str] = call.body['os-attach']
     host = body.get('host_name')
-    consumer = legacy.Consumer(
+    consumer = attachments.Attached(
         instance_uuid=body.get('instance_uuid'),
         host=None if host is None else host.replace(' ', '-'),
         mountpoint=body['mountpoint'],
@@ -103,8 +104,8 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
     if body.get('attach_status') not in _ATTACH_STATUSES:
         raise errors.InvalidInput(f"Invalid attach_status: {body['attach_status']!r} is neither "
                                   f"attached nor detached.")
-    services.reset.reset(call.context, call.target, body.get('status'),
-                         body.get('attach_status'))
+    reset.reset(services.attachments, call.context, call.target, body.get('status'),
+                body.get('attach_status'))
 
 
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:

@@ -42,7 +42,7 @@ class RuleTestCase(unittest.TestCase):
     def rule(self, configured=True, timeout=60.0, **settings):
         asked = client.NovaClient(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=timeout)) if configured else None
-        return detach_rule.DetachRule(asked, detach_rule.RuleSettings(**settings), self.find)
+        return detach_rule.DetachRule(asked, self.find, **settings)
 
     def find(self, attachment_id):
         if attachment_id not in self.elsewhere:
