@@ -10,6 +10,7 @@ before both slots are held, so a refused request has changed nothing.
 """
 import collections
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -45,16 +46,6 @@ class QueueUse(NamedTuple):
     waiting: int
 
 
-class _Waiting:
-    """A request in the queue. ``granted`` is written under the lock of the queue."""
-
-    __slots__ = ('came', 'granted')
-
-    def __init__(self) -> None:
-        self.came = threading.Event()
-        self.granted = False
-
-
 class SlotQueue:
     """So many slots, and a bounded queue for them: first come, first served, until the deadline.
 
@@ -71,9 +62,10 @@ class SlotQueue:
         self._clock = clock
         self._lock = threading.Lock()
         self._taken = 0
-        self._waiting: collections.deque[_Waiting] = collections.deque()
+        # Each is set, under the lock, when a slot is handed to it.
+        self._waiting: collections.deque[threading.Event] = collections.deque()
         # Requests that had a slot already and come back to end what they have begun.
-        self._returning: collections.deque[_Waiting] = collections.deque()
+        self._returning: collections.deque[threading.Event] = collections.deque()
 
     def use(self) -> QueueUse:
         """How it is used now."""
@@ -112,11 +104,11 @@ class SlotQueue:
                 raise errors.QueueFull
             if self.should_shed(ahead, until - begun):
                 raise errors.BackendBusy
-            mine = _Waiting()
+            mine = threading.Event()
             self._waiting.append(mine)
-        self._clock.wait(mine.came, until - begun)
+        self._clock.wait(mine, until - begun)
         with self._lock:
-            if not mine.granted:
+            if not mine.is_set():
                 self._waiting.remove(mine)
                 raise errors.QueueTimeout
         return self._clock.monotonic() - begun
@@ -127,20 +119,18 @@ class SlotQueue:
             if self._taken < self.slots:
                 self._taken += 1
                 return
-            mine = _Waiting()
+            mine = threading.Event()
             self._returning.append(mine)
-        mine.came.wait()
+        mine.wait()
 
     def release(self) -> None:
         """Hand the slot to the next in the queue."""
         with self._lock:
             queue = self._returning or self._waiting
-            if not queue:
+            if queue:
+                queue.popleft().set()
+            else:
                 self._taken -= 1
-                return
-            following = queue.popleft()
-            following.granted = True
-        following.came.set()
 
 
 class BackendQueue(SlotQueue):
@@ -178,15 +168,13 @@ class BackendQueue(SlotQueue):
         return (ahead + 1) * takes / self.slots > _HOPE * remaining
 
 
+@dataclasses.dataclass(slots=True)
 class _Admitted:
     """The request of this thread. ``working``: it holds a work slot now."""
 
-    __slots__ = ('gone', 'until', 'working')
-
-    def __init__(self, until: float, gone: Callable[[], bool] | None) -> None:
-        self.until = until
-        self.gone = gone
-        self.working = True
+    until: float
+    gone: Callable[[], bool] | None
+    working: bool = True
 
 
 class AdmissionController:
@@ -195,15 +183,11 @@ class AdmissionController:
     def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
         self._settings = settings
         self._telemetry = telemetry
-        self._clock = telemetry.clock
+        self.clock = telemetry.clock
         self._work = SlotQueue(settings.work_places, settings.size, telemetry.clock)
         self._backends: dict[str, BackendQueue] = {}
         self._here = threading.local()
         telemetry.readings.add('queues', self._read)
-
-    def now(self) -> float:
-        """Seconds on the monotonic clock."""
-        return self._clock.monotonic()
 
     def use(self) -> dict[str, QueueUse]:
         """The queues by name."""
@@ -225,7 +209,7 @@ class AdmissionController:
         :raises Overloaded: no slot was free in time; nothing was begun
         :raises RequestAbandoned: the client has hung up
         """
-        end = self._clock.monotonic() + self._settings.timeout - waited
+        end = self.clock.monotonic() + self._settings.timeout - waited
         mine = _Admitted(end if until is None else min(end, until), gone)
         if waited >= _MAY_HANG_UP or not self._work.try_acquire():
             self._wait(WORK, self._work, mine, waited)
@@ -273,7 +257,7 @@ class AdmissionController:
             return
         if not queue.try_acquire():
             admitted = getattr(self._here, 'admitted', None) or _Admitted(
-                self._clock.monotonic() + self._settings.timeout, None)
+                self.clock.monotonic() + self._settings.timeout, None)
             with self.released():
                 self._wait(backend, queue, admitted, 0.0)
         mine = queue.begin()

@@ -49,7 +49,7 @@ def admitting(admission: controller.AdmissionController, timeout: float) -> midd
                     raise refused
                 number = connection_number(environ)
                 waited = waited_seconds(number)
-                environ[DEADLINE] = admission.now() - waited + timeout
+                environ[DEADLINE] = admission.clock.monotonic() - waited + timeout
                 with admission.slot(waited, functools.partial(is_gone, number)):
                     return inner(request)
             except errors.Overloaded:
@@ -72,13 +72,10 @@ def connection_number(environ: Mapping[str, Any]) -> int:
     connection = environ.get(SOCKET)
     if connection is not None:
         return int(connection.fileno())
-    return int(_uwsgi().connection_fd()) if 'uwsgi.version' in environ else -1
-
-
-@functools.cache
-def _uwsgi() -> Any:
-    """The module that exists inside of uWSGI only."""
-    return importlib.import_module('uwsgi')
+    if 'uwsgi.version' not in environ:
+        return -1
+    # The module exists inside of uWSGI only.
+    return int(importlib.import_module('uwsgi').connection_fd())
 
 
 def waited_seconds(number: int) -> float:
