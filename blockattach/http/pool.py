@@ -7,22 +7,14 @@ import logging
 import threading
 from collections.abc import Callable
 from typing import Generic
-from typing import NamedTuple
 from typing import TypeVar
 
 from blockattach.log import fields
+from blockattach.telemetry import readings
 
 LOG = logging.getLogger(__name__)
 
 Work = TypeVar('Work')
-
-
-class Use(NamedTuple):
-    """How the threads are used, and how many pieces of work wait for one."""
-
-    threads: int
-    busy: int
-    waiting: int
 
 
 class Pool(Generic[Work]):
@@ -67,12 +59,12 @@ class Pool(Generic[Work]):
                 found.append(self._waiting.popleft()[1])
         return found
 
-    def use(self) -> Use:
+    def use(self) -> readings.ThreadUse:
         """As it is now."""
         with self._changed:
             taken = min(len(self._waiting), self._idle)
-            return Use(self._most, self._threads - self._idle + taken,
-                       len(self._waiting) - taken)
+            return readings.ThreadUse(self._most, self._threads - self._idle + taken,
+                                      len(self._waiting) - taken)
 
     def end(self) -> None:
         """Let the threads end when nothing waits any more."""

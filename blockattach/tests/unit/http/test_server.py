@@ -328,7 +328,7 @@ class BusyServerTest(unittest.TestCase):
 
     def test_as_many_as_there_may_be_are_refused_at_once(self):
         refusals = Refusals()
-        self.server.report_to(refusals)
+        self.server.telemetry = refusals
         clients = [self.client() for _ in range(MANY)]
         clients[0].request('GET', '/slow')
         self.assertTrue(self.begun.wait(SECONDS))
