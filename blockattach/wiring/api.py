@@ -45,7 +45,7 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
     health.register(base.conf)
     locations.check_values(base.conf, [health.GROUP])
     with locations.named(base.conf, health.GROUP, 'backends'):
-        return health.HealthCheck(
+        return health.with_health(
             build_api(base, rules), base.conf, base.monitor,
             health_conf.settings(base.conf, '').detailed_source_ranges)
 
