@@ -1,13 +1,17 @@
 """From a request to an answer, always in this order:
 
 route, authentication, project of the URL, version, body is JSON, action, target, policy, schema,
-handler, answer. Whatever goes wrong is an error that `blockattach.http.faults` answers.
+handler, answer. Whatever goes wrong is an error that `blockattach.http.responses` answers.
+
+A path is looked up in one regular expression for each method: `re` tries all alternatives in the
+time that Python takes for one or two.
 """
-import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import orjson
 import webob
@@ -16,15 +20,14 @@ from webob import headers as webob_headers
 from blockattach import context as request_context
 from blockattach import errors
 from blockattach.http import auth
-from blockattach.http import faults
 from blockattach.http import middleware
 from blockattach.http import operation
 from blockattach.http import queueing
-from blockattach.http import rendering
-from blockattach.http import routing
-from blockattach.http import schema
+from blockattach.http import responses
 from blockattach.policy import enforcer
 
+PREFIX = '/v3'
+PROJECT = 'project_id'
 JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
@@ -37,28 +40,81 @@ _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
 
+_VARIABLE = re.compile(r'\{(\w+)\}')
+
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
-_Validators = Mapping[operation.V, schema.Validator]
 
 
 class _TooLarge(Exception):
     """The body is longer than we read."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Checks:
-    """The compiled schemas of one operation."""
+class Route(NamedTuple):
+    """The operations of one method and path; several that differ in versions or actions."""
 
-    body: _Validators
-    query: _Validators
+    operations: list[operation.Operation]
+    variables: list[str]
+    public: bool
+    """Whether every one of the operations is."""
+    root: bool
+    """Whether every one of the operations is."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits for requests, and the URLs in answers."""
+class Match(NamedTuple):
+    """What a path means. ``project_id`` is None where the path names none."""
 
-    max_body_size: int = 114688
-    public_endpoint: str | None = None
+    route: Route
+    variables: dict[str, str]
+    project_id: str | None
+
+
+class Table:
+    """Every path of the API. Where a literal and a variable both fit, the literal is tried first.
+
+    A slash at the end makes an empty last segment, and so another path: a client with an empty id
+    gets no list instead of one resource.
+    """
+
+    def __init__(self, operations: Iterable[operation.Operation]) -> None:
+        """Declare the operations' paths.
+
+        :raises ValueError: two operations cannot be distinguished
+        """
+        templates: dict[tuple[str, str], str] = {}
+        by_shape: dict[tuple[str, str], list[operation.Operation]] = {}
+        for row in operations:
+            for template in _templates(row):
+                key = row.method, _VARIABLE.sub('{', template)
+                if templates.setdefault(key, template) != template:
+                    raise ValueError(f'{row.name} is like {templates[key]}')
+                by_shape.setdefault(key, []).append(row)
+        self._routes: dict[str, dict[int, Route]] = {}
+        alternatives: dict[str, list[str]] = {}
+        # A brace sorts behind every letter, and so a variable behind every literal.
+        for method, shape in sorted(by_shape):
+            rows = by_shape[method, shape]
+            _refuse_ambiguous(rows)
+            routes = self._routes.setdefault(method, {})
+            # By the number of its group; there is one for each variable besides.
+            number = 1 + sum(1 + len(route.variables) for route in routes.values())
+            routes[number] = Route(rows, _VARIABLE.findall(templates[method, shape]),
+                                   public=all(row.public for row in rows),
+                                   root=all(row.root for row in rows))
+            alternatives.setdefault(method, []).append(
+                re.escape(shape).replace(r'\{', r'([^/\0]+)'))
+        self._patterns = {method: re.compile('|'.join(f'({one})' for one in those))
+                          for method, those in alternatives.items()}
+
+    def match(self, method: str, path: str) -> Match | None:
+        """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
+        pattern = self._patterns.get(method)
+        found = None if pattern is None else pattern.fullmatch(path)
+        if found is None or found.lastindex is None:
+            return self.match('GET', path) if method == 'HEAD' else None
+        route = self._routes[method][found.lastindex]
+        # Behind those of this alternative are the groups of others.
+        variables = dict(zip(route.variables, found.groups()[found.lastindex:], strict=False))
+        return Match(route, variables, variables.pop(PROJECT, None))
 
 
 class Dispatcher:
@@ -66,11 +122,12 @@ class Dispatcher:
 
     def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
-                 negotiator: operation.Negotiator, limits: Limits | None = None,
-                 check: Check | None = None) -> None:
+                 negotiate: operation.Negotiate, max_body_size: int = 114688,
+                 public_endpoint: str | None = None, check: Check | None = None) -> None:
         """Compile everything that a request will need.
 
         :param services: handed to handlers as it is; targets are loaded from its ``database``
+        :param public_endpoint: what links of answers begin with; None: as the client asked
         :param check: called with each answer, for tests
         :raises ValueError: the operations contradict each other, or name an unknown rule
         """
@@ -78,15 +135,16 @@ class Dispatcher:
         for row in rows:
             if row.policy is not None and not policy.knows(row.policy):
                 raise ValueError(f'{row.name}: no such policy rule: {row.policy}')
-        self._table = routing.Table(rows)
-        # By identity: rows hold schemas, which have no hash. The table keeps them alive.
-        self._checks = {id(row): _compile(row) for row in rows}
+            # So that no request has to wait for it.
+            _ = row.checkers
+        self._table = Table(rows)
         self._check = check
         self._services = services
         self._policy = policy
         self._authenticate = authenticate
-        self._negotiator = negotiator
-        self._limits = limits or Limits()
+        self._negotiate = negotiate
+        self._max_body_size = max_body_size
+        self._public_endpoint = public_endpoint
 
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
@@ -98,16 +156,16 @@ class Dispatcher:
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
         if match is None:
-            return rendering.unknown_route_response()
+            return responses.unknown_route()
         context = self._identify(request, match)
-        negotiated = self._negotiate(request, match)
+        negotiated = self._versions(request, match)
         try:
-            row, body, has_body = self._select(request, match, negotiated)
+            row, body = self._select(request, match, negotiated)
         except _TooLarge:
-            return faults.response(413, TOO_LARGE)
-        middleware.name_operation(request, row.name)
-        if row.writes:
-            middleware.check_writing(request)
+            return responses.failure(413, TOO_LARGE)
+        request.environ[middleware.ACT].note(operation=row.name)
+        if row.writes and middleware.MUST_NOT_WRITE in request.environ:
+            raise errors.NotAuthorized(request.environ[middleware.MUST_NOT_WRITE])
         call = operation.Call(
             context=context, version=negotiated.version, extension=negotiated.extension,
             path=match.variables,
@@ -115,34 +173,30 @@ class Dispatcher:
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
             url=self._url(request, match))
         self._permit(row, call)
-        checks = self._checks[id(row)]
-        if has_body:
-            _check(checks.body, call.version, body)
-        if row.query is not None:
-            _check(checks.query, call.version, dict(call.query.items()))
-        response = _respond(row, row.handler(self._services, call))
+        row.check(call)
+        response = responses.success(row.status, row.handler(self._services, call))
         if self._check is not None:
             self._check(row, call, response)
         return response
 
-    def _match(self, request: webob.Request) -> routing.Match | None:
+    def _match(self, request: webob.Request) -> Match | None:
         try:
             return self._table.match(request.environ['REQUEST_METHOD'],
                                      _path(request.environ) or '/')
         except UnicodeDecodeError:
             return None
 
-    def _identify(self, request: webob.Request,
-                  match: routing.Match) -> request_context.RequestContext:
+    def _identify(self, request: webob.Request, match: Match) -> request_context.RequestContext:
         """The caller; the project in the URL must agree with it."""
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
-        public = match.entry.public
+        public = match.route.public
         context = self._authenticate(request, match.project_id)
         if context is None:
             if public:
                 return auth.anonymous(request)
             raise errors.NotAuthenticated()
+        context.is_admin = self._policy.is_admin(context)
         context.deadline = request.environ.get(queueing.DEADLINE)
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
@@ -151,29 +205,28 @@ class Dispatcher:
             raise errors.NotAuthorized(NO_PROJECT)
         return context
 
-    def _negotiate(self, request: webob.Request, match: routing.Match) -> operation.Negotiated:
-        header = request.environ.get('HTTP_OPENSTACK_API_VERSION')
-        if match.entry.root:
+    def _versions(self, request: webob.Request, match: Match) -> operation.Negotiated:
+        if match.route.root:
             # How a client finds out what it may ask for must not depend on what it asks for.
             return operation.Negotiated(operation.BASE, None, '')
-        negotiated = self._negotiator.negotiate(header)
-        middleware.set_version_header(request, negotiated.header)
+        negotiated = self._negotiate(request.environ.get('HTTP_OPENSTACK_API_VERSION'))
+        request.environ[middleware.VERSION] = negotiated.header
         return negotiated
 
-    def _select(self, request: webob.Request, match: routing.Match,
-                negotiated: operation.Negotiated) -> tuple[operation.Operation, Any, bool]:
-        """The operation that is meant, the parsed body, and whether the body matters."""
-        rows = match.entry.operations
+    def _select(self, request: webob.Request, match: Match,
+                negotiated: operation.Negotiated) -> tuple[operation.Operation, Any]:
+        """The operation that is meant, and the parsed body if it matters."""
+        rows = match.route.operations
         size = _length(request)
-        if size is not None and size > self._limits.max_body_size:
+        if size is not None and size > self._max_body_size:
             raise _TooLarge
         if rows[0].action is not None:
             body = self._read_json(request)
-            return _select_action(rows, body, negotiated), body, True
+            return _select_action(rows, body, negotiated), body
         for row in rows:
             if row.serves(negotiated.version, negotiated.extension):
                 matters = operation.at_version(row.body, negotiated.version) is not None
-                return row, self._read_json(request) if matters else None, matters
+                return row, self._read_json(request) if matters else None
         raise errors.RouteNotFound()
 
     def _read_json(self, request: webob.Request) -> Any:
@@ -204,17 +257,17 @@ class Dispatcher:
             return b''
         try:
             raw = bytes(request.environ['wsgi.input'].read(
-                self._limits.max_body_size + 1 if size is None else size))
+                self._max_body_size + 1 if size is None else size))
         except Exception:  # noqa: BLE001 - servers differ; but what fails here is the client's
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        if len(raw) > self._limits.max_body_size:
+        if len(raw) > self._max_body_size:
             raise _TooLarge
         return raw
 
-    def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
-        base = self._limits.public_endpoint or request.application_url
+    def _url(self, request: webob.Request, match: Match) -> operation.Url:
+        base = self._public_endpoint or request.application_url
         project = '' if match.project_id is None else f'/{match.project_id}'
-        path = _path(request.environ).removeprefix(routing.PREFIX + project)
+        path = _path(request.environ).removeprefix(PREFIX + project)
         return operation.Url(base, project, path)
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
@@ -230,6 +283,24 @@ class Dispatcher:
             if row.refusal is None:
                 raise
             raise row.refusal(call) from None
+
+
+def _templates(row: operation.Operation) -> tuple[str, ...]:
+    if row.root:
+        return (row.path,)
+    return (f'{PREFIX}/{{{PROJECT}}}{row.path}', f'{PREFIX}{row.path}')
+
+
+def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
+    for index, one in enumerate(rows):
+        for other in rows[index + 1:]:
+            if (one.action is None) != (other.action is None):
+                raise ValueError(f'{one.name} and {other.name}: an action beside none')
+            apart = (one.action != other.action
+                     or (one.until is not None and one.until < other.since)
+                     or (other.until is not None and other.until < one.since))
+            if not apart:
+                raise ValueError(f'{one.name} is there twice at one version')
 
 
 def _path(environ: Mapping[str, Any]) -> str:
@@ -269,7 +340,7 @@ def _length(request: webob.Request) -> int | None:
     return int(text)
 
 
-def _select_action(rows: tuple[operation.Operation, ...], body: Any,
+def _select_action(rows: list[operation.Operation], body: Any,
                    negotiated: operation.Negotiated) -> operation.Operation:
     if not isinstance(body, dict) or len(body) != 1:
         raise errors.InvalidInput(MALFORMED_BODY)
@@ -281,28 +352,3 @@ def _select_action(rows: tuple[operation.Operation, ...], body: Any,
         if row.serves(negotiated.version, negotiated.extension):
             return row
     raise errors.RouteNotFound()
-
-
-def _compile(row: operation.Operation) -> _Checks:
-    body = {since: schema.Validator(one) for since, one in (row.body or {}).items()}
-    query = {since: schema.Validator(one, 'query parameters')
-             for since, one in (row.query or {}).items()}
-    return _Checks(body, query)
-
-
-def _check(validators: _Validators, version: operation.V, value: Any) -> None:
-    validator = operation.at_version(validators, version)
-    if validator is not None:
-        validator.check(value)
-
-
-def _respond(row: operation.Operation, value: Any) -> webob.Response:
-    status, headers = row.status, None
-    if isinstance(value, operation.Answer):
-        status = row.status if value.status is None else value.status
-        value, headers = value.body, value.headers
-    if value is None:
-        return rendering.empty_response(status, headers)
-    if isinstance(value, bytes):
-        return rendering.bytes_response(status, value, headers or {})
-    return rendering.json_response(status, value, headers)

@@ -13,8 +13,8 @@ from urllib import parse
 import webob
 
 from blockattach import errors
-from blockattach.http import faults
 from blockattach.http import middleware
+from blockattach.http import responses
 
 _ANY_ORIGIN = '*'
 _HOST_NAME = 'localhost'
@@ -73,11 +73,11 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
             environ = request.environ
             refusal = _refusal(environ, allowed_origins)
             if refusal is not None:
-                return faults.response(403, refusal)
+                return responses.failure(403, refusal)
             if _lacks_type(environ):
-                return faults.answer(errors.MediaTypeNotSupported())
+                return responses.error(errors.MediaTypeNotSupported())
             if _is_from_page(environ, allowed_origins):
-                middleware.forbid_writing(request, FROM_OTHER)
+                environ[middleware.MUST_NOT_WRITE] = FROM_OTHER
             return inner(request)
         return handle
     return layer

@@ -106,8 +106,7 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
-    authenticated = authentication.build_authentication(
-        base.conf, settings, services.policy.is_admin)
+    authenticated = authentication.build_authentication(base.conf, settings)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
         return app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.admitting(base.admission, _call_seconds(base))],
