@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from blockattach import clock as clocks
+from blockattach.conf import api as api_conf
 from blockattach.http import gateway
 from blockattach.http import incoming
 from blockattach.http import tls
@@ -164,8 +165,8 @@ class Loop:
     """Connections, from the first byte to the last."""
 
     def __init__(self, listening: socket.socket, take: Callable[[Connection], None],
-                 look: Callable[[], None], *, most: int, most_body: int, header_seconds: float,
-                 body_seconds: float, secured: tls.Certificate | None,
+                 look: Callable[[], None], *, most: int, most_body: int,
+                 settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
         :param take: has the first whole request of a connection answered, by `answered`
@@ -178,8 +179,8 @@ class Loop:
         self._look = look
         self._most = most
         self._most_body = most_body
-        self._seconds = {Stage.NOTHING: header_seconds, Stage.HEADER: header_seconds,
-                         Stage.BODY: body_seconds}
+        self._seconds = {Stage.NOTHING: settings.header_timeout,
+                         Stage.HEADER: settings.header_timeout, Stage.BODY: settings.body_timeout}
         self._secured = secured
         self._clock = clock
         self._connections: dict[int, Connection] = {}

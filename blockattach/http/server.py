@@ -3,13 +3,13 @@
 One thread reads until a request is whole (`loop`), llhttp says what it is (`incoming`), and a
 bounded number of threads answer, first come, first served (`pool`).
 """
+import contextlib
 import logging
 import math
 import resource
 import socket
 import threading
 from collections.abc import Container
-from typing import Any
 from typing import NamedTuple
 
 from blockattach import clock as clocks
@@ -46,11 +46,14 @@ class _Work(NamedTuple):
 
 
 class Server:
-    """Serves one WSGI application on one address, which can be taken before there is one.
+    """Serves one WSGI application on one address, which is taken before there is one: requests
+    wait.
 
     :ivar application: may be set until `start`
+    :ivar port: that is listened on
     :ivar secured: what makes it speak HTTPS
     :ivar telemetry: where refused requests are counted, if anywhere
+    :ivar url: where clients find it
     """
 
     def __init__(self, application: gateway.Application | None, host: str, port: int,
@@ -65,55 +68,30 @@ class Server:
             take to send
         :param shutdown_seconds: how long requests may go on when it stops; 0: any time
         :param at_once: paths that are answered even if all threads are busy
+        :raises ConfigurationError: the address is taken, or not ours
         """
         self.application = application
-        self.telemetry: acts.Telemetry | None = None
-        self._address = host, port
-        self._settings = queue or api_conf.QueueSettings()
-        self._most_body = max_body_size
-        self._shutdown_seconds = shutdown_seconds or threading.TIMEOUT_MAX
         self.secured = secured
+        self.telemetry: acts.Telemetry | None = None
+        self._settings = queue or api_conf.QueueSettings()
+        self._shutdown_seconds = shutdown_seconds or threading.TIMEOUT_MAX
         self._at_once = at_once
         self._clock = clock or clocks.Clock()
-        self._most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
+        most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
         self._pool = pool.Pool('http', self._settings.threads, self._settings.size, self._answer)
         # Room for all connections: what it does not take is never answered.
-        self._aside = pool.Pool('http-aside', _ASIDE, self._most, self._answer)
-        self._environ: dict[str, Any] = {}
-        self._loop: loop.Loop | None = None
-        self._thread = threading.Thread(target=self._serve, name='http', daemon=True)
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on; known once `bind` has returned."""
-        return int(self._environ['SERVER_PORT'])
-
-    @property
-    def url(self) -> str:
-        """Where clients find it; known once `bind` has returned."""
-        host = self._address[0]
-        shown = f'[{host}]' if ':' in host else host
-        return f'{self._environ["wsgi.url_scheme"]}://{shown}:{self.port}'
-
-    def bind(self) -> None:
-        """Take the address; requests wait from now on.
-
-        :raises ConfigurationError: it is taken, or not ours
-        """
-        host, port = self._address
-        files = _allow_files(self._most + _OTHER_FILES)
-        try:
-            listening = _listen(host, port)
-        except OSError as exc:
-            raise errors.ConfigurationError(
-                reason=f'cannot listen on {host}:{port}: {exc.strerror or exc}') from exc
-        self._environ = gateway.always(host, listening.getsockname()[1],
-                                       'https' if self.secured else 'http')
+        self._aside = pool.Pool('http-aside', _ASIDE, most, self._answer)
+        files = _allow_files(most + _OTHER_FILES)
+        listening = _listen(host, port)
+        self.port = listening.getsockname()[1]
+        scheme, shown = 'https' if secured else 'http', f'[{host}]' if ':' in host else host
+        self.url = f'{scheme}://{shown}:{self.port}'
+        self._environ = gateway.always(host, self.port, scheme)
         self._loop = loop.Loop(
-            listening, self._take, self._refuse_late, secured=self.secured, clock=self._clock,
-            most=max(min(self._most, files - _OTHER_FILES), _FEWEST_CONNECTIONS),
-            most_body=self._most_body, header_seconds=self._settings.header_timeout,
-            body_seconds=self._settings.body_timeout)
+            listening, self._take, self._refuse_late, secured=secured, clock=self._clock,
+            most=max(min(most, files - _OTHER_FILES), _FEWEST_CONNECTIONS),
+            most_body=max_body_size, settings=self._settings)
+        self._thread = threading.Thread(target=self._loop.run, name='http', daemon=True)
 
     def use(self) -> readings.ThreadUse:
         """How the threads that answer are used."""
@@ -127,7 +105,7 @@ class Server:
     def stop(self) -> None:
         """Let requests that run end, and take no more. A repeat does nothing."""
         made = self._loop
-        if made is None or made.ending:
+        if made.ending:
             return
         made.end()
         if self._thread.ident is None:
@@ -141,10 +119,6 @@ class Server:
         self._aside.end()
         made.cut_off()
         LOG.info('API has stopped%s', fields(url=self.url))
-
-    def _serve(self) -> None:
-        assert self._loop is not None
-        self._loop.run()
 
     def _take(self, connection: loop.Connection) -> None:
         """A request is whole."""
@@ -168,7 +142,7 @@ class Server:
         self._aside.put(work._replace(refused=error), math.inf)
 
     def _answer(self, work: _Work) -> None:
-        assert self._loop is not None and self.application is not None
+        assert self.application is not None
         connection, request, refused = work
         address = connection.address
         environ = gateway.environ(request, {
@@ -183,23 +157,28 @@ class Server:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The first address that the name has."""
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    made = socket.socket(family, kind, proto)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # What is accepted inherits it: an answer is sent in one piece.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address[0] == '::':
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.setblocking(False)
-        made.bind(address)
-        made.listen(_BACKLOG)
-    except BaseException:
-        made.close()
-        raise
-    return made
+    """On the first address that the name has.
+
+    :raises ConfigurationError: it is taken, or not ours
+    """
+    with contextlib.ExitStack() as failing:
+        try:
+            family, kind, proto, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            made = failing.enter_context(socket.socket(family, kind, proto))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # What is accepted inherits it: an answer is sent in one piece.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address[0] == '::':
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            made.setblocking(False)
+            made.bind(address)
+            made.listen(_BACKLOG)
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot listen on {host}:{port}: {exc.strerror or exc}') from exc
+        failing.pop_all()
+        return made
 
 
 def _allow_files(number: int) -> int:

@@ -43,9 +43,7 @@ def listen(conf: cfg.ConfigOpts) -> server.Server:
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
         secured = None if settings.tls is None else tls.Certificate(settings.tls)
     with locations.named(conf, api_conf.GROUP, 'port'):
-        made = server.Server(None, settings.host, settings.port, settings.queue,
+        return server.Server(None, settings.host, settings.port, settings.queue,
                              settings.max_request_body_size,
                              core_conf.settings(conf).graceful_shutdown_timeout, secured,
                              health.PATHS)
-        made.bind()
-        return made
