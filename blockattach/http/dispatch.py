@@ -166,12 +166,14 @@ class Dispatcher:
         request.environ[middleware.ACT].note(operation=row.name)
         if row.writes and middleware.MUST_NOT_WRITE in request.environ:
             raise errors.NotAuthorized(request.environ[middleware.MUST_NOT_WRITE])
+        project = '' if match.project_id is None else f'/{match.project_id}'
         call = operation.Call(
             context=context, version=negotiated.version, extension=negotiated.extension,
             path=match.variables,
             query=operation.read_query(request.environ.get('QUERY_STRING', '')),
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
-            url=self._url(request, match))
+            base_url=self._public_endpoint or request.application_url,
+            project=project, url_path=_path(request.environ).removeprefix(PREFIX + project))
         self._permit(row, call)
         row.check(call)
         response = responses.success(row.status, row.handler(self._services, call))
@@ -216,17 +218,19 @@ class Dispatcher:
     def _select(self, request: webob.Request, match: Match,
                 negotiated: operation.Negotiated) -> tuple[operation.Operation, Any]:
         """The operation that is meant, and the parsed body if it matters."""
-        rows = match.route.operations
+        rows, body = match.route.operations, None
         size = _length(request)
         if size is not None and size > self._max_body_size:
             raise _TooLarge
         if rows[0].action is not None:
             body = self._read_json(request)
-            return _select_action(rows, body, negotiated), body
+            rows = _of_action(rows, body)
         for row in rows:
             if row.serves(negotiated.version, negotiated.extension):
                 matters = operation.at_version(row.body, negotiated.version) is not None
-                return row, self._read_json(request) if matters else None
+                if matters and row.action is None:
+                    body = self._read_json(request)
+                return row, body
         raise errors.RouteNotFound()
 
     def _read_json(self, request: webob.Request) -> Any:
@@ -242,12 +246,10 @@ class Dispatcher:
             value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        # Few brackets cannot be deeply nested, so most bodies are checked no further.
-        if raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS and _is_deep(value):
-            raise errors.InvalidInput(MALFORMED_BODY)
-        # No column takes a zero character, so it is refused here. What looks like one may be an
-        # escaped backslash before these letters.
-        if b'\\u0000' in raw and _has_zero(value):
+        # Most bodies are looked at no further: few brackets cannot be deeply nested. What looks
+        # like a zero character may be an escaped backslash before these letters.
+        suspect = raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS or b'\\u0000' in raw
+        if suspect and not _can_be_stored(value):
             raise errors.InvalidInput(MALFORMED_BODY)
         return value
 
@@ -263,12 +265,6 @@ class Dispatcher:
         if len(raw) > self._max_body_size:
             raise _TooLarge
         return raw
-
-    def _url(self, request: webob.Request, match: Match) -> operation.Url:
-        base = self._public_endpoint or request.application_url
-        project = '' if match.project_id is None else f'/{match.project_id}'
-        path = _path(request.environ).removeprefix(PREFIX + project)
-        return operation.Url(base, project, path)
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target and ask the policy about it."""
@@ -312,22 +308,12 @@ def _path(environ: Mapping[str, Any]) -> str:
     return path.encode('latin-1').decode()
 
 
-def _has_zero(value: Any) -> bool:
-    """Whether a text or a name in it has the zero character."""
-    if isinstance(value, dict):
-        return any('\0' in name or _has_zero(part) for name, part in value.items())
-    if isinstance(value, list):
-        return any(map(_has_zero, value))
-    return isinstance(value, str) and '\0' in value
-
-
-def _is_deep(value: Any) -> bool:
-    """Whether it has more levels than `_MOST_LEVELS`."""
-    level = [value]
-    for _ in range(_MOST_LEVELS + 1):
-        level = [part for one in level if isinstance(one, dict | list)
-                 for part in (one.values() if isinstance(one, dict) else one)]
-    return bool(level)
+def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
+    """Whether it has no more levels, and no zero character, which no column takes."""
+    if not isinstance(value, dict | list):
+        return not isinstance(value, str) or '\0' not in value
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return all(levels > 0 and _can_be_stored(part, levels - 1) for part in parts)
 
 
 def _length(request: webob.Request) -> int | None:
@@ -340,15 +326,11 @@ def _length(request: webob.Request) -> int | None:
     return int(text)
 
 
-def _select_action(rows: list[operation.Operation], body: Any,
-                   negotiated: operation.Negotiated) -> operation.Operation:
+def _of_action(rows: list[operation.Operation], body: Any) -> list[operation.Operation]:
     if not isinstance(body, dict) or len(body) != 1:
         raise errors.InvalidInput(MALFORMED_BODY)
     action = next(iter(body))
     named = [row for row in rows if row.action == action]
     if not named:
         raise errors.InvalidInput(f'There is no such action: {errors.shortened(action)}')
-    for row in named:
-        if row.serves(negotiated.version, negotiated.extension):
-            return row
-    raise errors.RouteNotFound()
+    return named

@@ -72,18 +72,6 @@ def read_query(text: str) -> multidict.MultiDict:
     return multidict.MultiDict(pairs)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Url:
-    """Where the request came to, as links of the answer need it."""
-
-    base: str = ''
-    """What stands before ``/v3``: the public endpoint, else what the client called."""
-    project: str = ''
-    """``/`` and the project id if the request named one, else nothing."""
-    path: str = ''
-    """The path below ``/v3`` and the project."""
-
-
 @dataclasses.dataclass(slots=True)
 class Call:
     """One request as a handler sees it: checked, parsed, and its target loaded and permitted."""
@@ -100,16 +88,21 @@ class Call:
     target: Any = None
     """What the operation's ``target`` returned."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    url: Url = dataclasses.field(default_factory=Url)
+    base_url: str = ''
+    """What stands before ``/v3`` in links: the public endpoint, else what the client called."""
+    project: str = ''
+    """``/`` and the project id if the request named one, else nothing."""
+    url_path: str = ''
+    """The path below ``/v3`` and the project."""
 
     def link(self, path: str) -> str:
         """The address of something of the API, ``path`` from the noun on: ``/volumes/<id>``."""
-        return f'{self.url.base}/v3{self.url.project}{path}'
+        return f'{self.base_url}/v3{self.project}{path}'
 
     def links(self, path: str) -> list[dict[str, str]]:
         """The address with the version and, as a bookmark, without it."""
         return [{'rel': 'self', 'href': self.link(path)},
-                {'rel': 'bookmark', 'href': f'{self.url.base}{self.url.project}{path}'}]
+                {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
         """The URL of the next page: this query from ``marker`` on.
@@ -117,7 +110,7 @@ class Call:
         What was passed over before the first page (``offset``) is not passed over again.
         """
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
-        return f'{self.link(self.url.path)}?{parse.urlencode([*kept, ("marker", marker)])}'
+        return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
     def named(self) -> idempotency.Request | None:
         """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
@@ -130,7 +123,7 @@ class Call:
             return None
         digest = hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()
         return idempotency.named(self.context.project_id or '', self.context.user_id or '', 'POST',
-                                 self.url.path, key, digest)
+                                 self.url_path, key, digest)
 
 
 class Answer(NamedTuple):
