@@ -18,7 +18,6 @@ from typing import Any
 from typing import NamedTuple
 
 from blockattach import clock as clocks
-from blockattach import context
 from blockattach import errors
 from blockattach import metrics
 from blockattach.conf import api as api_conf
@@ -53,13 +52,19 @@ class SlotQueue:
     free slot is taken without a wait, at the cost of a lock.
     """
 
-    def __init__(self, slots: int, most: int, clock: clocks.Clock) -> None:
+    def __init__(self, slots: int, most: int, clock: clocks.Clock,
+                 spare: int | None = None) -> None:
         """
         :param most: how many may wait
+        :param spare: how many may wait of a backend, however slow it is; None: it is none
         """
         self.slots = slots
         self._most = most
         self._clock = clock
+        self._spare = spare
+        # When each call of the backend began, by its thread; and what a call usually takes.
+        self._begun: dict[int, float] = {}
+        self._usual = 0.0
         self._lock = threading.Lock()
         self._taken = 0
         # Each is set, under the lock, when a slot is handed to it.
@@ -71,10 +76,6 @@ class SlotQueue:
         """How it is used now."""
         with self._lock:
             return QueueUse(self.slots, self._taken, len(self._waiting) + len(self._returning))
-
-    def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether to refuse a request that has so many others ahead and so many seconds left."""
-        return False
 
     def try_acquire(self) -> bool:
         """Take a slot if one is free now."""
@@ -132,16 +133,6 @@ class SlotQueue:
             else:
                 self._taken -= 1
 
-
-class BackendQueue(SlotQueue):
-    """The slots of one backend, with what its calls take."""
-
-    def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
-        super().__init__(settings.backend_places, settings.size, telemetry.clock)
-        self._spare = settings.backend_size
-        self._begun: dict[int, float] = {}
-        self._usual = 0.0
-
     def begun(self) -> bool:
         """Whether this thread holds a slot here."""
         return threading.get_ident() in self._begun
@@ -159,8 +150,9 @@ class BackendQueue(SlotQueue):
         self.release()
 
     def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether it would most likely miss its deadline."""
-        if ahead < self._spare:
+        """Whether a request that has so many others ahead, and so many seconds left, would most
+        likely miss its deadline at a backend."""
+        if self._spare is None or ahead < self._spare:
             return False
         # A backend that hangs ends no call: the age of the oldest counts as well.
         oldest = min(list(self._begun.values()), default=self._clock.monotonic())
@@ -185,7 +177,7 @@ class AdmissionController:
         self._telemetry = telemetry
         self.clock = telemetry.clock
         self._work = SlotQueue(settings.work_places, settings.size, telemetry.clock)
-        self._backends: dict[str, BackendQueue] = {}
+        self._backends: dict[str, SlotQueue] = {}
         self._here = threading.local()
         telemetry.readings.add('queues', self._read)
 
@@ -220,10 +212,6 @@ class AdmissionController:
             self._here.admitted = None
             self._work.release()
 
-    def serve(self, caller: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-        """Hold a work slot for an RPC call, until its caller's deadline at most."""
-        return self.slot(until=caller.deadline)
-
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
         """Release this thread's work slot while it waits for another process."""
@@ -250,8 +238,9 @@ class AdmissionController:
         if backend is None:
             yield
             return
-        queue = self._backends.get(backend) or self._backends.setdefault(
-            backend, BackendQueue(self._settings, self._telemetry))
+        settings = self._settings
+        queue = self._backends.get(backend) or self._backends.setdefault(backend, SlotQueue(
+            settings.backend_places, settings.size, self.clock, settings.backend_size))
         if queue.begun():
             yield
             return

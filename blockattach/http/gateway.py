@@ -22,15 +22,10 @@ _NO_BODY = ('204', '304')
 _FAILED = '500 Internal Server Error'
 
 
-def environ(request: incoming.Request, base: dict[str, Any]) -> dict[str, Any]:
-    """What the application is asked.
-
-    :param base: what is so for each request of the connection
-    """
-    headers = request.headers
+def environ(request: incoming.Request) -> dict[str, Any]:
+    """What the application is asked, besides what is `always` so."""
     made = {
-        **base,
-        **headers,
+        **request.headers,
         'REQUEST_METHOD': request.method,
         'PATH_INFO': urllib.parse.unquote_to_bytes(request.path).decode('latin-1'),
         'QUERY_STRING': request.query.decode('latin-1'),
@@ -38,7 +33,7 @@ def environ(request: incoming.Request, base: dict[str, Any]) -> dict[str, Any]:
         'wsgi.input': io.BytesIO(request.body),
         'wsgi.errors': sys.stderr,
     }
-    if 'HTTP_CONTENT_TYPE' in headers:
+    if 'HTTP_CONTENT_TYPE' in made:
         made['CONTENT_TYPE'] = made.pop('HTTP_CONTENT_TYPE')
     if request.length:
         made['CONTENT_LENGTH'] = str(request.length)

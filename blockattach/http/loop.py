@@ -36,6 +36,9 @@ _MOST_AT_ONCE = 65536
 _CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 _PLAIN = (b'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n'
           b'Content-Length: 30\r\n\r\nThis port speaks HTTPS (TLS).\n')
+_WAITS_FOR: dict[type[OSError], int] = {ssl.SSLWantReadError: select.EPOLLIN,
+                                        ssl.SSLWantWriteError: select.EPOLLOUT}
+"""TLS may have to read before it can write, and to write before it can read."""
 
 Stage = incoming.Stage
 
@@ -77,7 +80,7 @@ class Connection:
         try:
             self.socket.do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
-            self._wait(exc)
+            self.waits_for = _WAITS_FOR[type(exc)]
             return False
         except OSError as exc:
             LOG.debug('Cannot agree with a client on TLS%s', fields(reason=exc))
@@ -96,7 +99,7 @@ class Connection:
         try:
             data = self.socket.recv(_MOST_AT_ONCE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
-            self._wait(exc)
+            self.waits_for = _WAITS_FOR.get(type(exc), select.EPOLLIN)
             return
         self.waits_for = select.EPOLLIN
         if data:
@@ -132,7 +135,7 @@ class Connection:
             while self._unsent:
                 self._unsent = self._unsent[self.socket.send(self._unsent):]
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
-            self._wait(exc, select.EPOLLOUT)
+            self.waits_for = _WAITS_FOR.get(type(exc), select.EPOLLOUT)
             return False
         self._unsent = memoryview(b'')
         self.waits_for = select.EPOLLIN
@@ -152,13 +155,6 @@ class Connection:
         """The end."""
         with contextlib.suppress(OSError):
             self.socket.close()
-
-    def _wait(self, exc: OSError, otherwise: int = select.EPOLLIN) -> None:
-        if isinstance(exc, ssl.SSLWantReadError):
-            otherwise = select.EPOLLIN
-        elif isinstance(exc, ssl.SSLWantWriteError):
-            otherwise = select.EPOLLOUT
-        self.waits_for = otherwise
 
 
 class Loop:

@@ -88,11 +88,7 @@ OTHER_KEY = 'computeFault'
 
 def fault(error: Exception) -> Fault:
     """The row of the nearest ancestor that has one."""
-    for ancestor in type(error).__mro__:
-        row = TABLE.get(ancestor)
-        if row is not None:
-            return row
-    return TABLE[Exception]
+    return next(TABLE[ancestor] for ancestor in type(error).__mro__ if ancestor in TABLE)
 
 
 def dumps(value: Any) -> bytes:

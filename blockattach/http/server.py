@@ -145,9 +145,8 @@ class Server:
         assert self.application is not None
         connection, request, refused = work
         address = connection.address
-        environ = gateway.environ(request, {
-            **self._environ, 'REMOTE_ADDR': address[0], 'REMOTE_PORT': str(address[1]),
-            queueing.SOCKET: connection.socket})
+        environ = {**self._environ, **gateway.environ(request), 'REMOTE_ADDR': address[0],
+                   'REMOTE_PORT': str(address[1]), queueing.SOCKET: connection.socket}
         if refused is not None:
             environ[queueing.REFUSED] = refused
         # Where it stops, the client need not find out by trying.

@@ -26,5 +26,6 @@ def build_control(base: dependencies.Dependencies) -> service.ControlService:
                                           attachments.build_repeats(base))
     server = base.bus.server(
         endpoint.AttachmentsEndpoint(policy, verbs, api_conf.settings(base.conf).osapi_max_limit),
-        base.service.host, api_conf.queue_settings(base.conf).threads, base.admission.serve)
+        base.service.host, api_conf.queue_settings(base.conf).threads,
+        lambda caller: base.admission.slot(until=caller.deadline))
     return service.ControlService(server, base.service.host)
