@@ -30,7 +30,6 @@ class _Watch:
         self.name = name
         self._check = check
         self._changed = changed
-        self._interval = interval
         self._clock = clock
         self._wrong: str | None = 'has not been checked yet'
         self._looked_at = clock.monotonic()
@@ -50,15 +49,13 @@ class _Watch:
         if wrong is not None:
             LOG.warning('Cannot work as it should: %s%s', wrong, log.fields(check=self.name))
 
-    def every(self, interval: float) -> None:
-        """Check in these intervals from now on."""
-        self._interval = interval
-        self.task.every(interval)
+    def wrong(self, interval: float) -> str | None:
+        """What was found last; a check that hangs has found something wrong.
 
-    def wrong(self) -> str | None:
-        """What was found last; a check that hangs has found something wrong."""
+        :param interval: in which it is made
+        """
         silent = self._clock.monotonic() - self._looked_at
-        if silent > report.MISSED_INTERVALS * self._interval:
+        if silent > report.MISSED_INTERVALS * interval:
             return f'has not answered for {silent:.0f} seconds'
         return self._wrong
 
@@ -122,12 +119,12 @@ class Monitor:
         """Check in these intervals, in seconds, from now on."""
         self._interval = interval
         for watch in self._watches:
-            watch.every(interval)
+            watch.task.every(interval)
         self._writing.every(interval)
 
     def findings(self) -> dict[str, str | None]:
         """What is wrong by every check, as it was found last; None: nothing."""
-        return {watch.name: watch.wrong() for watch in self._watches}
+        return {watch.name: watch.wrong(self._interval) for watch in self._watches}
 
     def _write(self) -> None:
         if not self._path:

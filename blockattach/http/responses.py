@@ -48,7 +48,6 @@ TABLE: dict[type[Exception], Fault] = {
     errors.NotFound: Fault(404),
     errors.VersionNotAcceptable: Fault(406),
     errors.Conflict: Fault(409),
-    errors.StaleGeneration: Fault(409),
     errors.MediaTypeNotSupported: Fault(415),
     errors.QuotaExceeded: Fault(413),
     errors.BackendError: Fault(500),
