@@ -41,6 +41,8 @@ _MOST_LEVELS = 100
 an answer cannot have more than 254."""
 
 _VARIABLE = re.compile(r'\{(\w+)\}')
+_SEGMENT = r'([^/\0]+)'
+_NOTHING = '(?!)'
 
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 
@@ -57,7 +59,6 @@ class Route(NamedTuple):
     public: bool
     """Whether every one of the operations is."""
     root: bool
-    """Whether every one of the operations is."""
 
 
 class Match(NamedTuple):
@@ -80,30 +81,27 @@ class Table:
 
         :raises ValueError: two operations cannot be distinguished
         """
-        templates: dict[tuple[str, str], str] = {}
-        by_shape: dict[tuple[str, str], list[operation.Operation]] = {}
+        by_shape: dict[tuple[str, bool, str], list[operation.Operation]] = {}
         for row in operations:
-            for template in _templates(row):
-                key = row.method, _VARIABLE.sub('{', template)
-                if templates.setdefault(key, template) != template:
-                    raise ValueError(f'{row.name} is like {templates[key]}')
-                by_shape.setdefault(key, []).append(row)
+            key = row.method, row.root, _VARIABLE.sub('{', row.path)
+            by_shape.setdefault(key, []).append(row)
         self._routes: dict[str, dict[int, Route]] = {}
-        alternatives: dict[str, list[str]] = {}
+        alternatives: dict[str, tuple[list[str], list[str]]] = {}
         # A brace sorts behind every letter, and so a variable behind every literal.
-        for method, shape in sorted(by_shape):
-            rows = by_shape[method, shape]
+        for method, root, shape in sorted(by_shape):
+            rows = by_shape[method, root, shape]
             _refuse_ambiguous(rows)
             routes = self._routes.setdefault(method, {})
-            # By the number of its group; there is one for each variable besides.
-            number = 1 + sum(1 + len(route.variables) for route in routes.values())
-            routes[number] = Route(rows, _VARIABLE.findall(templates[method, shape]),
-                                   public=all(row.public for row in rows),
-                                   root=all(row.root for row in rows))
-            alternatives.setdefault(method, []).append(
-                re.escape(shape).replace(r'\{', r'([^/\0]+)'))
-        self._patterns = {method: re.compile('|'.join(f'({one})' for one in those))
-                          for method, those in alternatives.items()}
+            # By the number of its group. The first is the project's, and each variable has one.
+            number = 2 + sum(1 + len(route.variables) for route in routes.values())
+            routes[number] = Route(rows, _VARIABLE.findall(rows[0].path),
+                                   public=all(row.public for row in rows), root=root)
+            alternatives.setdefault(method, ([], []))[root].append(
+                f'({re.escape(shape)})'.replace(r'\{', _SEGMENT))
+        # Without a project, if that fits.
+        self._patterns = {method: re.compile(
+            f'{PREFIX}(?:/{_SEGMENT})??(?:{"|".join(nouns) or _NOTHING})|{"|".join(roots)}')
+            for method, (nouns, roots) in alternatives.items()}
 
     def match(self, method: str, path: str) -> Match | None:
         """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
@@ -112,9 +110,8 @@ class Table:
         if found is None or found.lastindex is None:
             return self.match('GET', path) if method == 'HEAD' else None
         route = self._routes[method][found.lastindex]
-        # Behind those of this alternative are the groups of others.
-        variables = dict(zip(route.variables, found.groups()[found.lastindex:], strict=False))
-        return Match(route, variables, variables.pop(PROJECT, None))
+        return Match(route, {name: found[number] for number, name in enumerate(
+            route.variables, found.lastindex + 1)}, found[1])
 
 
 class Dispatcher:
@@ -281,15 +278,11 @@ class Dispatcher:
             raise row.refusal(call) from None
 
 
-def _templates(row: operation.Operation) -> tuple[str, ...]:
-    if row.root:
-        return (row.path,)
-    return (f'{PREFIX}/{{{PROJECT}}}{row.path}', f'{PREFIX}{row.path}')
-
-
 def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
     for index, one in enumerate(rows):
         for other in rows[index + 1:]:
+            if one.path != other.path:
+                raise ValueError(f'{one.name} is like {other.name}')
             if (one.action is None) != (other.action is None):
                 raise ValueError(f'{one.name} and {other.name}: an action beside none')
             apart = (one.action != other.action
