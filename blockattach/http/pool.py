@@ -89,23 +89,20 @@ class Pool(Generic[Work]):
         return True
 
     def _run(self) -> None:
-        while self._do_next():
-            pass
-
-    def _do_next(self) -> bool:
-        """False: nothing is to be done any more."""
-        with self._changed:
-            while not self._waiting:
-                if self._ending:
-                    return False
-                self._changed.wait()
-            self._idle -= 1
-            work = self._waiting.popleft()[1]
-        try:
-            self._do(work)
-        except Exception:
-            # The thread continues after any error: nothing replaces it.
-            LOG.exception('Cannot serve a connection')
-        with self._changed:
-            self._idle += 1
-        return True
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._ending:
+                        return
+                    self._changed.wait()
+                self._idle -= 1
+                work = self._waiting.popleft()[1]
+            try:
+                self._do(work)
+            except Exception:
+                # The thread continues after any error: nothing replaces it.
+                LOG.exception('Cannot serve a connection')
+            # An idle thread keeps nothing of it.
+            del work
+            with self._changed:
+                self._idle += 1
