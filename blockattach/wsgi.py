@@ -23,7 +23,7 @@ from typing import Any
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.http import faults
+from blockattach.http import responses
 from blockattach.wiring import api
 from blockattach.wiring import collecting
 from blockattach.wiring import dependencies
@@ -40,7 +40,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
             _build_once()
         except (errors.ConfigurationError, cfg.Error) as exc:
             environ['wsgi.errors'].write(f'{_NAME}: {" ".join(str(exc).split())}\n')
-            return faults.response(503, 'The service is not available now.', '1')(
+            return responses.failure(503, 'The service is not available now.', '1')(
                 environ, start_response)
     return _built[0](environ, start_response)
 

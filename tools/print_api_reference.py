@@ -20,9 +20,9 @@ import print_api
 import print_openapi
 import rst
 from blockattach.api import routes
-from blockattach.http import faults
+from blockattach.http import dispatch
 from blockattach.http import operation
-from blockattach.http import routing
+from blockattach.http import responses
 
 FOLDER = 'doc/source/user/api'
 _ACTIONS = 'volume_actions'
@@ -161,7 +161,7 @@ def _versions(row: operation.Operation) -> str:
 
 
 def _operation(row: operation.Operation) -> str:
-    path = row.path if row.root else f'{routing.PREFIX}/{{{routing.PROJECT}}}{row.path}'
+    path = row.path if row.root else f'{dispatch.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
     described = print_openapi.one(path, row)
     return ''.join((
         f'\n.. _{label(row)}:\n', rst.heading(_title(row), '-'), f'\n{row.summary}\n',
@@ -223,7 +223,7 @@ def _when(field: Field, plain: Collection[str]) -> str:
 def _failures(row: operation.Operation) -> str:
     named: dict[int, list[str]] = {}
     for error in row.faults:
-        status = faults.fault(error.__new__(error)).status
+        status = responses.fault(error.__new__(error)).status
         named.setdefault(status, []).append(rst.literal(error.code))
     rows = [(str(code), print_openapi.REASONS[code], ', '.join(sorted(named.get(code, ()))))
             for code in print_api.codes(row)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import rst
 from blockattach import errors
-from blockattach.http import faults
+from blockattach.http import responses
 
 _INTRODUCTION = """
 Each error has a stable code, which programs may rely on; its text may change. *Final* means that
@@ -27,7 +27,7 @@ def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.Blockat
 def row(error: type[errors.BlockattachError]) -> list[str]:
     """One line of the table."""
     blank = error.__new__(error)
-    status = faults.fault(blank)
+    status = responses.fault(blank)
     text = ' '.join(error.text.split())
     return [rst.literal(error.code), error.__name__, rst.literal(text),
             'final' if error.final else 'uncertain', str(status.status),

@@ -11,9 +11,9 @@ import print_api
 from blockattach import errors
 from blockattach.api import routes
 from blockattach.api import versions
-from blockattach.http import faults
+from blockattach.http import dispatch
 from blockattach.http import operation
-from blockattach.http import routing
+from blockattach.http import responses
 
 _VARIABLE = re.compile(r'{(\w+)}')
 _JSON = 'application/json'
@@ -60,7 +60,7 @@ def described() -> dict[str, Any]:
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
     'project_id': {
-        'name': routing.PROJECT, 'in': 'path', 'required': True,
+        'name': dispatch.PROJECT, 'in': 'path', 'required': True,
         'description': 'The project of the token.',
         'schema': {'type': 'string', 'minLength': 1}},
     'version': {
@@ -81,7 +81,7 @@ def _fault() -> dict[str, Any]:
     return {
         'description': 'A failure: its only key says what kind it is.',
         'type': 'object', 'minProperties': 1, 'maxProperties': 1,
-        'propertyNames': {'enum': sorted({*faults.KEYS.values(), faults.OTHER_KEY})},
+        'propertyNames': {'enum': sorted({*responses.KEYS.values(), responses.OTHER_KEY})},
         'additionalProperties': {
             'type': 'object', 'required': ['code', 'message'],
             'properties': {'code': {'type': 'integer'}, 'message': {'type': 'string'},
@@ -109,7 +109,7 @@ def _paths(operations: Iterable[operation.Operation]) -> dict[str, Any]:
 
 
 def _place(row: operation.Operation) -> tuple[str, str]:
-    path = row.path if row.root else f'{routing.PREFIX}/{{{routing.PROJECT}}}{row.path}'
+    path = row.path if row.root else f'{dispatch.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
     return path, row.method.lower()
 
 
@@ -135,7 +135,7 @@ def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
 def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in _VARIABLE.findall(path):
-        found.append({'$ref': '#/components/parameters/project_id'} if name == routing.PROJECT
+        found.append({'$ref': '#/components/parameters/project_id'} if name == dispatch.PROJECT
                      else {'name': name, 'in': 'path', 'required': True,
                            'schema': {'type': 'string', 'minLength': 1}})
     if not rows[0].root:

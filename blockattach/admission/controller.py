@@ -10,6 +10,7 @@ before both slots are held, so a refused request has changed nothing.
 """
 import collections
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from typing import Any
 from typing import NamedTuple
 
 from blockattach import clock as clocks
-from blockattach import context
 from blockattach import errors
 from blockattach import metrics
 from blockattach.conf import api as api_conf
@@ -45,16 +45,6 @@ class QueueUse(NamedTuple):
     waiting: int
 
 
-class _Waiting:
-    """A request in the queue. ``granted`` is written under the lock of the queue."""
-
-    __slots__ = ('came', 'granted')
-
-    def __init__(self) -> None:
-        self.came = threading.Event()
-        self.granted = False
-
-
 class SlotQueue:
     """So many slots, and a bounded queue for them: first come, first served, until the deadline.
 
@@ -62,27 +52,30 @@ class SlotQueue:
     free slot is taken without a wait, at the cost of a lock.
     """
 
-    def __init__(self, slots: int, most: int, clock: clocks.Clock) -> None:
+    def __init__(self, slots: int, most: int, clock: clocks.Clock,
+                 spare: int | None = None) -> None:
         """
         :param most: how many may wait
+        :param spare: how many may wait of a backend, however slow it is; None: it is none
         """
         self.slots = slots
         self._most = most
         self._clock = clock
+        self._spare = spare
+        # When each call of the backend began, by its thread; and what a call usually takes.
+        self._begun: dict[int, float] = {}
+        self._usual = 0.0
         self._lock = threading.Lock()
         self._taken = 0
-        self._waiting: collections.deque[_Waiting] = collections.deque()
+        # Each is set, under the lock, when a slot is handed to it.
+        self._waiting: collections.deque[threading.Event] = collections.deque()
         # Requests that had a slot already and come back to end what they have begun.
-        self._returning: collections.deque[_Waiting] = collections.deque()
+        self._returning: collections.deque[threading.Event] = collections.deque()
 
     def use(self) -> QueueUse:
         """How it is used now."""
         with self._lock:
             return QueueUse(self.slots, self._taken, len(self._waiting) + len(self._returning))
-
-    def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether to refuse a request that has so many others ahead and so many seconds left."""
-        return False
 
     def try_acquire(self) -> bool:
         """Take a slot if one is free now."""
@@ -112,11 +105,11 @@ class SlotQueue:
                 raise errors.QueueFull
             if self.should_shed(ahead, until - begun):
                 raise errors.BackendBusy
-            mine = _Waiting()
+            mine = threading.Event()
             self._waiting.append(mine)
-        self._clock.wait(mine.came, until - begun)
+        self._clock.wait(mine, until - begun)
         with self._lock:
-            if not mine.granted:
+            if not mine.is_set():
                 self._waiting.remove(mine)
                 raise errors.QueueTimeout
         return self._clock.monotonic() - begun
@@ -127,30 +120,18 @@ class SlotQueue:
             if self._taken < self.slots:
                 self._taken += 1
                 return
-            mine = _Waiting()
+            mine = threading.Event()
             self._returning.append(mine)
-        mine.came.wait()
+        mine.wait()
 
     def release(self) -> None:
         """Hand the slot to the next in the queue."""
         with self._lock:
             queue = self._returning or self._waiting
-            if not queue:
+            if queue:
+                queue.popleft().set()
+            else:
                 self._taken -= 1
-                return
-            following = queue.popleft()
-            following.granted = True
-        following.came.set()
-
-
-class BackendQueue(SlotQueue):
-    """The slots of one backend, with what its calls take."""
-
-    def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
-        super().__init__(settings.backend_places, settings.size, telemetry.clock)
-        self._spare = settings.backend_size
-        self._begun: dict[int, float] = {}
-        self._usual = 0.0
 
     def begun(self) -> bool:
         """Whether this thread holds a slot here."""
@@ -169,8 +150,9 @@ class BackendQueue(SlotQueue):
         self.release()
 
     def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether it would most likely miss its deadline."""
-        if ahead < self._spare:
+        """Whether a request that has so many others ahead, and so many seconds left, would most
+        likely miss its deadline at a backend."""
+        if self._spare is None or ahead < self._spare:
             return False
         # A backend that hangs ends no call: the age of the oldest counts as well.
         oldest = min(list(self._begun.values()), default=self._clock.monotonic())
@@ -178,15 +160,13 @@ class BackendQueue(SlotQueue):
         return (ahead + 1) * takes / self.slots > _HOPE * remaining
 
 
+@dataclasses.dataclass(slots=True)
 class _Admitted:
     """The request of this thread. ``working``: it holds a work slot now."""
 
-    __slots__ = ('gone', 'until', 'working')
-
-    def __init__(self, until: float, gone: Callable[[], bool] | None) -> None:
-        self.until = until
-        self.gone = gone
-        self.working = True
+    until: float
+    gone: Callable[[], bool] | None
+    working: bool = True
 
 
 class AdmissionController:
@@ -195,15 +175,11 @@ class AdmissionController:
     def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
         self._settings = settings
         self._telemetry = telemetry
-        self._clock = telemetry.clock
+        self.clock = telemetry.clock
         self._work = SlotQueue(settings.work_places, settings.size, telemetry.clock)
-        self._backends: dict[str, BackendQueue] = {}
+        self._backends: dict[str, SlotQueue] = {}
         self._here = threading.local()
         telemetry.readings.add('queues', self._read)
-
-    def now(self) -> float:
-        """Seconds on the monotonic clock."""
-        return self._clock.monotonic()
 
     def use(self) -> dict[str, QueueUse]:
         """The queues by name."""
@@ -225,7 +201,7 @@ class AdmissionController:
         :raises Overloaded: no slot was free in time; nothing was begun
         :raises RequestAbandoned: the client has hung up
         """
-        end = self._clock.monotonic() + self._settings.timeout - waited
+        end = self.clock.monotonic() + self._settings.timeout - waited
         mine = _Admitted(end if until is None else min(end, until), gone)
         if waited >= _MAY_HANG_UP or not self._work.try_acquire():
             self._wait(WORK, self._work, mine, waited)
@@ -235,10 +211,6 @@ class AdmissionController:
         finally:
             self._here.admitted = None
             self._work.release()
-
-    def serve(self, caller: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-        """Hold a work slot for an RPC call, until its caller's deadline at most."""
-        return self.slot(until=caller.deadline)
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -266,14 +238,15 @@ class AdmissionController:
         if backend is None:
             yield
             return
-        queue = self._backends.get(backend) or self._backends.setdefault(
-            backend, BackendQueue(self._settings, self._telemetry))
+        settings = self._settings
+        queue = self._backends.get(backend) or self._backends.setdefault(backend, SlotQueue(
+            settings.backend_places, settings.size, self.clock, settings.backend_size))
         if queue.begun():
             yield
             return
         if not queue.try_acquire():
             admitted = getattr(self._here, 'admitted', None) or _Admitted(
-                self._clock.monotonic() + self._settings.timeout, None)
+                self.clock.monotonic() + self._settings.timeout, None)
             with self.released():
                 self._wait(backend, queue, admitted, 0.0)
         mine = queue.begin()

@@ -1,4 +1,5 @@
 """The API as one WSGI application: the layers in order, and what they surround."""
+import functools
 from collections.abc import Iterable
 
 from blockattach.api import routes
@@ -10,13 +11,18 @@ from blockattach.http import middleware
 from blockattach.http import operation
 from blockattach.telemetry import acts
 
+negotiate = functools.partial(
+    operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),
+    operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
+"""Offers the whole history of the API and of the extension."""
+
 
 def build_app(services: api_services.ApiServices, authentication: auth.Authentication, *,
               operations: Iterable[operation.Operation] | None = None,
               outer: Iterable[middleware.Layer] = (),
               admission: Iterable[middleware.Layer] = (),
               check: dispatch.Check | None = None,
-              telemetry: acts.Telemetry | None = None) -> middleware.Application:
+              telemetry: acts.Telemetry | None = None) -> middleware.Wsgi:
     """Put the API together. It starts nothing and opens nothing.
 
     :param services: what handlers use
@@ -33,9 +39,9 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         rows, services,
         policy=services.policy,
         authenticate=authentication.authenticate,
-        negotiator=negotiator(),
-        limits=dispatch.Limits(max_body_size=services.settings.max_request_body_size,
-                               public_endpoint=services.settings.public_endpoint),
+        negotiate=negotiate,
+        max_body_size=services.settings.max_request_body_size,
+        public_endpoint=services.settings.public_endpoint,
         check=check)
     layers = (
         # Outermost, so that every answer has a request id, and every line below names it; and
@@ -51,11 +57,4 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         # Inside of them: they see a refusal as an answer. Nothing but our own dispatcher is below.
         middleware.answer_faults,
     )
-    return middleware.Application(layers, dispatcher)
-
-
-def negotiator() -> operation.Negotiator:
-    """Offer the whole history of the API and of the extension."""
-    return operation.Negotiator(
-        operation.Range(versions.MINIMUM, versions.MAXIMUM),
-        operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
+    return middleware.application(layers, dispatcher)

@@ -1,7 +1,8 @@
 """Authentication: from a request to a context, or to None.
 
 An authenticator is ``(request, project id of the URL or None) -> context | None``. None means that
-the request is not authenticated; whether that matters depends on the operation.
+the request is not authenticated; whether that matters depends on the operation. Whether the caller
+is an administrator is then decided by the policy.
 """
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +16,6 @@ from blockattach import context as request_context
 from blockattach.http import middleware
 
 Authenticator = Callable[[webob.Request, str | None], request_context.RequestContext | None]
-IsAdmin = Callable[[request_context.RequestContext], bool]
 
 DEFAULT_USER_ID = '00000000000000000000000000000001'
 DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
@@ -31,9 +31,7 @@ NO_PROJECT = ''
 
 def anonymous(request: webob.Request) -> request_context.RequestContext:
     """Nobody in particular: the caller of a public operation."""
-    return request_context.RequestContext(
-        request_id=middleware.request_id(request),
-        global_request_id=middleware.global_request_id(request))
+    return request_context.RequestContext(**middleware.request_ids(request))
 
 
 def is_id(text: str) -> bool:
@@ -65,75 +63,58 @@ class Identity(NamedTuple):
         roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles
         return cls(parts[0], parts[1], roles)
 
-    def context(self, request: webob.Request, is_admin: IsAdmin,
-                **more: Any) -> request_context.RequestContext:
+    def context(self, request: webob.Request, **more: Any) -> request_context.RequestContext:
         """The context of a request of this user."""
-        made = request_context.RequestContext(
+        return request_context.RequestContext(
             user_id=self.user_id, project_id=self.project_id, roles=list(self.roles),
-            request_id=middleware.request_id(request),
-            global_request_id=middleware.global_request_id(request), **more)
-        made.is_admin = is_admin(made)
-        return made
+            **middleware.request_ids(request), **more)
 
 
-class NoAuthentication:
-    """Believes what the client says: for a machine of one's own, and for tests.
+_NO_SERVICE = Identity('', '', ())
+
+
+def default_identity(project_id: str | None) -> Identity:
+    """May do everything, in the project that the URL names, or in a default one."""
+    return Identity(DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
+
+
+def claimed(request: webob.Request,
+            project_id: str | None) -> request_context.RequestContext | None:
+    """The context that the request claims; None if what it carries is malformed. It is believed:
+    for a machine of one's own, and for tests.
 
     ``X-Auth-Token`` is ``user:project`` (python-cinderclient's noauth plugin) with all roles, or
-    ``user:project:role,role``. Without one the caller is a default user with all roles in the
-    project that the URL names, or in a default one. ``X-Service-Token`` has the same form.
+    ``user:project:role,role``. Without one the caller is a default user. ``X-Service-Token`` has
+    the same form.
     """
-
-    def __init__(self, is_admin: IsAdmin) -> None:
-        self._is_admin = is_admin
-
-    def __call__(self, request: webob.Request,
-                 project_id: str | None) -> request_context.RequestContext | None:
-        """The context that the request claims; None if what it carries is malformed."""
-        token = request.environ.get('HTTP_X_AUTH_TOKEN')
-        if not token or token == NO_TOKEN:
-            identity: Identity | None = Identity(
-                DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
-        else:
-            identity = Identity.parse(token, ALL_ROLES)
-        service_roles: tuple[str, ...] = ()
-        service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
-        if service_token:
-            service = Identity.parse(service_token, request_context.SERVICE_ROLES)
-            if service is None:
-                return None
-            service_roles = service.roles
-        if identity is None:
-            return None
-        # The token is for Nova, which is asked in the caller's name.
-        return identity.context(request, self._is_admin, service_roles=list(service_roles),
-                                auth_token=token or None)
+    token = request.environ.get('HTTP_X_AUTH_TOKEN')
+    service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
+    identity = (default_identity(project_id) if not token or token == NO_TOKEN
+                else Identity.parse(token, ALL_ROLES))
+    service = (Identity.parse(service_token, request_context.SERVICE_ROLES) if service_token
+               else _NO_SERVICE)
+    if identity is None or service is None:
+        return None
+    # The token is for Nova, which is asked in the caller's name.
+    return identity.context(request, service_roles=list(service.roles), auth_token=token or None)
 
 
-class KeystoneAuthentication:
-    """Reads what keystonemiddleware's ``auth_token`` has left in the environ.
+def validated(request: webob.Request,
+              project_id: str | None) -> request_context.RequestContext | None:
+    """The context of a token that keystonemiddleware's ``auth_token`` has validated; None if there
+    was none, or if the service token that came along is none.
 
     Only ever behind ``auth_token`` with ``delay_auth_decision``: it removes the headers that a
     client might forge, and lets public operations through.
     """
-
-    def __init__(self, is_admin: IsAdmin) -> None:
-        self._is_admin = is_admin
-
-    def __call__(self, request: webob.Request,
-                 project_id: str | None) -> request_context.RequestContext | None:
-        """The context of a validated token; None if there was none, or if the service token that
-        came along is none."""
-        environ = request.environ
-        if environ.get('HTTP_X_IDENTITY_STATUS') != _CONFIRMED or (
-                environ.get('HTTP_X_SERVICE_IDENTITY_STATUS', _CONFIRMED) != _CONFIRMED):
-            return None
-        context = request_context.RequestContext.from_environ(
-            environ, request_id=middleware.request_id(request),
-            global_request_id=middleware.global_request_id(request))
-        if context.project_id or context.domain_id:
-            # A token has one scope; what auth_token says here may be that of the service's token.
-            context.system_scope = None
-        context.project_id = context.project_id or NO_PROJECT
-        context.is_admin = self._is_admin(context)
-        return context
+    environ = request.environ
+    if environ.get('HTTP_X_IDENTITY_STATUS') != _CONFIRMED or (
+            environ.get('HTTP_X_SERVICE_IDENTITY_STATUS', _CONFIRMED) != _CONFIRMED):
+        return None
+    context = request_context.RequestContext.from_environ(
+        environ, **middleware.request_ids(request))
+    if context.project_id or context.domain_id:
+        # A token has one scope; what auth_token says here may be that of the service's token.
+        context.system_scope = None
+    context.project_id = context.project_id or NO_PROJECT
+    return context

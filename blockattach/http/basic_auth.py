@@ -47,8 +47,26 @@ class Accounts:
         self._key = secrets.token_bytes(32)
         self._right: set[bytes] = set()
 
-    def admits(self, user: str, password: bytes) -> bool:
-        """Whether the password is right."""
+    def authenticate(self, request: webob.Request,
+                     project_id: str | None) -> request_context.RequestContext | None:
+        """The context of a user whose name and valid password are in the header ``Authorization``;
+        None if there is none."""
+        try:
+            user, password = basic_auth.parse_token(basic_auth.parse_header(request.environ))
+        except _REFUSED:
+            return None
+        if not auth.is_id(user) or not self._admits(user, password):
+            return None
+        if self._roles is None:
+            identity = auth.default_identity(project_id)._replace(user_id=user)
+        elif user in (identities := self._roles.said()):
+            identity = identities[user]
+        else:
+            LOG.warning('User is refused: there is a password, but no roles%s', fields(user=user))
+            return None
+        return identity.context(request, user_name=user)
+
+    def _admits(self, user: str, password: bytes) -> bool:
         entries = self._users.said()
         entry = entries.get(user)
         # An unknown user is refused no faster than others.
@@ -66,38 +84,6 @@ class Accounts:
             self._right.add(mark)
         return entry is not None
 
-    def identity(self, user: str, project_id: str | None) -> auth.Identity | None:
-        """The identity of a user; None: there is none.
-
-        :param project_id: of the URL; used without a roles file, where each user has all rights
-        """
-        if self._roles is None:
-            return auth.Identity(user, project_id or auth.DEFAULT_PROJECT_ID, auth.ALL_ROLES)
-        return self._roles.said().get(user)
-
-
-class BasicAuthentication:
-    """An authenticator by the header ``Authorization``."""
-
-    def __init__(self, is_admin: auth.IsAdmin, accounts: Accounts) -> None:
-        self._is_admin = is_admin
-        self._accounts = accounts
-
-    def __call__(self, request: webob.Request,
-                 project_id: str | None) -> request_context.RequestContext | None:
-        """The context of a user with a valid password; None if there is none."""
-        try:
-            user, password = basic_auth.parse_token(basic_auth.parse_header(request.environ))
-        except _REFUSED:
-            return None
-        if not auth.is_id(user) or not self._accounts.admits(user, password):
-            return None
-        identity = self._accounts.identity(user, project_id)
-        if identity is None:
-            LOG.warning('User is refused: there is a password, but no roles%s', fields(user=user))
-            return None
-        return identity.context(request, self._is_admin, user_name=user)
-
 
 def challenge(inner: middleware.Handler) -> middleware.Handler:
     """Add the challenge for HTTP basic authentication to a refusal."""
@@ -107,11 +93,6 @@ def challenge(inner: middleware.Handler) -> middleware.Handler:
             response.headers['WWW-Authenticate'] = CHALLENGE
         return response
     return handle
-
-
-def authentication(is_admin: auth.IsAdmin, accounts: Accounts) -> auth.Authentication:
-    """Authentication by name and password."""
-    return auth.Authentication(BasicAuthentication(is_admin, accounts), (challenge,))
 
 
 def parse_users(text: str) -> Mapping[str, str]:

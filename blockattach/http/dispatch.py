@@ -1,13 +1,17 @@
 """From a request to an answer, always in this order:
 
 route, authentication, project of the URL, version, body is JSON, action, target, policy, schema,
-handler, answer. Whatever goes wrong is an error that `blockattach.http.faults` answers.
+handler, answer. Whatever goes wrong is an error that `blockattach.http.responses` answers.
+
+A path is looked up in one regular expression for each method: `re` tries all alternatives in the
+time that Python takes for one or two.
 """
-import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import orjson
 import webob
@@ -16,15 +20,14 @@ from webob import headers as webob_headers
 from blockattach import context as request_context
 from blockattach import errors
 from blockattach.http import auth
-from blockattach.http import faults
 from blockattach.http import middleware
 from blockattach.http import operation
 from blockattach.http import queueing
-from blockattach.http import rendering
-from blockattach.http import routing
-from blockattach.http import schema
+from blockattach.http import responses
 from blockattach.policy import enforcer
 
+PREFIX = '/v3'
+PROJECT = 'project_id'
 JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
@@ -37,28 +40,78 @@ _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
 
+_VARIABLE = re.compile(r'\{(\w+)\}')
+_SEGMENT = r'([^/\0]+)'
+_NOTHING = '(?!)'
+
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
-_Validators = Mapping[operation.V, schema.Validator]
 
 
 class _TooLarge(Exception):
     """The body is longer than we read."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Checks:
-    """The compiled schemas of one operation."""
+class Route(NamedTuple):
+    """The operations of one method and path; several that differ in versions or actions."""
 
-    body: _Validators
-    query: _Validators
+    operations: list[operation.Operation]
+    variables: list[str]
+    public: bool
+    """Whether every one of the operations is."""
+    root: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits for requests, and the URLs in answers."""
+class Match(NamedTuple):
+    """What a path means. ``project_id`` is None where the path names none."""
 
-    max_body_size: int = 114688
-    public_endpoint: str | None = None
+    route: Route
+    variables: dict[str, str]
+    project_id: str | None
+
+
+class Table:
+    """Every path of the API. Where a literal and a variable both fit, the literal is tried first.
+
+    A slash at the end makes an empty last segment, and so another path: a client with an empty id
+    gets no list instead of one resource.
+    """
+
+    def __init__(self, operations: Iterable[operation.Operation]) -> None:
+        """Declare the operations' paths.
+
+        :raises ValueError: two operations cannot be distinguished
+        """
+        by_shape: dict[tuple[str, bool, str], list[operation.Operation]] = {}
+        for row in operations:
+            key = row.method, row.root, _VARIABLE.sub('{', row.path)
+            by_shape.setdefault(key, []).append(row)
+        self._routes: dict[str, dict[int, Route]] = {}
+        alternatives: dict[str, tuple[list[str], list[str]]] = {}
+        # A brace sorts behind every letter, and so a variable behind every literal.
+        for method, root, shape in sorted(by_shape):
+            rows = by_shape[method, root, shape]
+            _refuse_ambiguous(rows)
+            routes = self._routes.setdefault(method, {})
+            # By the number of its group. The first is the project's, and each variable has one.
+            number = 2 + sum(1 + len(route.variables) for route in routes.values())
+            routes[number] = Route(rows, _VARIABLE.findall(rows[0].path),
+                                   public=all(row.public for row in rows), root=root)
+            alternatives.setdefault(method, ([], []))[root].append(
+                f'({re.escape(shape)})'.replace(r'\{', _SEGMENT))
+        # Without a project, if that fits.
+        self._patterns = {method: re.compile(
+            f'{PREFIX}(?:/{_SEGMENT})??(?:{"|".join(nouns) or _NOTHING})|{"|".join(roots)}')
+            for method, (nouns, roots) in alternatives.items()}
+
+    def match(self, method: str, path: str) -> Match | None:
+        """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
+        pattern = self._patterns.get(method)
+        found = None if pattern is None else pattern.fullmatch(path)
+        if found is None or found.lastindex is None:
+            return self.match('GET', path) if method == 'HEAD' else None
+        route = self._routes[method][found.lastindex]
+        return Match(route, {name: found[number] for number, name in enumerate(
+            route.variables, found.lastindex + 1)}, found[1])
 
 
 class Dispatcher:
@@ -66,11 +119,12 @@ class Dispatcher:
 
     def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
-                 negotiator: operation.Negotiator, limits: Limits | None = None,
-                 check: Check | None = None) -> None:
+                 negotiate: operation.Negotiate, max_body_size: int = 114688,
+                 public_endpoint: str | None = None, check: Check | None = None) -> None:
         """Compile everything that a request will need.
 
         :param services: handed to handlers as it is; targets are loaded from its ``database``
+        :param public_endpoint: what links of answers begin with; None: as the client asked
         :param check: called with each answer, for tests
         :raises ValueError: the operations contradict each other, or name an unknown rule
         """
@@ -78,15 +132,16 @@ class Dispatcher:
         for row in rows:
             if row.policy is not None and not policy.knows(row.policy):
                 raise ValueError(f'{row.name}: no such policy rule: {row.policy}')
-        self._table = routing.Table(rows)
-        # By identity: rows hold schemas, which have no hash. The table keeps them alive.
-        self._checks = {id(row): _compile(row) for row in rows}
+            # So that no request has to wait for it.
+            _ = row.checkers
+        self._table = Table(rows)
         self._check = check
         self._services = services
         self._policy = policy
         self._authenticate = authenticate
-        self._negotiator = negotiator
-        self._limits = limits or Limits()
+        self._negotiate = negotiate
+        self._max_body_size = max_body_size
+        self._public_endpoint = public_endpoint
 
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
@@ -98,51 +153,49 @@ class Dispatcher:
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
         if match is None:
-            return rendering.unknown_route_response()
+            return responses.unknown_route()
         context = self._identify(request, match)
-        negotiated = self._negotiate(request, match)
+        negotiated = self._versions(request, match)
         try:
-            row, body, has_body = self._select(request, match, negotiated)
+            row, body = self._select(request, match, negotiated)
         except _TooLarge:
-            return faults.response(413, TOO_LARGE)
-        middleware.name_operation(request, row.name)
-        if row.writes:
-            middleware.check_writing(request)
+            return responses.failure(413, TOO_LARGE)
+        request.environ[middleware.ACT].note(operation=row.name)
+        if row.writes and middleware.MUST_NOT_WRITE in request.environ:
+            raise errors.NotAuthorized(request.environ[middleware.MUST_NOT_WRITE])
+        project = '' if match.project_id is None else f'/{match.project_id}'
         call = operation.Call(
             context=context, version=negotiated.version, extension=negotiated.extension,
             path=match.variables,
             query=operation.read_query(request.environ.get('QUERY_STRING', '')),
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
-            url=self._url(request, match))
+            base_url=self._public_endpoint or request.application_url,
+            project=project, url_path=_path(request.environ).removeprefix(PREFIX + project))
         self._permit(row, call)
-        checks = self._checks[id(row)]
-        if has_body:
-            _check(checks.body, call.version, body)
-        if row.query is not None:
-            _check(checks.query, call.version, dict(call.query.items()))
-        response = _respond(row, row.handler(self._services, call))
+        row.check(call)
+        response = responses.success(row.status, row.handler(self._services, call))
         if self._check is not None:
             self._check(row, call, response)
         return response
 
-    def _match(self, request: webob.Request) -> routing.Match | None:
+    def _match(self, request: webob.Request) -> Match | None:
         try:
             return self._table.match(request.environ['REQUEST_METHOD'],
                                      _path(request.environ) or '/')
         except UnicodeDecodeError:
             return None
 
-    def _identify(self, request: webob.Request,
-                  match: routing.Match) -> request_context.RequestContext:
+    def _identify(self, request: webob.Request, match: Match) -> request_context.RequestContext:
         """The caller; the project in the URL must agree with it."""
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
-        public = match.entry.public
+        public = match.route.public
         context = self._authenticate(request, match.project_id)
         if context is None:
             if public:
                 return auth.anonymous(request)
             raise errors.NotAuthenticated()
+        context.is_admin = self._policy.is_admin(context)
         context.deadline = request.environ.get(queueing.DEADLINE)
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
@@ -151,29 +204,30 @@ class Dispatcher:
             raise errors.NotAuthorized(NO_PROJECT)
         return context
 
-    def _negotiate(self, request: webob.Request, match: routing.Match) -> operation.Negotiated:
-        header = request.environ.get('HTTP_OPENSTACK_API_VERSION')
-        if match.entry.root:
+    def _versions(self, request: webob.Request, match: Match) -> operation.Negotiated:
+        if match.route.root:
             # How a client finds out what it may ask for must not depend on what it asks for.
             return operation.Negotiated(operation.BASE, None, '')
-        negotiated = self._negotiator.negotiate(header)
-        middleware.set_version_header(request, negotiated.header)
+        negotiated = self._negotiate(request.environ.get('HTTP_OPENSTACK_API_VERSION'))
+        request.environ[middleware.VERSION] = negotiated.header
         return negotiated
 
-    def _select(self, request: webob.Request, match: routing.Match,
-                negotiated: operation.Negotiated) -> tuple[operation.Operation, Any, bool]:
-        """The operation that is meant, the parsed body, and whether the body matters."""
-        rows = match.entry.operations
+    def _select(self, request: webob.Request, match: Match,
+                negotiated: operation.Negotiated) -> tuple[operation.Operation, Any]:
+        """The operation that is meant, and the parsed body if it matters."""
+        rows, body = match.route.operations, None
         size = _length(request)
-        if size is not None and size > self._limits.max_body_size:
+        if size is not None and size > self._max_body_size:
             raise _TooLarge
         if rows[0].action is not None:
             body = self._read_json(request)
-            return _select_action(rows, body, negotiated), body, True
+            rows = _of_action(rows, body)
         for row in rows:
             if row.serves(negotiated.version, negotiated.extension):
                 matters = operation.at_version(row.body, negotiated.version) is not None
-                return row, self._read_json(request) if matters else None, matters
+                if matters and row.action is None:
+                    body = self._read_json(request)
+                return row, body
         raise errors.RouteNotFound()
 
     def _read_json(self, request: webob.Request) -> Any:
@@ -189,12 +243,10 @@ class Dispatcher:
             value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        # Few brackets cannot be deeply nested, so most bodies are checked no further.
-        if raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS and _is_deep(value):
-            raise errors.InvalidInput(MALFORMED_BODY)
-        # No column takes a zero character, so it is refused here. What looks like one may be an
-        # escaped backslash before these letters.
-        if b'\\u0000' in raw and _has_zero(value):
+        # Most bodies are looked at no further: few brackets cannot be deeply nested. What looks
+        # like a zero character may be an escaped backslash before these letters.
+        suspect = raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS or b'\\u0000' in raw
+        if suspect and not _can_be_stored(value):
             raise errors.InvalidInput(MALFORMED_BODY)
         return value
 
@@ -204,18 +256,12 @@ class Dispatcher:
             return b''
         try:
             raw = bytes(request.environ['wsgi.input'].read(
-                self._limits.max_body_size + 1 if size is None else size))
+                self._max_body_size + 1 if size is None else size))
         except Exception:  # noqa: BLE001 - servers differ; but what fails here is the client's
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        if len(raw) > self._limits.max_body_size:
+        if len(raw) > self._max_body_size:
             raise _TooLarge
         return raw
-
-    def _url(self, request: webob.Request, match: routing.Match) -> operation.Url:
-        base = self._limits.public_endpoint or request.application_url
-        project = '' if match.project_id is None else f'/{match.project_id}'
-        path = _path(request.environ).removeprefix(routing.PREFIX + project)
-        return operation.Url(base, project, path)
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target and ask the policy about it."""
@@ -232,6 +278,20 @@ class Dispatcher:
             raise row.refusal(call) from None
 
 
+def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
+    for index, one in enumerate(rows):
+        for other in rows[index + 1:]:
+            if one.path != other.path:
+                raise ValueError(f'{one.name} is like {other.name}')
+            if (one.action is None) != (other.action is None):
+                raise ValueError(f'{one.name} and {other.name}: an action beside none')
+            apart = (one.action != other.action
+                     or (one.until is not None and one.until < other.since)
+                     or (other.until is not None and other.until < one.since))
+            if not apart:
+                raise ValueError(f'{one.name} is there twice at one version')
+
+
 def _path(environ: Mapping[str, Any]) -> str:
     """The path as the client wrote it; WSGI hands its bytes over as Latin-1.
 
@@ -241,22 +301,12 @@ def _path(environ: Mapping[str, Any]) -> str:
     return path.encode('latin-1').decode()
 
 
-def _has_zero(value: Any) -> bool:
-    """Whether a text or a name in it has the zero character."""
-    if isinstance(value, dict):
-        return any('\0' in name or _has_zero(part) for name, part in value.items())
-    if isinstance(value, list):
-        return any(map(_has_zero, value))
-    return isinstance(value, str) and '\0' in value
-
-
-def _is_deep(value: Any) -> bool:
-    """Whether it has more levels than `_MOST_LEVELS`."""
-    level = [value]
-    for _ in range(_MOST_LEVELS + 1):
-        level = [part for one in level if isinstance(one, dict | list)
-                 for part in (one.values() if isinstance(one, dict) else one)]
-    return bool(level)
+def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
+    """Whether it has no more levels, and no zero character, which no column takes."""
+    if not isinstance(value, dict | list):
+        return not isinstance(value, str) or '\0' not in value
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return all(levels > 0 and _can_be_stored(part, levels - 1) for part in parts)
 
 
 def _length(request: webob.Request) -> int | None:
@@ -269,40 +319,11 @@ def _length(request: webob.Request) -> int | None:
     return int(text)
 
 
-def _select_action(rows: tuple[operation.Operation, ...], body: Any,
-                   negotiated: operation.Negotiated) -> operation.Operation:
+def _of_action(rows: list[operation.Operation], body: Any) -> list[operation.Operation]:
     if not isinstance(body, dict) or len(body) != 1:
         raise errors.InvalidInput(MALFORMED_BODY)
     action = next(iter(body))
     named = [row for row in rows if row.action == action]
     if not named:
         raise errors.InvalidInput(f'There is no such action: {errors.shortened(action)}')
-    for row in named:
-        if row.serves(negotiated.version, negotiated.extension):
-            return row
-    raise errors.RouteNotFound()
-
-
-def _compile(row: operation.Operation) -> _Checks:
-    body = {since: schema.Validator(one) for since, one in (row.body or {}).items()}
-    query = {since: schema.Validator(one, 'query parameters')
-             for since, one in (row.query or {}).items()}
-    return _Checks(body, query)
-
-
-def _check(validators: _Validators, version: operation.V, value: Any) -> None:
-    validator = operation.at_version(validators, version)
-    if validator is not None:
-        validator.check(value)
-
-
-def _respond(row: operation.Operation, value: Any) -> webob.Response:
-    status, headers = row.status, None
-    if isinstance(value, operation.Answer):
-        status = row.status if value.status is None else value.status
-        value, headers = value.body, value.headers
-    if value is None:
-        return rendering.empty_response(status, headers)
-    if isinstance(value, bytes):
-        return rendering.bytes_response(status, value, headers or {})
-    return rendering.json_response(status, value, headers)
+    return named

@@ -9,7 +9,6 @@ import urllib.parse
 from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
-from typing import NamedTuple
 
 from blockattach.http import incoming
 
@@ -23,22 +22,10 @@ _NO_BODY = ('204', '304')
 _FAILED = '500 Internal Server Error'
 
 
-class Answer(NamedTuple):
-    """What is sent, and whether the connection ends behind it."""
-
-    data: bytes
-    closes: bool
-
-
-def environ(request: incoming.Request, base: dict[str, Any]) -> dict[str, Any]:
-    """What the application is asked.
-
-    :param base: what is so for each request of the connection
-    """
-    headers = request.headers
+def environ(request: incoming.Request) -> dict[str, Any]:
+    """What the application is asked, besides what is `always` so."""
     made = {
-        **base,
-        **headers,
+        **request.headers,
         'REQUEST_METHOD': request.method,
         'PATH_INFO': urllib.parse.unquote_to_bytes(request.path).decode('latin-1'),
         'QUERY_STRING': request.query.decode('latin-1'),
@@ -46,7 +33,7 @@ def environ(request: incoming.Request, base: dict[str, Any]) -> dict[str, Any]:
         'wsgi.input': io.BytesIO(request.body),
         'wsgi.errors': sys.stderr,
     }
-    if 'HTTP_CONTENT_TYPE' in headers:
+    if 'HTTP_CONTENT_TYPE' in made:
         made['CONTENT_TYPE'] = made.pop('HTTP_CONTENT_TYPE')
     if request.length:
         made['CONTENT_LENGTH'] = str(request.length)
@@ -71,8 +58,8 @@ def always(host: str, port: int, scheme: str) -> dict[str, Any]:
 
 
 def answer(application: Application, asked: dict[str, Any], request: incoming.Request,
-           now: datetime.datetime) -> Answer:
-    """What the application answers; 500 if it cannot."""
+           now: datetime.datetime) -> bytes:
+    """What the application answers; if it cannot, 500, and the connection ends."""
     started: list[Any] = []
     parts: list[bytes] = []
 
@@ -89,16 +76,17 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
             if hasattr(result, 'close'):
                 result.close()
         status, headers = started
-        return Answer(_written(status, headers, b''.join(parts), request, now), request.closes)
+        return _written(status, headers, b''.join(parts), request, now)
     except Exception:
         LOG.exception('Cannot answer a request')
+        request.closes = True
         return plain(_FAILED, 'The server has failed.', now)
 
 
-def plain(status: str, reason: str, now: datetime.datetime) -> Answer:
+def plain(status: str, reason: str, now: datetime.datetime) -> bytes:
     """What the server says itself, in the end."""
-    return Answer(_written(status, [('Content-Type', 'text/plain; charset=UTF-8')],
-                           f'{reason}\n'.encode(), None, now), True)
+    return _written(status, [('Content-Type', 'text/plain; charset=UTF-8')],
+                    f'{reason}\n'.encode(), None, now)
 
 
 def _written(status: str, headers: list[tuple[str, str]], body: bytes,

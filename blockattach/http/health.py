@@ -48,8 +48,8 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     def __init__(self, refused: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
                  detailed: bool) -> None:
-        self._detailed = detailed
         super().__init__(refused, conf)
+        self._show_details = self._show_details and detailed
         # The checks have been made, and were given this very mapping.
         self.conf[_MONITOR] = watching
         missing = set(self._conf_get('backends')).difference(self._backends.names())
@@ -74,48 +74,39 @@ class _Healthcheck(healthcheck.Healthcheck):
         """
         return []
 
-    def _conf_get(self, key: str, group: str = GROUP) -> Any:
-        value = super()._conf_get(key, group)
-        return value and self._detailed if key == 'detailed' else value
 
+def with_health(application: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
+                details_to: Sequence[health_conf.Network]) -> Wsgi:
+    """What answers the two paths, and hands everything else to the application.
 
-class HealthCheck:
-    """Answers the two paths, and hands everything else to the application."""
+    :param conf: with the options of `register`
+    :param details_to: networks whose hosts get the details, if ``[healthcheck]`` allows any
+    :raises ConfigurationError: a check that it names is not installed, or a network is none
+    """
+    brief, detailed = (_Healthcheck(application, conf, watching, shown) for shown in (False, True))
 
-    def __init__(self, application: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
-                 details_to: Sequence[health_conf.Network]) -> None:
-        """Read ``[healthcheck]``.
-
-        :param details_to: networks whose hosts get the details, if that group allows any
-        :raises ConfigurationError: a check that it names is not installed, or a network is none
-        """
-        register(conf)
-        self._application = application
-        self._details_to = details_to
-        self._brief = _Healthcheck(application, conf, watching, detailed=False)
-        self._detailed = _Healthcheck(application, conf, watching, detailed=True)
-
-    def __call__(self, environ: dict[str, Any],
-                 start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request, as a WSGI server asks for it."""
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get('PATH_INFO')
         if path not in PATHS or environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            return self._application(environ, start_response)
+            return application(environ, start_response)
         if path == LIVE_PATH:
             start_response('200 OK', [('Content-Type', 'text/plain; charset=UTF-8'),
                                       ('Content-Length', '2')])
             return [] if environ['REQUEST_METHOD'] == 'HEAD' else [b'OK']
-        check: Wsgi = self._detailed if self._may_see_details(environ) else self._brief
+        check: Wsgi = detailed if _may_see_details(environ, details_to) else brief
         return check(environ, start_response)
+    return answer
 
-    def _may_see_details(self, environ: Mapping[str, Any]) -> bool:
-        if any(name in environ for name in _PROXIED):
-            return False
-        try:
-            address = ipaddress.ip_address(environ.get('REMOTE_ADDR', ''))
-        except ValueError:
-            return False
-        return any(address in network for network in self._details_to)
+
+def _may_see_details(environ: Mapping[str, Any],
+                     details_to: Sequence[health_conf.Network]) -> bool:
+    if any(name in environ for name in _PROXIED):
+        return False
+    try:
+        address = ipaddress.ip_address(environ.get('REMOTE_ADDR', ''))
+    except ValueError:
+        return False
+    return any(address in network for network in details_to)
 
 
 class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
@@ -125,8 +116,7 @@ class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """The finding as oslo.middleware shows it."""
-        found = {finding.name: finding.wrong for finding in self.conf[_MONITOR].findings()}
-        wrong = found.get(self.name)
+        wrong = self.conf[_MONITOR].findings().get(self.name)
         return pluginbase.HealthcheckResult(available=wrong is None,
                                             reason=f'{self.name}: {wrong or "OK"}')
 

@@ -5,6 +5,7 @@ request of another one (RFC 9112, 6.3 and 11.2). What llhttp lets pass and HTTP 
 two programs read differently, is refused here.
 """
 import collections
+import dataclasses
 import enum
 import functools
 
@@ -39,28 +40,25 @@ class Refusal(Exception):
         self.reason = reason
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Request:
     """One request. ``headers`` are named as in an environ; ``length`` is that of the whole body,
     of which ``body`` has no more than the application may read."""
 
-    __slots__ = ('body', 'closes', 'expects', 'headers', 'leaves', 'length', 'method', 'missing',
-                 'path', 'query', 'version')
-
-    def __init__(self, method: str, target: tuple[bytes, bytes], version: str,
-                 headers: dict[str, str]) -> None:
-        self.method = method
-        self.path, self.query = target
-        self.version = version
-        self.headers = headers
-        self.body = bytearray()
-        self.length = 0
-        # The connection ends after it; whatever still arrives is discarded.
-        self.closes = False
-        self.leaves = False
-        # The client sends the body when it is asked to.
-        self.expects = False
-        # How much of the body llhttp leaves to another protocol, none of which is spoken here.
-        self.missing = 0
+    method: str
+    path: bytes
+    query: bytes
+    version: str
+    headers: dict[str, str]
+    body: bytearray = dataclasses.field(default_factory=bytearray)
+    length: int = 0
+    # The connection ends after it; whatever still arrives is discarded.
+    closes: bool = False
+    leaves: bool = False
+    # The client sends the body when it is asked to.
+    expects: bool = False
+    # How much of the body llhttp leaves to another protocol, none of which is spoken here.
+    missing: int = 0
 
 
 @functools.lru_cache(maxsize=512)
@@ -184,7 +182,7 @@ class Incoming:
         length = int(headers.pop(_LENGTH, 0))
         if length > self._most_read:
             raise _too_large()
-        request = Request(parser.get_method().decode('latin-1'), target, version, headers)
+        request = Request(parser.get_method().decode('latin-1'), *target, version, headers)
         upgrade = parser.should_upgrade()
         if upgrade:
             if coding is not None:

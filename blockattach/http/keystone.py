@@ -57,7 +57,7 @@ def section_of(conf: cfg.ConfigOpts) -> str:
     return str(conf[GROUP].auth_section or GROUP)
 
 
-def authentication(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Authentication:
+def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
     """Authentication by a token; Keystone is asked when the first one comes.
 
     What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
@@ -65,8 +65,8 @@ def authentication(is_admin: auth.IsAdmin, conf: cfg.ConfigOpts) -> auth.Authent
 
     :param conf: with the options of `register`
     """
-    return auth.Authentication(auth.KeystoneAuthentication(is_admin),
-                         (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
+    return auth.Authentication(
+        auth.validated, (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
 
 
 class _TokenMiddleware(auth_token.AuthProtocol):

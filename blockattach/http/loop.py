@@ -2,17 +2,23 @@
 
 A request gets a thread of the pool when it is whole. A client that sends or reads slowly
 costs a connection, and is cut at a deadline.
+
+At any time a connection belongs to one thread: to that of the server while something is read or
+written, to one of the pool while a request is answered.
 """
+import contextlib
+import enum
 import logging
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from blockattach import clock as clocks
-from blockattach.http import connection as connections
+from blockattach.conf import api as api_conf
 from blockattach.http import gateway
 from blockattach.http import incoming
 from blockattach.http import tls
@@ -25,18 +31,138 @@ _ENDING_TICK_SECONDS = 0.05
 _ANSWER_SECONDS = 120
 _LEAVE_SECONDS = 2
 _TIMED_OUT = '408 Request Timeout', 'The request did not come in time.'
+_MOST_AT_ONCE = 65536
+"""More than a record of TLS has: what was decrypted is never left behind in it."""
+_CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
+_PLAIN = (b'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n'
+          b'Content-Length: 30\r\n\r\nThis port speaks HTTPS (TLS).\n')
+_WAITS_FOR: dict[type[OSError], int] = {ssl.SSLWantReadError: select.EPOLLIN,
+                                        ssl.SSLWantWriteError: select.EPOLLOUT}
+"""TLS may have to read before it can write, and to write before it can read."""
 
-Connection = connections.Connection
-State = connections.State
 Stage = incoming.Stage
+
+
+class State(enum.Enum):
+    """What it is about."""
+
+    AGREEING = 'the handshake of TLS'
+    READING = 'a request comes'
+    ANSWERING = 'a request waits for a thread, or has one'
+    WRITING = 'an answer goes'
+    LEAVING = 'the answer is sent; whatever still arrives is discarded'
+
+
+class Connection:
+    """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll;
+    ``watched``: it is the server's thread that has it, and waits for them."""
+
+    def __init__(self, sock: socket.socket, address: Any, most_body: int) -> None:
+        self.socket = sock
+        self.number = sock.fileno()
+        self.address = address
+        self.incoming = incoming.Incoming(most_body)
+        self.state = (State.AGREEING if isinstance(sock, ssl.SSLSocket) else State.READING)
+        self.stage = Stage.NOTHING
+        self.until = 0.0
+        self.waits_for = select.EPOLLIN
+        self.watched = False
+        self.closes = False
+        self.leaves = False
+        self._unsent = memoryview(b'')
+
+    def agree(self) -> bool:
+        """Whether the handshake is done.
+
+        :raises OSError: it never will be
+        """
+        assert isinstance(self.socket, ssl.SSLSocket)
+        try:
+            self.socket.do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
+            self.waits_for = _WAITS_FOR[type(exc)]
+            return False
+        except OSError as exc:
+            LOG.debug('Cannot agree with a client on TLS%s', fields(reason=exc))
+            if getattr(exc, 'reason', None) == 'HTTP_REQUEST':
+                # Past the encryption that was never begun.
+                socket.socket.send(self.socket, _PLAIN)
+            raise
+        self.state = State.READING
+        return True
+
+    def read(self) -> None:
+        """Take what has come.
+
+        :raises OSError: the client is lost
+        """
+        try:
+            data = self.socket.recv(_MOST_AT_ONCE)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
+            self.waits_for = _WAITS_FOR.get(type(exc), select.EPOLLIN)
+            return
+        self.waits_for = select.EPOLLIN
+        if data:
+            self.incoming.feed(data)
+        else:
+            self.incoming.end()
+            self.closes = True
+        if self.incoming.expects() and not self.incoming.whole:
+            # So little always has room.
+            self.socket.send(_CONTINUE)
+
+    def skip(self) -> bool:
+        """Read and discard; False: that was all."""
+        with contextlib.suppress(BlockingIOError):
+            return bool(self.socket.recv(_MOST_AT_ONCE))
+        return True
+
+    def answer(self, data: bytes, closes: bool, leaves: bool) -> None:
+        """Have this sent.
+
+        :param leaves: the client may be sending still
+        """
+        self._unsent = memoryview(data)
+        self.closes = closes
+        self.leaves = leaves
+
+    def write(self) -> bool:
+        """Send as much as has room; whether that was all.
+
+        :raises OSError: the client is lost
+        """
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.socket.send(self._unsent):]
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as exc:
+            self.waits_for = _WAITS_FOR.get(type(exc), select.EPOLLOUT)
+            return False
+        self._unsent = memoryview(b'')
+        self.waits_for = select.EPOLLIN
+        return True
+
+    def leave(self) -> None:
+        """Nothing more is sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+        self.state = State.LEAVING
+
+    def cut_off(self) -> None:
+        """Nothing more comes or goes."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """The end."""
+        with contextlib.suppress(OSError):
+            self.socket.close()
 
 
 class Loop:
     """Connections, from the first byte to the last."""
 
     def __init__(self, listening: socket.socket, take: Callable[[Connection], None],
-                 look: Callable[[], None], *, most: int, most_body: int, header_seconds: float,
-                 body_seconds: float, secured: tls.Certificate | None,
+                 look: Callable[[], None], *, most: int, most_body: int,
+                 settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
         :param take: has the first whole request of a connection answered, by `answered`
@@ -49,8 +175,8 @@ class Loop:
         self._look = look
         self._most = most
         self._most_body = most_body
-        self._seconds = {Stage.NOTHING: header_seconds, Stage.HEADER: header_seconds,
-                         Stage.BODY: body_seconds}
+        self._seconds = {Stage.NOTHING: settings.header_timeout,
+                         Stage.HEADER: settings.header_timeout, Stage.BODY: settings.body_timeout}
         self._secured = secured
         self._clock = clock
         self._connections: dict[int, Connection] = {}
@@ -98,9 +224,9 @@ class Loop:
         for one in list(self._connections.values()):
             one.cut_off()
 
-    def answered(self, one: Connection, answer: gateway.Answer, leaves: bool) -> None:
+    def answered(self, one: Connection, answer: bytes, request: incoming.Request) -> None:
         """Send it, and go on with what comes next; by any thread that has the connection."""
-        one.answer(answer.data, answer.closes or self.ending, leaves)
+        one.answer(answer, request.closes or self.ending, request.leaves)
         self._guard(one, self._write)
 
     def close(self, one: Connection) -> None:
@@ -167,8 +293,7 @@ class Loop:
             self._watch(one)
 
     def _refuse(self, one: Connection, status: str, reason: str) -> None:
-        answer = gateway.plain(status, reason, self._clock.utcnow())
-        one.answer(answer.data, closes=True, leaves=True)
+        one.answer(gateway.plain(status, reason, self._clock.utcnow()), closes=True, leaves=True)
         self._write(one)
 
     def _write(self, one: Connection) -> None:

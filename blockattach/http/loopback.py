@@ -13,8 +13,8 @@ from urllib import parse
 import webob
 
 from blockattach import errors
-from blockattach.http import faults
 from blockattach.http import middleware
+from blockattach.http import responses
 
 _ANY_ORIGIN = '*'
 _HOST_NAME = 'localhost'
@@ -73,11 +73,14 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
             environ = request.environ
             refusal = _refusal(environ, allowed_origins)
             if refusal is not None:
-                return faults.response(403, refusal)
-            if _lacks_type(environ):
-                return faults.answer(errors.MediaTypeNotSupported())
+                return responses.failure(403, refusal)
+            has_body = (environ.get('CONTENT_LENGTH') or '0') != '0' or (
+                'HTTP_TRANSFER_ENCODING' in environ)
+            # A body of no type is what a page may send without being asked whether it may.
+            if has_body and not environ.get('CONTENT_TYPE'):
+                return responses.error(errors.MediaTypeNotSupported())
             if _is_from_page(environ, allowed_origins):
-                middleware.forbid_writing(request, FROM_OTHER)
+                environ[middleware.MUST_NOT_WRITE] = FROM_OTHER
             return inner(request)
         return handle
     return layer
@@ -94,12 +97,6 @@ def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
     if origin is not None and not _may_ask(origin, environ, allowed):
         return FROM_OTHER
     return None
-
-
-def _lacks_type(environ: _Environ) -> bool:
-    """A body of no type is what a page may send without being asked whether it may."""
-    has_body = (environ.get('CONTENT_LENGTH') or '0') != '0' or 'HTTP_TRANSFER_ENCODING' in environ
-    return has_body and not environ.get('CONTENT_TYPE')
 
 
 def _is_from_page(environ: _Environ, allowed: Collection[str]) -> bool:

@@ -14,9 +14,8 @@ import webob
 from oslo_context import context as oslo_context
 
 from blockattach import context as request_context
-from blockattach import errors
-from blockattach.http import faults
 from blockattach.http import operation
+from blockattach.http import responses
 from blockattach.log import fields
 from blockattach.telemetry import acts
 
@@ -28,41 +27,32 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # As oslo.middleware calls it, for other middlewares to find.
 _REQUEST_ID = 'openstack.request_id'
-_VERSION = 'blockattach.version_header'
-_ACT = 'blockattach.act'
-_MUST_NOT_WRITE = 'blockattach.must_not_write'
+VERSION = 'blockattach.version_header'
+"""In an environ: which version was negotiated, for the answer."""
+ACT = 'blockattach.act'
+"""In an environ: what `watch_request` times, to be given the operation's name."""
+MUST_NOT_WRITE = 'blockattach.must_not_write'
+"""In an environ: why this request must not change anything, whatever its method."""
 _GLOBAL_REQUEST_ID = re.compile(
     r'req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 
 
-class Application:
-    """The layers and what they surround, as one WSGI application."""
+def application(layers: Sequence[Layer], inner: Handler) -> Wsgi:
+    """The layers, outermost first, and what they surround, as one WSGI application."""
+    handle = inner
+    for layer in reversed(layers):
+        handle = layer(handle)
 
-    def __init__(self, layers: Sequence[Layer], inner: Handler) -> None:
-        """Put the layers around the handler.
-
-        :param layers: outermost first
-        """
-        handler = inner
-        for layer in reversed(layers):
-            handler = layer(handler)
-        self._handle = handler
-
-    def __call__(self, environ: dict[str, Any],
-                 start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request, as a WSGI server asks for it."""
-        response = self._handle(webob.Request(environ))
-        return response(environ, start_response)
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        answered: Iterable[bytes] = handle(webob.Request(environ))(environ, start_response)
+        return answered
+    return answer
 
 
 def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
     """A layer out of a middleware of WSGI's kind. An error of ours passes through it."""
     def layer(inner: Handler) -> Handler:
-        def application(environ: dict[str, Any],
-                        start_response: Callable[..., Any]) -> Iterable[bytes]:
-            answered: Iterable[bytes] = inner(webob.Request(environ))(environ, start_response)
-            return answered
-        surrounded = surround(application)
+        surrounded = surround(application((), inner))
 
         def handle(request: webob.Request) -> webob.Response:
             return request.get_response(surrounded)
@@ -70,43 +60,12 @@ def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
     return layer
 
 
-def request_id(request: webob.Request) -> str:
-    """What we call this request: ``req-`` and a UUID."""
-    name: str = request.environ[_REQUEST_ID]
-    return name
-
-
-def global_request_id(request: webob.Request) -> str | None:
-    """What the caller calls it, if that is in the form of a request id."""
-    name: str | None = request.environ.get('HTTP_X_OPENSTACK_REQUEST_ID')
-    return name if name and _GLOBAL_REQUEST_ID.fullmatch(name) else None
-
-
-def name_operation(request: webob.Request, name: str) -> None:
-    """Give `watch_request` the operation."""
-    act = request.environ.get(_ACT)
-    if act is not None:
-        act.note(operation=name)
-
-
-def set_version_header(request: webob.Request, value: str) -> None:
-    """Remember what was negotiated, for the answer."""
-    request.environ[_VERSION] = value
-
-
-def forbid_writing(request: webob.Request, reason: str) -> None:
-    """Remember why this request must not change anything, whatever its method."""
-    request.environ[_MUST_NOT_WRITE] = reason
-
-
-def check_writing(request: webob.Request) -> None:
-    """Return if the request may change something.
-
-    :raises NotAuthorized: `forbid_writing` says why not
-    """
-    reason = request.environ.get(_MUST_NOT_WRITE)
-    if reason is not None:
-        raise errors.NotAuthorized(reason)
+def request_ids(request: webob.Request) -> dict[str, Any]:
+    """What we call this request, ``req-`` and a UUID, and what the caller calls it, if that is in
+    the form of a request id; for its context."""
+    name = request.environ.get('HTTP_X_OPENSTACK_REQUEST_ID', '')
+    return {'request_id': request.environ[_REQUEST_ID],
+            'global_request_id': name if _GLOBAL_REQUEST_ID.fullmatch(name) else None}
 
 
 def watch_request(telemetry: acts.Telemetry) -> Layer:
@@ -120,11 +79,10 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
             environ = request.environ
             environ[_REQUEST_ID] = name = oslo_context.generate_request_id()
             # Lines before authentication must not carry the former request's context.
-            request_context.RequestContext(request_id=name,
-                                           global_request_id=global_request_id(request))
+            request_context.RequestContext(**request_ids(request))
             parent = environ.get('HTTP_TRACEPARENT') if telemetry.trusts_clients else None
             with telemetry.http(parent) as act:
-                environ[_ACT] = act
+                environ[ACT] = act
                 response = inner(request)
                 act.note(status=f'{response.status_code // 100}xx')
                 LOG.info('Request is answered%s', fields(
@@ -133,8 +91,8 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
                     seconds=f'{act.seconds():.4f}'))
             response.headerlist.extend((('x-openstack-request-id', name),
                                         ('x-compute-request-id', name)))
-            if _VERSION in environ:
-                response.headerlist.extend(((operation.VERSION_HEADER, environ[_VERSION]),
+            if VERSION in environ:
+                response.headerlist.extend(((operation.VERSION_HEADER, environ[VERSION]),
                                             ('Vary', operation.VERSION_HEADER)))
             return response
         return handle
@@ -147,5 +105,5 @@ def answer_faults(inner: Handler) -> Handler:
         try:
             return inner(request)
         except Exception as error:  # noqa: BLE001 - the last line: nothing may escape to the server
-            return faults.answer(error)
+            return responses.error(error)
     return handle

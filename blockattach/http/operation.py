@@ -1,5 +1,5 @@
 """One row of the API: everything that is promised about one operation, what its handler gets, and
-which version a client gets.
+which version a client gets. It checks what comes in against its schemas.
 
 A resource is a literal table of `Operation`; `blockattach.http.dispatch` enforces each row in a
 fixed order, so a handler can neither forget the policy nor see an unchecked body.
@@ -11,13 +11,16 @@ a version history of its own, for clients that ask for it.
 import dataclasses
 import functools
 import hashlib
+import json
 import re
+import uuid
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 from urllib import parse
 
+import fastjsonschema
 import orjson
 from webob import multidict
 
@@ -69,18 +72,6 @@ def read_query(text: str) -> multidict.MultiDict:
     return multidict.MultiDict(pairs)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Url:
-    """Where the request came to, as links of the answer need it."""
-
-    base: str = ''
-    """What stands before ``/v3``: the public endpoint, else what the client called."""
-    project: str = ''
-    """``/`` and the project id if the request named one, else nothing."""
-    path: str = ''
-    """The path below ``/v3`` and the project."""
-
-
 @dataclasses.dataclass(slots=True)
 class Call:
     """One request as a handler sees it: checked, parsed, and its target loaded and permitted."""
@@ -97,16 +88,21 @@ class Call:
     target: Any = None
     """What the operation's ``target`` returned."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    url: Url = dataclasses.field(default_factory=Url)
+    base_url: str = ''
+    """What stands before ``/v3`` in links: the public endpoint, else what the client called."""
+    project: str = ''
+    """``/`` and the project id if the request named one, else nothing."""
+    url_path: str = ''
+    """The path below ``/v3`` and the project."""
 
     def link(self, path: str) -> str:
         """The address of something of the API, ``path`` from the noun on: ``/volumes/<id>``."""
-        return f'{self.url.base}/v3{self.url.project}{path}'
+        return f'{self.base_url}/v3{self.project}{path}'
 
     def links(self, path: str) -> list[dict[str, str]]:
         """The address with the version and, as a bookmark, without it."""
         return [{'rel': 'self', 'href': self.link(path)},
-                {'rel': 'bookmark', 'href': f'{self.url.base}{self.url.project}{path}'}]
+                {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
         """The URL of the next page: this query from ``marker`` on.
@@ -114,7 +110,7 @@ class Call:
         What was passed over before the first page (``offset``) is not passed over again.
         """
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
-        return f'{self.link(self.url.path)}?{parse.urlencode([*kept, ("marker", marker)])}'
+        return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
     def named(self) -> idempotency.Request | None:
         """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
@@ -127,7 +123,7 @@ class Call:
             return None
         digest = hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()
         return idempotency.named(self.context.project_id or '', self.context.user_id or '', 'POST',
-                                 self.url.path, key, digest)
+                                 self.url_path, key, digest)
 
 
 class Answer(NamedTuple):
@@ -142,6 +138,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
+Checker = Callable[[Any], None]
 Handler = Callable[[Any, Call], Any]
 Target = Callable[[request_context.RequestContext, Any, str], Any]
 
@@ -205,6 +202,27 @@ class Operation:
         return self.extension is None or (extension is not None and extension >= self.extension)
 
     @functools.cached_property
+    def checkers(self) -> tuple[dict[V, Checker], dict[V, Checker]]:
+        """For body and query string, by the version that each begins with.
+
+        :raises fastjsonschema.JsonSchemaDefinitionException: one is no schema
+        """
+        return ({since: checker(one) for since, one in (self.body or {}).items()},
+                {since: checker(one, 'query parameters')
+                 for since, one in (self.query or {}).items()})
+
+    def check(self, call: Call) -> None:
+        """Return if body and query string are as the schemas of that version say.
+
+        :raises InvalidInput: with a reason in the form that clients of this API know
+        """
+        of_body, of_query = (at_version(one, call.version) for one in self.checkers)
+        if of_body is not None:
+            of_body(call.body)
+        if of_query is not None:
+            of_query(dict(call.query.items()))
+
+    @functools.cached_property
     def name(self) -> str:
         """For logs, documents and failures of tests."""
         action = f' ({self.action})' if self.action else ''
@@ -244,34 +262,30 @@ class Negotiated(NamedTuple):
     header: str
 
 
-class Negotiator:
-    """Reads the header against what is offered."""
+Negotiate = Callable[[str | None], Negotiated]
+"""`negotiate` with what is offered."""
 
-    def __init__(self, volume: Range, extension: Range) -> None:
-        """Offer these versions."""
-        self._volume = volume
-        self._extension = extension
 
-    def negotiate(self, header: str | None) -> Negotiated:
-        """The versions that a request gets; the lowest where it names none.
+def negotiate(offered: Range, extensions: Range, header: str | None) -> Negotiated:
+    """The versions that a request gets by its header; the lowest where it names none.
 
-        :raises VersionInvalid: an item of ours is malformed
-        :raises VersionNotAcceptable: an item of ours is outside of what is offered
-        """
-        version: V | None = None
-        extension: V | None = None
-        for item in (header or '').split(','):
-            service, asked = (*item.split(None, 1), '', '')[:2]
-            if service == VOLUME and version is None:
-                version = _choose(asked.strip(), self._volume)
-            elif service == EXTENSION and extension is None:
-                extension = _choose(asked.strip(), self._extension)
-        if version is None:
-            version = self._volume.minimum
-        header = f'{VOLUME} {version}'
-        if extension is not None:
-            header = f'{header}, {EXTENSION} {extension}'
-        return Negotiated(version, extension, header)
+    :raises VersionInvalid: an item of ours is malformed
+    :raises VersionNotAcceptable: an item of ours is outside of what is offered
+    """
+    version: V | None = None
+    extension: V | None = None
+    for item in (header or '').split(','):
+        service, asked = (*item.split(None, 1), '', '')[:2]
+        if service == VOLUME and version is None:
+            version = _choose(asked.strip(), offered)
+        elif service == EXTENSION and extension is None:
+            extension = _choose(asked.strip(), extensions)
+    if version is None:
+        version = offered.minimum
+    header = f'{VOLUME} {version}'
+    if extension is not None:
+        header = f'{header}, {EXTENSION} {extension}'
+    return Negotiated(version, extension, header)
 
 
 def _choose(asked: str, offered: Range) -> V:
@@ -285,3 +299,59 @@ def _choose(asked: str, offered: Range) -> V:
         raise errors.VersionNotAcceptable(requested=version, minimum=offered.minimum,
                                           maximum=offered.maximum)
     return version
+
+
+def checker(one: Schema, what: str = 'field/attribute') -> Checker:
+    """Compile a schema into what returns if a value is as it says, and raises InvalidInput if not.
+    Only for an invalid value jsonschema finds the reason, since clients know its texts:
+    ``'attachment' is a required property``.
+
+    :param what: how an error names the value: a body has fields
+    :raises fastjsonschema.JsonSchemaDefinitionException: it is no schema
+    """
+    accepts = _compiled(json.dumps(one))
+
+    def check(value: Any) -> None:
+        try:
+            accepts(value)
+        except fastjsonschema.JsonSchemaValueException as failure:
+            raise errors.InvalidInput(_reason(one, value, what) or failure.message) from None
+    return check
+
+
+@functools.cache
+def _compiled(text: str) -> Callable[[Any], Any]:
+    """Compiled schemas, shared by versions of an operation and applications of a process."""
+    made: Callable[[Any], Any] = fastjsonschema.compile(
+        json.loads(text), formats={'uuid': _is_uuid}, use_default=False)
+    return made
+
+
+def _is_uuid(value: object) -> bool:
+    """Whether it is a UUID, with or without dashes; ``type`` checks other types."""
+    if not isinstance(value, str):
+        return True
+    try:
+        parsed = uuid.UUID(value)
+    except ValueError:
+        return False
+    return value.lower().replace('-', '') == parsed.hex
+
+
+def _reason(one: Schema, value: Any, what: str) -> str | None:
+    # Loaded by the first value that is wrong: many processes never see one.
+    import jsonschema
+    from jsonschema import exceptions as jsonschema_exceptions
+
+    formats = jsonschema.FormatChecker(formats=())
+    formats.checks('uuid')(_is_uuid)
+    failure = jsonschema_exceptions.best_match(
+        jsonschema.Draft7Validator(one, format_checker=formats).iter_errors(value))
+    if failure is None:
+        return None
+    value = repr(failure.instance)
+    message = errors.shortened(failure.message.replace(value, errors.shortened(value, 100)))
+    if not failure.path:
+        return message
+    return (f'Invalid input for {what} {failure.path[-1]}. '
+            f'Value: {errors.shortened(str(failure.instance))}. {message}')

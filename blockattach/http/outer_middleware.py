@@ -25,10 +25,9 @@ _CORS_DEFAULTS = {
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make oslo.middleware's groups known; ours is the default of which headers count."""
+    set_library_defaults()
     conf.register_opts(http_proxy_to_wsgi.OPTS, group=PROXY_GROUP)
     conf.register_opts(cors.OPTS, group=CORS_GROUP)
-    for name, value in _CORS_DEFAULTS.items():
-        conf.set_default(name, value, group=CORS_GROUP)
 
 
 def set_library_defaults() -> None:

@@ -7,22 +7,14 @@ import logging
 import threading
 from collections.abc import Callable
 from typing import Generic
-from typing import NamedTuple
 from typing import TypeVar
 
 from blockattach.log import fields
+from blockattach.telemetry import readings
 
 LOG = logging.getLogger(__name__)
 
 Work = TypeVar('Work')
-
-
-class Use(NamedTuple):
-    """How the threads are used, and how many pieces of work wait for one."""
-
-    threads: int
-    busy: int
-    waiting: int
 
 
 class Pool(Generic[Work]):
@@ -67,12 +59,12 @@ class Pool(Generic[Work]):
                 found.append(self._waiting.popleft()[1])
         return found
 
-    def use(self) -> Use:
+    def use(self) -> readings.ThreadUse:
         """As it is now."""
         with self._changed:
             taken = min(len(self._waiting), self._idle)
-            return Use(self._most, self._threads - self._idle + taken,
-                       len(self._waiting) - taken)
+            return readings.ThreadUse(self._most, self._threads - self._idle + taken,
+                                      len(self._waiting) - taken)
 
     def end(self) -> None:
         """Let the threads end when nothing waits any more."""
@@ -97,23 +89,20 @@ class Pool(Generic[Work]):
         return True
 
     def _run(self) -> None:
-        while self._do_next():
-            pass
-
-    def _do_next(self) -> bool:
-        """False: nothing is to be done any more."""
-        with self._changed:
-            while not self._waiting:
-                if self._ending:
-                    return False
-                self._changed.wait()
-            self._idle -= 1
-            work = self._waiting.popleft()[1]
-        try:
-            self._do(work)
-        except Exception:
-            # The thread continues after any error: nothing replaces it.
-            LOG.exception('Cannot serve a connection')
-        with self._changed:
-            self._idle += 1
-        return True
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._ending:
+                        return
+                    self._changed.wait()
+                self._idle -= 1
+                work = self._waiting.popleft()[1]
+            try:
+                self._do(work)
+            except Exception:
+                # The thread continues after any error: nothing replaces it.
+                LOG.exception('Cannot serve a connection')
+            # An idle thread keeps nothing of it.
+            del work
+            with self._changed:
+                self._idle += 1

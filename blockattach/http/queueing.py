@@ -29,8 +29,7 @@ DEADLINE = 'blockattach.deadline'
 """In its environ: when the RPC messages sent for it expire, on the monotonic clock."""
 
 # struct tcp_info of Linux: 8 bytes, then numbers of 4; the 12th is in milliseconds.
-_LAST_DATA_RECEIVED = 8 + 11 * 4
-_NUMBER = struct.Struct('=I')
+_LAST_DATA_RECEIVED = struct.Struct(f'={8 + 11 * 4}xI')
 _HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 _MOST_BYTES = 1048576
 
@@ -49,7 +48,7 @@ def admitting(admission: controller.AdmissionController, timeout: float) -> midd
                     raise refused
                 number = connection_number(environ)
                 waited = waited_seconds(number)
-                environ[DEADLINE] = admission.now() - waited + timeout
+                environ[DEADLINE] = admission.clock.monotonic() - waited + timeout
                 with admission.slot(waited, functools.partial(is_gone, number)):
                     return inner(request)
             except errors.Overloaded:
@@ -72,13 +71,10 @@ def connection_number(environ: Mapping[str, Any]) -> int:
     connection = environ.get(SOCKET)
     if connection is not None:
         return int(connection.fileno())
-    return int(_uwsgi().connection_fd()) if 'uwsgi.version' in environ else -1
-
-
-@functools.cache
-def _uwsgi() -> Any:
-    """The module that exists inside of uWSGI only."""
-    return importlib.import_module('uwsgi')
+    if 'uwsgi.version' not in environ:
+        return -1
+    # The module exists inside of uWSGI only.
+    return int(importlib.import_module('uwsgi').connection_fd())
 
 
 def waited_seconds(number: int) -> float:
@@ -89,15 +85,12 @@ def waited_seconds(number: int) -> float:
         # Only a way to ask: that it would be one over IPv4 matters to nobody, and it stays open.
         asked = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
         try:
-            info = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
-                                    _LAST_DATA_RECEIVED + _NUMBER.size)
+            info = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECEIVED.size)
         finally:
             asked.detach()
-    except OSError:
+        milliseconds: int = _LAST_DATA_RECEIVED.unpack(info)[0]
+    except (OSError, struct.error):
         return 0.0
-    if len(info) < _LAST_DATA_RECEIVED + _NUMBER.size:
-        return 0.0
-    milliseconds: int = _NUMBER.unpack_from(info, _LAST_DATA_RECEIVED)[0]
     return milliseconds / 1000
 
 

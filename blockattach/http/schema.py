@@ -1,21 +1,13 @@
-"""JSON schemas: small functions to write them, one class to check values by them, and one to show
-records as they promise.
+"""JSON schemas: small functions to write them, and a class to show records as they promise.
 
-A schema is compiled once (fastjsonschema). Only for an invalid value jsonschema finds the reason,
-since clients know its texts: ``'attachment' is a required property``.
+`blockattach.http.operation` checks values.
 """
 import functools
-import json
 import operator
-import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
-
-import fastjsonschema
-
-from blockattach import errors
 
 Schema = Mapping[str, Any]
 
@@ -115,71 +107,3 @@ GIVEN = None
 
 def _nothing(_: object) -> None:
     """What every record has of a key for which there is nothing."""
-
-
-def is_uuid(value: object) -> bool:
-    """Whether it is a UUID, with or without dashes; ``type`` checks other types."""
-    if not isinstance(value, str):
-        return True
-    try:
-        parsed = uuid.UUID(value)
-    except ValueError:
-        return False
-    return value.lower().replace('-', '') == parsed.hex
-
-
-FORMATS: dict[str, Callable[[object], bool]] = {'uuid': is_uuid}
-
-
-@functools.cache
-def _compiled(schema: str) -> Callable[[Any], Any]:
-    """Compiled schemas, shared by versions of an operation and applications of a process."""
-    made: Callable[[Any], Any] = fastjsonschema.compile(
-        json.loads(schema), formats=FORMATS, use_default=False)
-    return made
-
-
-class Validator:
-    """One schema, ready to check values."""
-
-    __slots__ = ('_accepts', '_schema', '_what')
-
-    def __init__(self, schema: Schema, what: str = 'field/attribute') -> None:
-        """Compile a schema.
-
-        :param what: how an error names the value: a body has fields
-        :raises fastjsonschema.JsonSchemaDefinitionException: it is no schema
-        """
-        self._schema = schema
-        self._what = what
-        self._accepts = _compiled(json.dumps(schema))
-
-    def check(self, value: Any) -> None:
-        """Return if the value is as the schema says.
-
-        :raises InvalidInput: with a reason in the form that clients of this API know
-        """
-        try:
-            self._accepts(value)
-        except fastjsonschema.JsonSchemaValueException as failure:
-            reason = self._reason(value) or failure.message
-            raise errors.InvalidInput(reason) from None
-
-    def _reason(self, value: Any) -> str | None:
-        # Loaded by the first value that is wrong: many processes never see one.
-        import jsonschema
-        from jsonschema import exceptions as jsonschema_exceptions
-
-        checker = jsonschema.FormatChecker(formats=())
-        for name, check in FORMATS.items():
-            checker.checks(name)(check)
-        validator = jsonschema.Draft7Validator(self._schema, format_checker=checker)
-        failure = jsonschema_exceptions.best_match(validator.iter_errors(value))
-        if failure is None:
-            return None
-        value = repr(failure.instance)
-        message = errors.shortened(failure.message.replace(value, errors.shortened(value, 100)))
-        if not failure.path:
-            return message
-        return (f'Invalid input for {self._what} {failure.path[-1]}. '
-                f'Value: {errors.shortened(str(failure.instance))}. {message}')

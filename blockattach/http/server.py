@@ -3,26 +3,29 @@
 One thread reads until a request is whole (`loop`), llhttp says what it is (`incoming`), and a
 bounded number of threads answer, first come, first served (`pool`).
 """
+import contextlib
+import logging
 import math
 import resource
 import socket
 import threading
 from collections.abc import Container
-from typing import Any
 from typing import NamedTuple
 
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.conf import api as api_conf
-from blockattach.http import connection as connections
 from blockattach.http import gateway
 from blockattach.http import incoming
 from blockattach.http import loop
 from blockattach.http import pool
 from blockattach.http import queueing
 from blockattach.http import tls
+from blockattach.log import fields
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
+
+LOG = logging.getLogger(__name__)
 
 _SHUTDOWN_SECONDS = 60
 _BACKLOG = 4096
@@ -37,15 +40,23 @@ _MOST_BODY_BYTES = 114688
 
 
 class _Work(NamedTuple):
-    connection: connections.Connection
+    connection: loop.Connection
     request: incoming.Request
     refused: errors.BlockattachError | None = None
 
 
 class Server:
-    """Serves one WSGI application on one address."""
+    """Serves one WSGI application on one address, which is taken before there is one: requests
+    wait.
 
-    def __init__(self, application: gateway.Application, host: str, port: int,
+    :ivar application: may be set until `start`
+    :ivar port: that is listened on
+    :ivar secured: what makes it speak HTTPS
+    :ivar telemetry: where refused requests are counted, if anywhere
+    :ivar url: where clients find it
+    """
+
+    def __init__(self, application: gateway.Application | None, host: str, port: int,
                  queue: api_conf.QueueSettings | None = None,
                  max_body_size: int = _MOST_BODY_BYTES,
                  shutdown_seconds: int = _SHUTDOWN_SECONDS,
@@ -56,67 +67,45 @@ class Server:
         :param queue: how many threads answer, what may wait for one, and how long a client may
             take to send
         :param shutdown_seconds: how long requests may go on when it stops; 0: any time
-        :param secured: what makes it speak HTTPS
         :param at_once: paths that are answered even if all threads are busy
+        :raises ConfigurationError: the address is taken, or not ours
         """
-        self._application = application
-        self._address = host, port
+        self.application = application
+        self.secured = secured
+        self.telemetry: acts.Telemetry | None = None
         self._settings = queue or api_conf.QueueSettings()
-        self._most_body = max_body_size
         self._shutdown_seconds = shutdown_seconds or threading.TIMEOUT_MAX
-        self._secured = secured
         self._at_once = at_once
         self._clock = clock or clocks.Clock()
-        self._telemetry: acts.Telemetry | None = None
-        self._most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
+        most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
         self._pool = pool.Pool('http', self._settings.threads, self._settings.size, self._answer)
         # Room for all connections: what it does not take is never answered.
-        self._aside = pool.Pool('http-aside', _ASIDE, self._most, self._answer)
-        self._environ: dict[str, Any] = {}
-        self._loop: loop.Loop | None = None
-        self._thread = threading.Thread(target=self._serve, name='http', daemon=True)
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on; known once `bind` has returned."""
-        return int(self._environ['SERVER_PORT'])
-
-    def bind(self) -> None:
-        """Take the address; requests wait from now on.
-
-        :raises ConfigurationError: it is taken, or not ours
-        """
-        host, port = self._address
-        files = _allow_files(self._most + _OTHER_FILES)
-        try:
-            listening = _listen(host, port)
-        except OSError as exc:
-            raise errors.ConfigurationError(
-                reason=f'cannot listen on {host}:{port}: {exc.strerror or exc}') from exc
-        self._environ = gateway.always(host, listening.getsockname()[1],
-                                       'https' if self._secured else 'http')
+        self._aside = pool.Pool('http-aside', _ASIDE, most, self._answer)
+        files = _allow_files(most + _OTHER_FILES)
+        listening = _listen(host, port)
+        self.port = listening.getsockname()[1]
+        scheme, shown = 'https' if secured else 'http', f'[{host}]' if ':' in host else host
+        self.url = f'{scheme}://{shown}:{self.port}'
+        self._environ = gateway.always(host, self.port, scheme)
         self._loop = loop.Loop(
-            listening, self._take, self._refuse_late, secured=self._secured, clock=self._clock,
-            most=max(min(self._most, files - _OTHER_FILES), _FEWEST_CONNECTIONS),
-            most_body=self._most_body, header_seconds=self._settings.header_timeout,
-            body_seconds=self._settings.body_timeout)
+            listening, self._take, self._refuse_late, secured=secured, clock=self._clock,
+            most=max(min(most, files - _OTHER_FILES), _FEWEST_CONNECTIONS),
+            most_body=max_body_size, settings=self._settings)
+        self._thread = threading.Thread(target=self._loop.run, name='http', daemon=True)
 
     def use(self) -> readings.ThreadUse:
         """How the threads that answer are used."""
-        return readings.ThreadUse(*self._pool.use())
-
-    def report_to(self, telemetry: acts.Telemetry) -> None:
-        """Count refused requests there from now on."""
-        self._telemetry = telemetry
+        return self._pool.use()
 
     def start(self) -> None:
         """Answer requests, in threads of its own."""
         self._thread.start()
+        LOG.info('API serves%s', fields(url=self.url))
 
     def stop(self) -> None:
         """Let requests that run end, and take no more. A repeat does nothing."""
         made = self._loop
-        if made is None or made.ending:
+        if made.ending:
             return
         made.end()
         if self._thread.ident is None:
@@ -129,12 +118,9 @@ class Server:
         self._pool.end()
         self._aside.end()
         made.cut_off()
+        LOG.info('API has stopped%s', fields(url=self.url))
 
-    def _serve(self) -> None:
-        assert self._loop is not None
-        self._loop.run()
-
-    def _take(self, connection: connections.Connection) -> None:
+    def _take(self, connection: loop.Connection) -> None:
         """A request is whole."""
         request = connection.incoming.whole.popleft()
         assert isinstance(request, incoming.Request)
@@ -151,43 +137,47 @@ class Server:
 
     def _refuse(self, work: _Work, error: errors.BlockattachError) -> None:
         """Answered by the application, with the API's error."""
-        if self._telemetry is not None:
-            self._telemetry.queue_refused(_QUEUE, error.code)
+        if self.telemetry is not None:
+            self.telemetry.queue_refused(_QUEUE, error.code)
         self._aside.put(work._replace(refused=error), math.inf)
 
     def _answer(self, work: _Work) -> None:
-        assert self._loop is not None
+        assert self.application is not None
         connection, request, refused = work
         address = connection.address
-        environ = gateway.environ(request, {
-            **self._environ, 'REMOTE_ADDR': address[0], 'REMOTE_PORT': str(address[1]),
-            queueing.SOCKET: connection.socket})
+        environ = {**self._environ, **gateway.environ(request), 'REMOTE_ADDR': address[0],
+                   'REMOTE_PORT': str(address[1]), queueing.SOCKET: connection.socket}
         if refused is not None:
             environ[queueing.REFUSED] = refused
         # Where it stops, the client need not find out by trying.
         request.closes = request.closes or self._loop.ending
         self._loop.answered(connection, gateway.answer(
-            self._application, environ, request, self._clock.utcnow()), request.leaves)
+            self.application, environ, request, self._clock.utcnow()), request)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The first address that the name has."""
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    made = socket.socket(family, kind, proto)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # What is accepted inherits it: an answer is sent in one piece.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address[0] == '::':
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.setblocking(False)
-        made.bind(address)
-        made.listen(_BACKLOG)
-    except BaseException:
-        made.close()
-        raise
-    return made
+    """On the first address that the name has.
+
+    :raises ConfigurationError: it is taken, or not ours
+    """
+    with contextlib.ExitStack() as failing:
+        try:
+            family, kind, proto, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            made = failing.enter_context(socket.socket(family, kind, proto))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # What is accepted inherits it: an answer is sent in one piece.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address[0] == '::':
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            made.setblocking(False)
+            made.bind(address)
+            made.listen(_BACKLOG)
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot listen on {host}:{port}: {exc.strerror or exc}') from exc
+        failing.pop_all()
+        return made
 
 
 def _allow_files(number: int) -> int:

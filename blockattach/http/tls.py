@@ -40,20 +40,15 @@ class Certificate:
 def _context(files: api_conf.TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    read = f'{files.cert} with {files.key or "the key in it"}'
     try:
         # With a password at hand, though a wrong one, nobody is asked for it on the terminal.
         context.load_cert_chain(files.cert, files.key, password='')
-    except (OSError, ValueError) as exc:
-        raise _unusable(f'{files.cert} with {files.key or "the key in it"}', exc) from exc
-    if files.client_ca:
-        try:
+        if files.client_ca:
+            read = files.client_ca
             context.load_verify_locations(files.client_ca)
-        except (OSError, ValueError) as exc:
-            raise _unusable(files.client_ca, exc) from exc
-        context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, 'reason', None) or getattr(exc, 'strerror', None) or exc
+        raise errors.ConfigurationError(reason=f'cannot use {read}: {reason}') from exc
     return context
-
-
-def _unusable(what: str, exc: Exception) -> errors.ConfigurationError:
-    reason = getattr(exc, 'reason', None) or getattr(exc, 'strerror', None) or exc
-    return errors.ConfigurationError(reason=f'cannot use {what}: {reason}')

@@ -17,6 +17,7 @@ from blockattach.conf import embedded
 from blockattach.conf import locations
 from blockattach.conf import volume as volume_conf
 from blockattach.db import volume_types
+from blockattach.http import server
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
 from blockattach.wiring import http_service
@@ -37,7 +38,7 @@ class AllInOne(processes.ServiceProcess):
         """
         super().__init__(NAME, conf, self._services)
         self._say = say
-        self._listener: http_service.Listener | None = None
+        self._server: server.Server | None = None
         self._announced = False
 
     def start(self) -> None:
@@ -48,10 +49,10 @@ class AllInOne(processes.ServiceProcess):
     def announce(self) -> None:
         """Print where it serves."""
         super().announce()
-        assert self._listener is not None
+        assert self._server is not None
         state_path = core_conf.settings(self._conf).state_path
         self._announced = True
-        self._say(f'blockattach serves at {self._listener.url}/v3 (state in {state_path})')
+        self._say(f'blockattach serves at {self._server.url}/v3 (state in {state_path})')
 
     def stop(self) -> None:
         """Let what runs end."""
@@ -65,8 +66,8 @@ class AllInOne(processes.ServiceProcess):
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
             dependencies.make_state_path(core)
             self._lock(starting, core.state_path)
-        self._listener = http_service.listen(self._conf)
-        starting.callback(self._listener.stop)
+        self._server = http_service.listen(self._conf)
+        starting.callback(self._server.stop)
         base = dependencies.build_dependencies(self._conf, NAME, upgrade=True)
         starting.callback(base.close)
         self._first_start(base)
@@ -78,9 +79,9 @@ class AllInOne(processes.ServiceProcess):
         yield volume.build_own(base)
         yield from scheduler.build_services(base)
         yield control.build_control(base)
-        assert self._listener is not None
+        assert self._server is not None
         # The last, so the first to stop: requests are answered while the services are still there.
-        yield http_service.build_http(base, self._listener)
+        yield http_service.build_http(base, self._server)
 
     def _lock(self, starting: contextlib.ExitStack, state_path: str) -> None:
         lock = fasteners.InterProcessLock(os.path.join(state_path, 'lock'))

@@ -44,7 +44,7 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
     health.register(base.conf)
     locations.check_values(base.conf, [health.GROUP])
     with locations.named(base.conf, health.GROUP, 'backends'):
-        return health.HealthCheck(
+        return health.with_health(
             build_api(base, rules), base.conf, base.monitor,
             health_conf.settings(base.conf, '').detailed_source_ranges)
 
@@ -104,8 +104,7 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
-    authenticated = authentication.build_authentication(
-        base.conf, settings, services.policy.is_admin)
+    authenticated = authentication.build_authentication(base.conf, settings)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
         return app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.admitting(base.admission, _call_seconds(base))],

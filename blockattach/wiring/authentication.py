@@ -3,8 +3,6 @@
 Of the ways in, only the one that is configured is loaded: keystonemiddleware alone is a tenth of
 what the API consists of.
 """
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
@@ -17,9 +15,6 @@ from blockattach.http import auth
 from blockattach.http import loopback
 from blockattach.http import middleware
 from blockattach.http import outer_middleware
-
-if TYPE_CHECKING:
-    from blockattach.http import basic_auth
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -38,8 +33,8 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
     locations.check_values(conf, {keystone.GROUP, keystone.section_of(conf)})
 
 
-def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
-                   is_admin: auth.IsAdmin) -> auth.Authentication:
+def build_authentication(conf: cfg.ConfigOpts,
+                         settings: api_conf.ApiSettings) -> auth.Authentication:
     """Authentication as configured.
 
     :raises ConfigurationError: its files, or its options, cannot be used
@@ -48,15 +43,13 @@ def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
         from blockattach.http import keystone
 
         register_keystone(conf)
-        return keystone.authentication(is_admin, conf)
+        return keystone.authentication(conf)
     if settings.auth_strategy is Strategy.HTTP_BASIC:
-        from blockattach.http import basic_auth
-
-        return basic_auth.authentication(is_admin, _accounts(conf, settings.basic_auth))
-    return auth.Authentication(auth.NoAuthentication(is_admin))
+        return _build_basic(conf, settings.basic_auth)
+    return auth.Authentication(auth.claimed)
 
 
-def _accounts(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> 'basic_auth.Accounts':
+def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> auth.Authentication:
     from blockattach.http import basic_auth
 
     with locations.named(conf, api_conf.GROUP, 'http_basic_auth_user_file'):
@@ -65,7 +58,8 @@ def _accounts(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> 'basic_au
     if files.roles is not None:
         with locations.named(conf, api_conf.GROUP, 'http_basic_auth_roles_file'):
             roles = changing.ChangingFile(files.roles, basic_auth.parse_roles)
-    return basic_auth.Accounts(users, roles)
+    return auth.Authentication(basic_auth.Accounts(users, roles).authenticate,
+                               (basic_auth.challenge,))
 
 
 def build_outer_middleware(conf: cfg.ConfigOpts,

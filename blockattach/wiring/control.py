@@ -26,4 +26,5 @@ def build_control(base: dependencies.Dependencies) -> serving.Server:
                                           attachments.build_repeats(base))
     return base.bus.server(
         endpoint.AttachmentsEndpoint(policy, verbs, api_conf.settings(base.conf).osapi_max_limit),
-        base.service.host, api_conf.queue_settings(base.conf).threads, base.admission.serve)
+        base.service.host, api_conf.queue_settings(base.conf).threads,
+        lambda caller: base.admission.slot(until=caller.deadline))

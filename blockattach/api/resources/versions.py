@@ -22,7 +22,7 @@ def discover(services: Any, call: operation.Call) -> operation.Answer:
         'updated': versions.UPDATED,
         'links': [
             {'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
-            {'rel': 'self', 'href': f'{call.url.base}/v3/'},
+            {'rel': 'self', 'href': f'{call.base_url}/v3/'},
         ],
         'media-types': [{
             'base': 'application/json',

@@ -29,7 +29,7 @@ class ScopeTest(base.ApiTestCase):
         # What the token middleware would have found out stands in the environ already.
         self.app = app.build_app(
             self.http.services,
-            auth.Authentication(auth.KeystoneAuthentication(self.http.services.policy.is_admin)),
+            auth.Authentication(auth.validated),
             check=promises.Promises().check)
         self.volume_id = self.volume()
         self.attachment_id = self.attached(self.volume_id, connector=make.connector())

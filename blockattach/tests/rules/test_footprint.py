@@ -76,6 +76,7 @@ NOWHERE = {
     'castellan': 'where [DEFAULT] seal_key_ids names keys',
     'rtslib_fb': 'only a daemon with rights of its own works on LIO',
     'eventlet': 'native threads only',
+    'routes': 'tests compare what paths mean with it',
     'matplotlib': 'networkx would draw with it',
     'numpy': 'networkx would calculate with it',
     'pytest': 'tests',
@@ -84,7 +85,7 @@ NOWHERE = {
     'blockattach.conformance': 'tests of drivers',
 }
 
-_NO_HTTP = dict.fromkeys(('webob', 'routes', 'httptools', 'oslo_middleware', 'fastjsonschema',
+_NO_HTTP = dict.fromkeys(('webob', 'httptools', 'oslo_middleware', 'fastjsonschema',
                           'blockattach.http', 'blockattach.api'), 'it serves no HTTP')
 _NO_BACKEND = dict.fromkeys(('blockattach.drivers', 'blockattach.volume', 'oslo_privsep'),
                             'it keeps no backend')

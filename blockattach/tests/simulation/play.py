@@ -17,7 +17,7 @@ from blockattach import failpoints
 from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.domain.invariants import observed
-from blockattach.http import faults as http_faults
+from blockattach.http import responses
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
@@ -200,7 +200,7 @@ class Simulation(scene.Scene):
                            f'{answer.body}')
         self.report.statuses[f'{method} {answer.status}'] += 1
         self._trace.update(f'{method} {path} {answer.status} {self.baton.now:.6f}\n'.encode())
-        if answer.status == 500 and http_faults.UNEXPECTED in str(answer.body):
+        if answer.status == 500 and responses.UNEXPECTED in str(answer.body):
             self.violated(f'P9 nobody foresaw how {method} {path} would fail')
 
     def _has_no_backend(self, path: str, answer: clients.Answer) -> bool:

@@ -103,7 +103,7 @@ class AdmissionControllerTest(unittest.TestCase):
         caller.deadline = self.clock.monotonic() + 3
         with self.held():
             def serve():
-                with self.admission.serve(caller):
+                with self.admission.slot(until=caller.deadline):
                     self.fail('it was begun')
             self.comers.come('caller', serve)
             self.wait_for_use(controller.WORK, 2, 1)

@@ -24,7 +24,7 @@ def services(**settings):
 
 
 def anybody():
-    return auth.Authentication(auth.NoAuthentication(tiny.enforcer_of().is_admin))
+    return auth.Authentication(auth.claimed)
 
 
 def get(application, path, **headers):
@@ -89,7 +89,7 @@ class ExtensionTest(unittest.TestCase):
                 ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.3'),
                 ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
-                self.assertEqual(answered, app.negotiator().negotiate(header).header)
+                self.assertEqual(answered, app.negotiate(header).header)
 
     def test_version_documents_name_it_beside_their_strict_bodies(self):
         built = app.build_app(services(), anybody(), check=promises.Promises().check)

@@ -35,18 +35,15 @@ class MonitorTest(unittest.TestCase):
         self.addCleanup(made.stop)
         return made
 
-    def found(self, made):
-        return {finding.name: finding.wrong for finding in made.findings()}
-
     def passes(self, condition):
         """Let time pass until this is so."""
         polling.until(lambda: self.clock.advance(5) or condition())
 
     def test_before_a_look_nothing_is_well(self):
         made = self.watching()
-        self.assertTrue(all(self.found(made).values()))
+        self.assertTrue(all(made.findings().values()))
         made.look()
-        self.assertEqual({'database': None, 'bus': None}, self.found(made))
+        self.assertEqual({'database': None, 'bus': None}, made.findings())
 
     def test_a_check_that_fails(self):
         made = self.watching(broken=lambda: 1 / 0)
@@ -55,7 +52,7 @@ class MonitorTest(unittest.TestCase):
             made.look()
             made.look()
         self.assertEqual({'database': None, 'bus': 'away',
-                          'broken': 'cannot be checked: ZeroDivisionError'}, self.found(made))
+                          'broken': 'cannot be checked: ZeroDivisionError'}, made.findings())
         self.assertEqual(2, len(logged.output))
 
     def test_a_check_that_hangs(self):
@@ -69,8 +66,8 @@ class MonitorTest(unittest.TestCase):
         made = self.watching(hangs=hang)
         made.start()
         self.assertTrue(entered.wait(SECONDS))
-        self.passes(lambda: self.found(made)['hangs'].startswith('has not answered for '))
-        self.passes(lambda: (self.found(made)['database'], self.found(made)['bus'])
+        self.passes(lambda: made.findings()['hangs'].startswith('has not answered for '))
+        self.passes(lambda: (made.findings()['database'], made.findings()['bus'])
                     == (None, None))
         made.stop()
 

@@ -21,7 +21,7 @@ def ask(authenticator, headers=None, project_id=None, environ=None):
         return webob.Response()
     request = webob.Request.blank('/', headers=headers or {}, environ=environ or {})
     layers = (middleware.watch_request(acts.Telemetry()),)
-    request.get_response(middleware.Application(layers, inner))
+    request.get_response(middleware.application(layers, inner))
     return seen[0]
 
 
@@ -29,14 +29,14 @@ class NoAuthenticationTest(unittest.TestCase):
     """A claim is believed, if it has a form."""
 
     def setUp(self):
-        self.auth = auth.NoAuthentication(tiny.enforcer_of().is_admin)
+        self.is_admin = tiny.enforcer_of().is_admin
 
     def authenticated(self, token, project_id=None, **headers):
         if token is not None:
             headers['X-Auth-Token'] = token
-        context = ask(self.auth, headers, project_id)
+        context = ask(auth.claimed, headers, project_id)
         return context and (context.user_id, context.project_id, context.roles,
-                            context.is_admin)
+                            self.is_admin(context))
 
     def test_tokens(self):
         for token, wanted in (
@@ -66,7 +66,7 @@ class NoAuthenticationTest(unittest.TestCase):
 
     def test_the_token_is_kept_for_requests_in_the_callers_name(self):
         for headers, token in (({'X-Auth-Token': 'u:p:member'}, 'u:p:member'), ({}, None)):
-            self.assertEqual(token, ask(self.auth, headers).auth_token)
+            self.assertEqual(token, ask(auth.claimed, headers).auth_token)
 
     def test_keystoneauths_plugin_without_authentication_sends_no_token(self):
         self.assertEqual(auth.NO_TOKEN, noauth.NoAuth().get_token(session.Session()))
@@ -74,7 +74,8 @@ class NoAuthenticationTest(unittest.TestCase):
     def test_a_service_token_brings_the_roles_of_a_service(self):
         for token, roles in (('nova:service', ['service']), ('nova:service:a,b', ['a', 'b'])):
             with self.subTest(token=token):
-                context = ask(self.auth, {'X-Auth-Token': 'u:p:member', 'X-Service-Token': token})
+                context = ask(auth.claimed,
+                              {'X-Auth-Token': 'u:p:member', 'X-Service-Token': token})
                 self.assertEqual((roles, ['member']), (context.service_roles, context.roles))
         self.assertIsNone(self.authenticated('u:p', **{'X-Service-Token': 'x'}))
 
@@ -83,7 +84,7 @@ class NoAuthenticationTest(unittest.TestCase):
         for sent, kept in ((name, name), ('req-nonsense\n', None), (None, None)):
             with self.subTest(sent=sent):
                 headers = {} if sent is None else {'X-OpenStack-Request-ID': sent}
-                context = ask(self.auth, headers)
+                context = ask(auth.claimed, headers)
                 self.assertEqual(kept, context.global_request_id)
                 self.assertRegex(context.request_id, '^req-')
                 self.assertNotEqual(name, context.request_id)
@@ -99,22 +100,22 @@ class KeystoneAuthenticationTest(unittest.TestCase):
     }
 
     def setUp(self):
-        self.auth = auth.KeystoneAuthentication(tiny.enforcer_of().is_admin)
+        self.is_admin = tiny.enforcer_of().is_admin
 
     def ask(self, **changes):
-        return ask(self.auth, environ={**self.CONFIRMED, **changes})
+        return ask(auth.validated, environ={**self.CONFIRMED, **changes})
 
     def test_a_confirmed_identity(self):
         context = self.ask()
         self.assertEqual(('u', 'p', ['admin', 'member'], ['service'], True), (
             context.user_id, context.project_id, context.roles, context.service_roles,
-            context.is_admin))
+            self.is_admin(context)))
 
     def test_anything_else_is_nobody(self):
         for status in ('Invalid', '', 'confirmed'):
             with self.subTest(status=status):
                 self.assertIsNone(self.ask(HTTP_X_IDENTITY_STATUS=status))
-        self.assertIsNone(ask(self.auth))
+        self.assertIsNone(ask(auth.validated))
 
     def test_a_bad_service_token_makes_the_caller_unknown(self):
         self.assertIsNone(self.ask(HTTP_X_SERVICE_IDENTITY_STATUS='Invalid'))
@@ -123,7 +124,7 @@ class KeystoneAuthenticationTest(unittest.TestCase):
         environ = {**self.CONFIRMED}
         del environ['HTTP_X_SERVICE_IDENTITY_STATUS']
         del environ['HTTP_X_SERVICE_ROLES']
-        self.assertEqual([], ask(self.auth, environ=environ).service_roles)
+        self.assertEqual([], ask(auth.validated, environ=environ).service_roles)
 
     def test_the_callers_project_and_address(self):
         context = self.ask(
@@ -141,11 +142,13 @@ class KeystoneAuthenticationTest(unittest.TestCase):
                     HTTP_OPENSTACK_SYSTEM_SCOPE='all', **environ).system_scope)
 
     def test_the_project_of_the_url_is_not_believed(self):
-        self.assertEqual('p', ask(self.auth, environ=self.CONFIRMED, project_id='q').project_id)
+        context = ask(auth.validated, environ=self.CONFIRMED, project_id='q')
+        self.assertEqual('p', context.project_id)
 
     def test_a_token_of_no_project_is_of_none_not_of_any(self):
         for scope in ({}, {'HTTP_X_DOMAIN_ID': 'd'}, {'HTTP_OPENSTACK_SYSTEM_SCOPE': 'all'}):
             with self.subTest(scope=scope):
                 confirmed = {**self.CONFIRMED, **scope}
                 del confirmed['HTTP_X_PROJECT_ID']
-                self.assertEqual(auth.NO_PROJECT, ask(self.auth, environ=confirmed).project_id)
+                context = ask(auth.validated, environ=confirmed)
+                self.assertEqual(auth.NO_PROJECT, context.project_id)

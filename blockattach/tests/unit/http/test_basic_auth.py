@@ -41,13 +41,14 @@ class Case(unittest.TestCase):
         if roles is not None:
             self.roles.write_text(roles)
             found = changing.ChangingFile(str(self.roles), basic_auth.parse_roles)
-        return basic_auth.BasicAuthentication(tiny.enforcer_of().is_admin, basic_auth.Accounts(
-            changing.ChangingFile(str(self.users), basic_auth.parse_users), found))
+        return basic_auth.Accounts(
+            changing.ChangingFile(str(self.users), basic_auth.parse_users), found).authenticate
 
     def authenticated(self, authenticator, user, password, project_id=None):
         context = test_auth.ask(authenticator, {'Authorization': header(user, password)},
                                 project_id)
-        return context and (context.user_id, context.project_id, context.roles, context.is_admin)
+        return context and (context.user_id, context.project_id, context.roles,
+                            tiny.enforcer_of().is_admin(context))
 
 
 class AuthenticationTest(Case):

@@ -5,7 +5,6 @@ import unittest
 
 import webob
 
-from blockattach.http import dispatch
 from blockattach.tests.unit.http import tiny
 
 UUID = '6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
@@ -200,12 +199,12 @@ class BodiesTest(unittest.TestCase):
         self.assertEqual((202, b''), (answer.status_int, answer.body))
 
     def test_a_body_that_is_too_large_is_refused(self):
-        api = tiny.Tiny(limits=dispatch.Limits(max_body_size=100))
+        api = tiny.Tiny(max_body_size=100)
         answer = api.call('POST', '/v3/attachments', b'{' + b' ' * 99 + b'}')
         self.assertEqual(('overLimit', 413, 'Request is too large.'), tiny.fault(answer))
 
     def test_so_is_one_that_does_not_say_how_long_it_is(self):
-        api = tiny.Tiny(limits=dispatch.Limits(max_body_size=100))
+        api = tiny.Tiny(max_body_size=100)
         good = b'{"attachment": {"volume_uuid": "%s"}}' % UUID.encode()
         for body, code in ((good, 202), (good + b' ' * 100, 413)):
             with self.subTest(code=code):
@@ -267,7 +266,7 @@ class FaultsTest(unittest.TestCase):
                                  (answer.status_int, answer.content_type))
 
     def test_an_unforeseen_failure_is_logged_and_not_answered(self):
-        with self.assertLogs('blockattach.http.faults', 'ERROR') as logged:
+        with self.assertLogs('blockattach.http.responses', 'ERROR') as logged:
             answer = self.api.call('GET', '/v3/boom/bug')
         self.assertEqual(('computeFault', 500), tiny.fault(answer)[:2])
         self.assertNotIn('secret', answer.text)

@@ -3,7 +3,6 @@ import unittest
 
 from blockattach import context
 from blockattach import errors
-from blockattach.http import dispatch
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import V
@@ -161,7 +160,7 @@ class CallTest(unittest.TestCase):
                     tuple(link['href'] for link in body['links']))
 
     def test_the_public_endpoint_replaces_what_was_called(self):
-        api = tiny.Tiny(limits=dispatch.Limits(public_endpoint='https://s.example.org/vol'))
+        api = tiny.Tiny(public_endpoint='https://s.example.org/vol')
         body = api.call('GET', '/v3/attachments/a').json['attachment']
         self.assertEqual('https://s.example.org/vol/v3/attachments/a', body['links'][0]['href'])
 
@@ -241,7 +240,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(503, self.api(value, answer=promise).call('GET', '/v3/x').status_int)
 
     def test_a_record_that_no_view_has_rendered_is_never_sent(self):
-        with self.assertLogs('blockattach.http.faults', 'ERROR'):
+        with self.assertLogs('blockattach.http.responses', 'ERROR'):
             answer = self.api({'thing': tiny.Thing('a')}).call('GET', '/v3/x')
         self.assertEqual(500, answer.status_int)
 

@@ -2,7 +2,7 @@
 import unittest
 
 from blockattach import errors
-from blockattach.http import faults
+from blockattach.http import responses
 
 
 def every(root):
@@ -33,7 +33,7 @@ class TableTest(unittest.TestCase):
                 (errors.BackendUncertain(reason='x'), 504, 'computeFault'),
                 (errors.ServiceUnreachable(topic='x', seconds=1), 504, 'computeFault')):
             with self.subTest(error=type(error).__name__):
-                answer = faults.answer(error)
+                answer = responses.error(error)
                 self.assertEqual(status, answer.status_int)
                 body = {'code': status, 'message': str(error)}
                 if error.retry_after is not None:
@@ -44,29 +44,29 @@ class TableTest(unittest.TestCase):
     def test_what_may_be_repeated_says_so(self):
         for error in every(errors.BlockattachError):
             with self.subTest(error=error.__name__):
-                passes = faults.fault(error('text')).status in (503, 504)
+                passes = responses.fault(error('text')).status in (503, 504)
                 self.assertTrue(not passes or error.retry_after, error)
 
     def test_every_error_that_is_the_clients_affair_is_answered_below_500(self):
         for error in every(errors.InvalidInput):
-            self.assertEqual(faults.Fault(400), faults.fault(error('text')), error)
+            self.assertEqual(responses.Fault(400), responses.fault(error('text')), error)
         for error in every(errors.NotFound):
-            self.assertEqual(faults.Fault(404), faults.fault(error('text')), error)
+            self.assertEqual(responses.Fault(404), responses.fault(error('text')), error)
         for error in every(errors.Conflict):
-            self.assertEqual(faults.Fault(409), faults.fault(error('text')), error)
+            self.assertEqual(responses.Fault(409), responses.fault(error('text')), error)
 
     def test_every_child_of_the_root_has_a_row_or_an_ancestor_below_the_root(self):
         for error in errors.BlockattachError.__subclasses__():
             with self.subTest(error=error.__name__):
-                self.assertTrue(any(ancestor in faults.TABLE for ancestor in error.__mro__
+                self.assertTrue(any(ancestor in responses.TABLE for ancestor in error.__mro__
                                     if ancestor not in (errors.BlockattachError, Exception)))
 
     def test_inner_errors_of_the_service_are_not_answered(self):
         for error in (ValueError('secret'), KeyError('secret'), errors.BlockattachError('secret'),
                       errors.ConfigurationError('secret'), errors.NoValidPool('secret')):
-            with self.subTest(error=error), self.assertLogs('blockattach.http.faults', 'ERROR'):
-                answer = faults.answer(error)
-            self.assertEqual({'computeFault': {'code': 500, 'message': faults.UNEXPECTED}},
+            with self.subTest(error=error), self.assertLogs('blockattach.http.responses', 'ERROR'):
+                answer = responses.error(error)
+            self.assertEqual({'computeFault': {'code': 500, 'message': responses.UNEXPECTED}},
                              answer.json)
 
 
@@ -81,11 +81,11 @@ class BodyTest(unittest.TestCase):
                             (503, 'serviceUnavailable'), (406, 'computeFault'),
                             (500, 'computeFault'), (502, 'computeFault')):
             with self.subTest(status=status):
-                answer = faults.response(status, 'why')
+                answer = responses.failure(status, 'why')
                 self.assertEqual({key: {'code': status, 'message': 'why'}}, answer.json)
 
     def test_when_a_repeat_may_succeed_is_said_twice(self):
-        answer = faults.response(413, 'why', retry_after='0')
+        answer = responses.failure(413, 'why', retry_after='0')
         self.assertEqual('0', answer.headers['Retry-After'])
         self.assertEqual({'overLimit': {'code': 413, 'message': 'why', 'retryAfter': '0'}},
                          answer.json)

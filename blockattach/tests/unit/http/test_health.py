@@ -36,7 +36,7 @@ class HealthCheckTest(unittest.TestCase):
             self.monitor.add(name, lambda name=name: self.wrong[name])
 
     def ask(self, path='/healthcheck', method='GET', address='192.0.2.7', **headers):
-        built = health.HealthCheck(behind, self.conf, self.monitor, NETWORKS)
+        built = health.with_health(behind, self.conf, self.monitor, NETWORKS)
         self.monitor.look()
         request = webob.Request.blank(path, method=method, headers=headers,
                                       environ={'REMOTE_ADDR': address})
@@ -65,7 +65,7 @@ class HealthCheckTest(unittest.TestCase):
         self.assertEqual(503, self.ask().status_int)
 
     def test_before_anything_was_looked_at(self):
-        built = health.HealthCheck(behind, self.conf, self.monitor, NETWORKS)
+        built = health.with_health(behind, self.conf, self.monitor, NETWORKS)
         self.assertEqual(503, webob.Request.blank('/healthcheck').get_response(built).status_int)
 
     def test_no_token_is_asked_for(self):

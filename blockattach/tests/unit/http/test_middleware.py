@@ -35,7 +35,7 @@ class LayersTest(unittest.TestCase):
                     return inner(request)
                 return handle
             return around
-        app = middleware.Application((layer('a'), layer('b')), lambda request: webob.Response())
+        app = middleware.application((layer('a'), layer('b')), lambda request: webob.Response())
         webob.Request.blank('/').get_response(app)
         self.assertEqual(['a', 'b'], seen)
 
@@ -44,7 +44,7 @@ class RequestLogTest(unittest.TestCase):
     """One line a request."""
 
     def line(self, path, inner):
-        app = middleware.Application(
+        app = middleware.application(
             (middleware.watch_request(acts.Telemetry(StoppedClock())), middleware.answer_faults),
             inner)
         with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
@@ -60,7 +60,7 @@ class RequestLogTest(unittest.TestCase):
     def test_a_failure_is_logged_with_the_status_that_the_client_gets(self):
         def fail(request):
             raise RuntimeError
-        with self.assertLogs('blockattach.http.faults', 'ERROR'):
+        with self.assertLogs('blockattach.http.responses', 'ERROR'):
             self.assertIn(' status=500 ', self.line('/', fail))
 
     def test_a_path_cannot_forge_a_line(self):
@@ -77,10 +77,11 @@ class RequestLogTest(unittest.TestCase):
         seen = []
 
         def handle(request):
-            seen.append((oslo_context.get_current().request_id, middleware.request_id(request)))
+            seen.append((oslo_context.get_current().request_id,
+                         middleware.request_ids(request)['request_id']))
             return webob.Response()
 
-        app = middleware.Application((middleware.watch_request(acts.Telemetry()),), handle)
+        app = middleware.application((middleware.watch_request(acts.Telemetry()),), handle)
         for _ in range(2):
             webob.Request.blank('/').get_response(app)
         self.assertEqual(2, len(set(seen)))

@@ -20,7 +20,7 @@ class ProxyTest(unittest.TestCase):
     def ask(self, method='GET', headers=None, inner=None):
         def serve(request):
             return webob.Response(json=[request.application_url, request.remote_addr])
-        application = middleware.Application(outer_middleware.layers(self.conf), inner or serve)
+        application = middleware.application(outer_middleware.layers(self.conf), inner or serve)
         return webob.Request.blank('/x', method=method, headers=headers or {}, environ={
             'REMOTE_ADDR': '192.0.2.1'}).get_response(application)
 

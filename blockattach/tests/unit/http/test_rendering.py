@@ -2,7 +2,7 @@
 import datetime
 import unittest
 
-from blockattach.http import rendering
+from blockattach.http import responses
 from blockattach.tests.unit.http import tiny
 
 
@@ -18,9 +18,9 @@ class DumpsTest(unittest.TestCase):
                 (plain.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
                  b'"2026-11-20T22:17:51.521304"')):
             with self.subTest(value=value):
-                self.assertEqual(wanted, rendering.dumps(value))
+                self.assertEqual(wanted, responses.dumps(value))
 
     def test_a_record_is_never_printed_whole(self):
         for value in (tiny.Thing('a'), object(), b'bytes'):
             with self.subTest(value=value), self.assertRaises(TypeError):
-                rendering.dumps({'x': value})
+                responses.dumps({'x': value})

@@ -4,6 +4,7 @@ import types
 import unittest
 
 from blockattach import errors
+from blockattach.http import operation
 from blockattach.http import schema
 
 UUID = '6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
@@ -30,13 +31,13 @@ class WritingTest(unittest.TestCase):
     def test_extend_at_a_deeper_place(self):
         new = schema.extend(schema.wrapped('outer', BODY), at='outer.thing',
                             additionalProperties=True)
-        schema.Validator(new).check({'outer': {'thing': {'id': UUID, 'x': 1}}})
+        operation.checker(new)({'outer': {'thing': {'id': UUID, 'x': 1}}})
 
     def test_nullable(self):
         for one in ({'type': 'string'}, {'type': ['string', 'integer']},
                     {'type': 'string', 'enum': ['a']}):
             with self.subTest(one=one):
-                schema.Validator(schema.nullable(one)).check(None)
+                operation.checker(schema.nullable(one))(None)
 
 
 class CheckTest(unittest.TestCase):
@@ -44,14 +45,14 @@ class CheckTest(unittest.TestCase):
 
     def reason(self, value, one=BODY):
         with self.assertRaises(errors.InvalidInput) as caught:
-            schema.Validator(one).check(value)
+            operation.checker(one)(value)
         return str(caught.exception)
 
     def test_good_values(self):
         for value in ({'thing': {'id': UUID}}, {'thing': {'id': UUID.replace('-', '').upper()}},
                       {'thing': {'id': UUID, 'connector': {'host': 'h', 'any': [1]}}}):
             with self.subTest(value=value):
-                schema.Validator(BODY).check(value)
+                operation.checker(BODY)(value)
 
     def test_the_words(self):
         for value, words in (
@@ -74,7 +75,7 @@ class CheckTest(unittest.TestCase):
         plain = schema.wrapped('things', schema.array(schema.obj({'id': schema.UUID}, ['id'])))
         more = schema.extending({'n': {'type': 'integer'}}, 'things')(plain)
         value = {'things': [{'id': UUID, 'n': 1}]}
-        schema.Validator(more).check(value)
+        operation.checker(more)(value)
         self.assertIn("'n' was unexpected", self.reason(value, plain))
         self.assertIn("'n' is a required property", self.reason({'things': [{'id': UUID}]}, more))
 
@@ -85,7 +86,7 @@ class CheckTest(unittest.TestCase):
 
     def test_defaults_are_not_put_into_what_a_client_sent(self):
         value = {}
-        schema.Validator(schema.obj({'a': {'type': 'string', 'default': 'x'}})).check(value)
+        operation.checker(schema.obj({'a': {'type': 'string', 'default': 'x'}}))(value)
         self.assertEqual({}, value)
 
 

@@ -90,7 +90,6 @@ class ServerTest(unittest.TestCase):
         # However slow a machine is, nothing is cut that is still being sent.
         self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=1000,
                                     clock=clock.ManualClock())
-        self.server.bind()
         self.server.start()
         self.addCleanup(self.server.stop)
 
@@ -266,11 +265,9 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(('5000', 1001), (self.environ['CONTENT_LENGTH'], len(self.body)))
 
     def test_an_address_that_is_taken(self):
-        other = server.Server(self.application, '127.0.0.1', self.server.port)
-        self.addCleanup(other.stop)
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     f'cannot listen on 127.0.0.1:{self.server.port}'):
-            other.bind()
+            server.Server(self.application, '127.0.0.1', self.server.port)
 
 
 class Refusals:
@@ -291,7 +288,6 @@ class BusyServerTest(unittest.TestCase):
         self.server = server.Server(
             self.application, '127.0.0.1', 0,
             api_conf.QueueSettings(work_places=1, threads=1, size=0), at_once=('/health',))
-        self.server.bind()
         self.server.start()
         self.addCleanup(self.server.stop)
         self.addCleanup(self.go_on.set)
@@ -328,7 +324,7 @@ class BusyServerTest(unittest.TestCase):
 
     def test_as_many_as_there_may_be_are_refused_at_once(self):
         refusals = Refusals()
-        self.server.report_to(refusals)
+        self.server.telemetry = refusals
         clients = [self.client() for _ in range(MANY)]
         clients[0].request('GET', '/slow')
         self.assertTrue(self.begun.wait(SECONDS))

@@ -42,7 +42,6 @@ class Case(unittest.TestCase):
                                    timeout=QUEUE_SECONDS, header_timeout=HEADER_SECONDS,
                                    body_timeout=BODY_SECONDS),
             at_once=('/health',), clock=self.clock)
-        self.server.bind()
         self.server.start()
         self.addCleanup(self.server.stop)
         self.addCleanup(self.go_on.set)
@@ -262,7 +261,6 @@ class EndTest(Case):
         self.server = server.Server(
             self.application, '127.0.0.1', 0, api_conf.QueueSettings(
                 work_places=1, threads=THREADS, size=WAITING), shutdown_seconds=1)
-        self.server.bind()
         self.server.start()
         holding = self.connect(b'GET /held HTTP/1.1\r\nHost: x\r\n\r\n')
         polling.until(lambda: self.begun)
@@ -271,7 +269,6 @@ class EndTest(Case):
 
     def test_it_was_never_started(self):
         made = server.Server(self.application, '127.0.0.1', 0)
-        made.bind()
         with socket.create_connection(('127.0.0.1', made.port), SECONDS) as client:
             made.stop()
             with self.assertRaises(OSError):

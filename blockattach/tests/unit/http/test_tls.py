@@ -41,7 +41,6 @@ class Case(unittest.TestCase):
         self.certificate = tls.Certificate(self.files(**more))
         self.server = server.Server(application, certificates.LOOPBACK, 0,
                                     secured=self.certificate)
-        self.server.bind()
         self.addCleanup(self.server.stop)
 
     def serve(self, **more):

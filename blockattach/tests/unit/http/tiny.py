@@ -1,5 +1,6 @@
 """A tiny API on the real machinery: literal operations, served without a server."""
 import dataclasses
+import functools
 
 import webob
 from oslo_config import cfg
@@ -139,19 +140,20 @@ def enforcer_of(**overrides):
 class Tiny:
     """The tiny API, and calls to it."""
 
-    def __init__(self, operations=OPERATIONS, limits=None, check_answers=False,
-                 authenticate=None, telemetry=None):
+    def __init__(self, operations=OPERATIONS, check_answers=False, authenticate=auth.claimed,
+                 telemetry=None, **limits):
         self.services = Services()
         rules = enforcer_of()
         dispatcher = dispatch.Dispatcher(
             operations, self.services, policy=rules,
-            authenticate=authenticate or auth.NoAuthentication(rules.is_admin),
-            negotiator=operation.Negotiator(
+            authenticate=authenticate,
+            negotiate=functools.partial(
+                operation.negotiate,
                 operation.Range(V(3, 0), V(3, 71)), operation.Range(V(1, 0), V(1, 0))),
-            limits=limits, check=promises.Promises().check if check_answers else None)
+            check=promises.Promises().check if check_answers else None, **limits)
         layers = (middleware.watch_request(telemetry or acts.Telemetry()),
                   middleware.answer_faults)
-        self.app = middleware.Application(layers, dispatcher)
+        self.app = middleware.application(layers, dispatcher)
 
     def call(self, method, path, body=None, *, token=MEMBER, version=LATEST, headers=None,
              json=None, content_type='application/json'):

@@ -74,9 +74,8 @@ class AddressTest(Case):
 class AuthenticationTest(Case):
 
     def build(self):
-        made = authentication.build_authentication(
-            self.conf, self.settings(), lambda caller: False)
-        return middleware.Application(made.layers, lambda request: None)
+        made = authentication.build_authentication(self.conf, self.settings())
+        return middleware.application(made.layers, lambda request: None)
 
     def keystone(self, **options):
         lines = ''.join(f'{name} = {value}\n' for name, value in options.items()
@@ -154,7 +153,7 @@ class AuthenticationTest(Case):
     def test_without_authentication_strangers_are_refused_before_a_proxy_is_believed(self):
         self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = true\n')
         layers = authentication.build_outer_middleware(self.conf, self.settings())
-        application = middleware.Application(layers, served)
+        application = middleware.application(layers, served)
         for environ, status in (({'REMOTE_ADDR': '127.0.0.1'}, 200),
                                 ({'REMOTE_ADDR': '192.0.2.1',
                                   'HTTP_X_FORWARDED_FOR': '127.0.0.1'}, 403)):

@@ -1,0 +1,160 @@
+"""Answers: what a handler returned as bytes, and THE table from an error to its answer. No handler
+translates errors.
+"""
+import datetime
+import logging
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import orjson
+import webob
+
+from blockattach import errors
+from blockattach.http import operation
+from blockattach.log import fields
+
+LOG = logging.getLogger(__name__)
+
+UNEXPECTED = ('The server has either erred or is incapable of performing the requested '
+              'operation.')
+
+_JSON = 'application/json'
+# Times are ours to print, and a record must never reach a client whole because a view was missed.
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+_NOT_FOUND = b"""<html>
+ <head>
+  <title>404 Not Found</title>
+ </head>
+ <body>
+  <h1>404 Not Found</h1>
+  The resource could not be found.<br /><br />
+ </body>
+</html>"""
+
+
+class Fault(NamedTuple):
+    """How an error is answered; ``shown``: its text goes to the client."""
+
+    status: int
+    shown: bool = True
+
+
+TABLE: dict[type[Exception], Fault] = {
+    errors.InvalidInput: Fault(400),
+    errors.NotAuthenticated: Fault(401),
+    errors.NotAuthorized: Fault(403),
+    errors.NotFound: Fault(404),
+    errors.VersionNotAcceptable: Fault(406),
+    errors.Conflict: Fault(409),
+    errors.MediaTypeNotSupported: Fault(415),
+    errors.QuotaExceeded: Fault(413),
+    errors.BackendError: Fault(500),
+    # It may have happened: a repeated request finds or finishes it.
+    errors.BackendUncertain: Fault(504),
+    errors.ServiceUnreachable: Fault(504),
+    errors.ServiceSilent: Fault(502),
+    errors.DeadlinePassed: Fault(503),
+    errors.Overloaded: Fault(503),
+    errors.RequestAbandoned: Fault(503),
+    errors.IdentityUnavailable: Fault(503),
+    errors.DatabaseUnavailable: Fault(503),
+    errors.OutcomeUnknown: Fault(504),
+    errors.NovaUnavailable: Fault(503),
+    errors.NoValidPool: Fault(500, shown=False),
+    errors.ServerHostUnknown: Fault(500, shown=False),
+    errors.ConfigurationError: Fault(500, shown=False),
+    errors.BlockattachError: Fault(500, shown=False),
+    Exception: Fault(500, shown=False),
+}
+
+KEYS = {
+    400: 'badRequest',
+    401: 'unauthorized',
+    403: 'forbidden',
+    404: 'itemNotFound',
+    405: 'badMethod',
+    409: 'conflictingRequest',
+    413: 'overLimit',
+    415: 'badMediaType',
+    501: 'notImplemented',
+    503: 'serviceUnavailable',
+}
+OTHER_KEY = 'computeFault'
+"""For every other status: what Nova called its faults, and clients still read."""
+
+
+def fault(error: Exception) -> Fault:
+    """The row of the nearest ancestor that has one."""
+    return next(TABLE[ancestor] for ancestor in type(error).__mro__ if ancestor in TABLE)
+
+
+def dumps(value: Any) -> bytes:
+    """JSON, with times as this API prints them: UTC, six digits, no zone.
+
+    :raises TypeError: there is something within that no view has turned into JSON
+    """
+    return orjson.dumps(value, default=_default, option=_OPTIONS)
+
+
+def success(status: int, value: Any) -> webob.Response:
+    """The answer to what a handler returned.
+
+    :param status: of the operation, where the handler names none
+    """
+    headers: Mapping[str, str] = {}
+    if isinstance(value, operation.Answer):
+        status, headers, value = value.status or status, value.headers or {}, value.body
+    if isinstance(value, bytes):
+        return _response(status, value, headers)
+    if value is None and status == 204:
+        return webob.Response(status=status, headerlist=list(headers.items()))
+    return _response(status, b'' if value is None else dumps(value),
+                     {'Content-Type': _JSON, **headers})
+
+
+def failure(status: int, message: str, retry_after: str | None = None) -> webob.Response:
+    """The answer of a failure.
+
+    :param retry_after: seconds after which a repeat may succeed; sent in header and body
+    """
+    inner: dict[str, int | str] = {'code': status, 'message': message}
+    headers = {'Content-Type': _JSON}
+    if retry_after is not None:
+        inner['retryAfter'] = retry_after
+        headers['Retry-After'] = retry_after
+    return _response(status, dumps({KEYS.get(status, OTHER_KEY): inner}), headers)
+
+
+def error(raised: Exception) -> webob.Response:
+    """The answer to an error; an unexpected one is logged in full and not disclosed."""
+    row = fault(raised)
+    if not row.shown:
+        LOG.error('Cannot answer a request: an unexpected error', exc_info=raised)
+        return failure(row.status, UNEXPECTED)
+    if row.status >= 500:
+        LOG.warning('Request has failed%s',
+                    fields(code=getattr(raised, 'code', ''), reason=raised))
+    return failure(row.status, str(raised), getattr(raised, 'retry_after', None))
+
+
+def unknown_route() -> webob.Response:
+    """What an address that does not exist is answered with: clients expect no JSON here."""
+    return _response(404, _NOT_FOUND, {'Content-Type': 'text/html; charset=UTF-8'})
+
+
+def _response(status: int, body: bytes, headers: Mapping[str, str]) -> webob.Response:
+    return webob.Response(
+        status=status, app_iter=[body],
+        headerlist=[*headers.items(), ('Content-Length', str(len(body)))])
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return value.isoformat(timespec='microseconds')
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    raise TypeError(f'cannot put a {type(value).__name__} into JSON')
