@@ -45,14 +45,16 @@ class LogControl:
     Another API has no server on the bus: it is asked by a request to itself.
     """
 
-    def __init__(self, database: engine.Database, others: processes.ProcessClients, host: str,
+    def __init__(self, database: engine.Database,
+                 client: Callable[[str, str], processes.ProcessInterface], host: str,
                  down_after: float) -> None:
         """
+        :param client: of another process, by binary and host
         :param host: of this process
         :param down_after: seconds without a heartbeat after which a process is not asked
         """
         self._database = database
-        self._others = others
+        self._client = client
         self._host = host
         self._down_after = down_after
         self._own = processes.ProcessEndpoint()
@@ -86,7 +88,7 @@ class LogControl:
             try:
                 # One process may keep several backends.
                 if name not in levels:
-                    levels[name] = ask(self._others.on(*name))
+                    levels[name] = ask(self._client(*name))
                 yield Levels(service.binary, service.host, levels[name])
             except errors.BlockattachError as exc:
                 LOG.warning('Cannot ask a process about its log: %s%s', exc, log.fields(

@@ -5,10 +5,13 @@ Numbers, texts, names like ``volume.size``, and the operators of `LEVELS`. Nothi
 out of the facts that are handed in, and its cost grows with its length only.
 """
 import functools
+import itertools
 import math
 import operator
 import re
 from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +20,8 @@ from typing import NamedTuple
 Value = float | str | bool
 Names = Mapping[str, Mapping[str, Any]]
 _Node = Callable[[Names], Value]
-_Operators = Mapping[str, Callable[..., Value]]
-_Signs = Sequence[str]
+_Function = Callable[..., Value]
+_Functions = Sequence[_Function]
 _Operands = Sequence[Callable[[], Value]]
 
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
@@ -29,9 +32,10 @@ _MOST_NESTED = 20
 _TOKEN = re.compile(r"""\s*(?:
     (?P<number>\d+(?:\.\d+)?)
   | (?P<text>"[^"]*"|'[^']*')
+  | (?P<operator><=|>=|==|!=|<>|&&|\|\||[-+*/^<>!&|?:(),]|(?:or|OR|and|AND|not|NOT)(?![\w.]))
   | (?P<name>[A-Za-z_]\w*(?:\.\w+)*)
-  | (?P<operator><=|>=|==|!=|<>|&&|\|\||[-+*/^<>!&|?:(),])
-)""", re.VERBOSE | re.ASCII)
+  | (?P<unreadable>\S.{0,19})
+)""", re.VERBOSE | re.ASCII | re.DOTALL)
 
 
 class ExpressionError(ValueError):
@@ -41,9 +45,6 @@ class ExpressionError(ValueError):
 class _Token(NamedTuple):
     kind: str
     text: str
-
-
-_END = _Token('end', '')
 
 
 def check(expression: str) -> None:
@@ -69,57 +70,39 @@ def evaluate(expression: str, names: Names) -> Value:
         raise ExpressionError(f'it cannot be calculated: {error}') from error
 
 
-def _both(left: Value, right: Value) -> Value:
-    return left and right
-
-
-def _either(left: Value, right: Value) -> Value:
-    return left or right
-
-
-def _power(base: float, exponent: float) -> float:
-    # Of integers it could have any number of digits; this one overflows.
-    return math.pow(base, exponent)
-
-
-def _apply(sign: str, function: Callable[..., Value], *values: Value) -> Value:
-    return function(*map(_number, values)) if sign in _NUMERIC else function(*values)
+def _of_numbers(function: _Function) -> _Function:
+    return lambda *values: function(*map(_number, values))
 
 
 # How the operands between operators of one level come to a value; they are evaluated as needed.
 
-def _left(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+def _left(functions: _Functions, operands: _Operands) -> Value:
     value = operands[0]()
-    for sign, operand in zip(signs, operands[1:], strict=True):
-        value = _apply(sign, operators[sign], value, operand())
+    for function, operand in zip(functions, operands[1:], strict=True):
+        value = function(value, operand())
     return value
 
 
-def _right(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+def _right(functions: _Functions, operands: _Operands) -> Value:
     value, *others = reversed([operand() for operand in operands])
-    for sign, other in zip(reversed(signs), others, strict=True):
-        value = _apply(sign, operators[sign], other, value)
+    for function, other in zip(reversed(functions), others, strict=True):
+        value = function(other, value)
     return value
 
 
-def _chain(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
-    left = operands[0]()
-    for sign, operand in zip(signs, operands[1:], strict=True):
-        right = operand()
-        if not operators[sign](left, right):
-            return False
-        left = right
-    return True
+def _chain(functions: _Functions, operands: _Operands) -> Value:
+    pairs = itertools.pairwise(operand() for operand in operands)
+    return all(function(*pair) for function, pair in zip(functions, pairs, strict=True))
 
 
-def _prefix(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+def _prefix(functions: _Functions, operands: _Operands) -> Value:
     value = operands[0]()
-    for sign in reversed(signs):
-        value = _apply(sign, operators[sign], value)
+    for function in reversed(functions):
+        value = function(value)
     return value
 
 
-def _choice(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
+def _choice(functions: _Functions, operands: _Operands) -> Value:
     *pairs, last = operands
     for condition, chosen in zip(pairs[::2], pairs[1::2], strict=True):
         if condition():
@@ -130,71 +113,58 @@ def _choice(operators: _Operators, signs: _Signs, operands: _Operands) -> Value:
 class Level(NamedTuple):
     """Operators that bind equally, and how their operands come to a value."""
 
-    combine: Callable[[_Operators, _Signs, _Operands], Value]
-    operators: _Operators
+    combine: Callable[[_Functions, _Operands], Value]
+    operators: Mapping[str, _Function]
 
 
 LEVELS: tuple[Level, ...] = (
-    Level(_left, {'or': _either, 'OR': _either, '|': _either, '||': _either}),
-    Level(_left, {'and': _both, 'AND': _both, '&': _both, '&&': _both}),
+    Level(_left, dict.fromkeys(('or', 'OR', '|', '||'), lambda left, right: left or right)),
+    Level(_left, dict.fromkeys(('and', 'AND', '&', '&&'), lambda left, right: left and right)),
     Level(_choice, {'?': bool}),
     Level(_chain, {'<': operator.lt, '<=': operator.le, '>': operator.gt, '>=': operator.ge,
                    '==': operator.eq, '!=': operator.ne, '<>': operator.ne}),
-    Level(_prefix, {'not': operator.not_, 'NOT': operator.not_, '!': operator.not_}),
-    Level(_left, {'+': operator.add, '-': operator.sub}),
-    Level(_left, {'*': operator.mul, '/': operator.truediv}),
-    Level(_prefix, {'+': operator.pos, '-': operator.neg}),
-    Level(_right, {'^': _power}),
+    Level(_prefix, dict.fromkeys(('not', 'NOT', '!'), operator.not_)),
+    Level(_left, {'+': _of_numbers(operator.add), '-': _of_numbers(operator.sub)}),
+    Level(_left, {'*': _of_numbers(operator.mul), '/': _of_numbers(operator.truediv)}),
+    Level(_prefix, {'+': _of_numbers(operator.pos), '-': _of_numbers(operator.neg)}),
+    # Of integers a power could have any number of digits; this one overflows.
+    Level(_right, {'^': _of_numbers(math.pow)}),
 )
 """The grammar, from what binds loosest; what binds tightest are numbers, texts, names, functions
 and parentheses."""
 
-
-class Function(NamedTuple):
-    """A function of numbers, and how many it takes; ``most`` None: any number."""
-
-    apply: Callable[..., float]
-    least: int
-    most: int | None
-
-
-FUNCTIONS: Mapping[str, Function] = {
-    'abs': Function(abs, 1, 1),
-    'max': Function(max, 2, None),
-    'min': Function(min, 2, None),
+FUNCTIONS: Mapping[str, tuple[_Function, int, float]] = {
+    'abs': (_of_numbers(abs), 1, 1),
+    'max': (_of_numbers(max), 2, math.inf),
+    'min': (_of_numbers(min), 2, math.inf),
 }
-
-_NUMERIC = frozenset(('+', '-', '*', '/', '^'))
-_WORDS = frozenset(('or', 'OR', 'and', 'AND', 'not', 'NOT'))
+"""Functions of numbers, and how many each takes, at least and at most."""
 
 
 @functools.lru_cache(maxsize=256)
 def _parse(expression: str) -> _Node:
-    parser = _Parser([*_tokens(expression), _END])
+    parser = _Parser(expression)
     node = parser.level(0)
-    parser.end()
+    if parser.next.kind != 'end':
+        raise parser.unexpected()
     return node
 
 
-def _tokens(expression: str) -> list[_Token]:
-    found, at, end = [], 0, len(expression.rstrip())
-    while at < end:
-        match = _TOKEN.match(expression, at)
-        if match is None:
-            raise ExpressionError(f'it cannot be read from {expression[at:at + 20].strip()!r} on')
-        kind = str(match.lastgroup)
-        text = match[kind]
-        found.append(_Token('operator' if text in _WORDS else kind, text))
-        at = match.end()
-    return found
+def _tokens(expression: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(expression.strip()):
+        token = _Token(str(match.lastgroup), match[str(match.lastgroup)])
+        if token.kind == 'unreadable':
+            raise ExpressionError(f'it cannot be read from {token.text!r} on')
+        yield token
+    yield _Token('end', '')
 
 
 class _Parser:
     """Reads tokens once, from the loosest level down."""
 
-    def __init__(self, tokens: Sequence[_Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
+    def __init__(self, expression: str) -> None:
+        self._following = iter([*_tokens(expression)])
+        self.next = next(self._following)
         self._nested = 0
 
     def level(self, number: int) -> _Node:
@@ -202,48 +172,46 @@ class _Parser:
         if number == len(LEVELS):
             return self._operand()
         combine, operators = LEVELS[number]
-        signs, nodes = [], []
-        if combine is _prefix:
-            while (sign := self._take(*operators)) is not None:
-                signs.append(sign)
+        functions, nodes = [], []
+        while combine is _prefix and (sign := self._take(operators)) is not None:
+            functions.append(operators[sign])
         nodes.append(self.level(number + 1))
-        while combine is not _prefix and (sign := self._take(*operators)) is not None:
-            signs.append(sign)
+        while combine is not _prefix and (sign := self._take(operators)) is not None:
+            functions.append(operators[sign])
             nodes.append(self.level(number + 1))
             if combine is _choice:
                 self._need(':')
                 nodes.append(self.level(number + 1))
-        if not signs:
+        if not functions:
             return nodes[0]
-        return lambda names: combine(operators, signs,
+        return lambda names: combine(functions,
                                      [functools.partial(node, names) for node in nodes])
 
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self._tokens[self._at] is not _END:
-            raise ExpressionError(f'{self._tokens[self._at].text!r} is not expected there')
+    def unexpected(self) -> ExpressionError:
+        """Nothing, or something else, may stand here."""
+        if self.next.kind == 'end':
+            return ExpressionError('it ends too early')
+        return ExpressionError(f'{self.next.text!r} is not expected there')
 
-    def _take(self, *operators: str) -> str | None:
+    def _take(self, operators: Container[str]) -> str | None:
         """The operator that stands here, if it is one of these."""
-        kind, text = self._tokens[self._at]
+        kind, text = self.next
         if kind != 'operator' or text not in operators:
             return None
-        self._at += 1
+        self.next = next(self._following)
         return text
 
     def _need(self, text: str) -> None:
-        if self._take(text) is None:
+        if self._take((text,)) is None:
             raise ExpressionError(f'{text!r} is missing')
 
     def _operand(self) -> _Node:
         if self._take('(') is not None:
             return self._inside(at_most=1)[0]
-        kind, text = self._tokens[self._at]
-        if kind == 'end':
-            raise ExpressionError('it ends too early')
-        if kind == 'operator':
-            raise ExpressionError(f'{text!r} is not expected there')
-        self._at += 1
+        kind, text = self.next
+        if kind in ('operator', 'end'):
+            raise self.unexpected()
+        self.next = next(self._following)
         if kind == 'name':
             return self._name(text)
         constant: Value = text[1:-1] if kind == 'text' else _plain(text)
@@ -262,25 +230,26 @@ class _Parser:
         return nodes
 
     def _name(self, text: str) -> _Node:
-        group, *keys = text.split('.')
-        if not keys and self._take('(') is not None:
+        group, _, key = text.partition('.')
+        if not key and self._take('(') is not None:
             return self._call(text)
-        if not keys:
+        if not key:
             # A bare word is a text.
             return lambda names: text
-        if group not in GROUPS or len(keys) > 1:
+        if group not in GROUPS or '.' in key:
             raise ExpressionError(f'{text} is no name; they begin with one of: '
                                   f'{", ".join(GROUPS)}')
-        return lambda names: _fact(names, group, keys[0])
+        return lambda names: _fact(names, group, key)
 
     def _call(self, name: str) -> _Node:
         if name not in FUNCTIONS:
             raise ExpressionError(f'{name} is no function; known are: {", ".join(FUNCTIONS)}')
         apply, least, most = FUNCTIONS[name]
         arguments = self._inside()
-        if len(arguments) < least or most is not None and len(arguments) > most:
-            raise ExpressionError(f'{name} takes {least} values{"" if most else " or more"}')
-        return lambda names: apply(*(_number(argument(names)) for argument in arguments))
+        if not least <= len(arguments) <= most:
+            raise ExpressionError(
+                f'{name} takes {least} values{" or more" if most > least else ""}')
+        return lambda names: apply(*(argument(names) for argument in arguments))
 
 
 def _number(value: Value) -> float:

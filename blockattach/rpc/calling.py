@@ -22,8 +22,8 @@ from blockattach import failpoints
 from blockattach.conf import rpc as rpc_conf
 from blockattach.log import fields
 from blockattach.rpc import contract
-from blockattach.rpc import heartbeats
 from blockattach.rpc import serializing
+from blockattach.rpc import serving
 from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _TOO_OLD = frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectV
 
 _LEAST_SECONDS = 1.0
 # A caller that got one heartbeat has waited longer than one that got none, by this at least.
-_WITH_SIGNS = 1 + 0.5 / heartbeats.SIGNS
+_WITH_SIGNS = 1 + 0.5 / serving.SIGNS
 
 _Interface = TypeVar('_Interface', bound=contract.Interface)
 

@@ -102,25 +102,21 @@ class AttachmentNotifications:
 
         :param old: the row before; None: the move made it
         """
-        if new.legacy_reservation:
-            return
         before = None if old is None or old.legacy_reservation else old.state
         for event_type in attachment_lifecycle.notifications_of(before, new.state):
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """It is ended by force, whatever Nova and the backend say: for the audit."""
-        if not attachment.legacy_reservation:
-            self._emit(caller, 'volume.detach.force', attachment)
+        self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
         """The service ends it by itself, since its consumer never came back."""
-        if not attachment.legacy_reservation:
-            self._emit(caller, 'volume.detach.abandoned', attachment)
+        self._emit(caller, 'volume.detach.abandoned', attachment)
 
     def _emit(self, caller: context.RequestContext, event_type: str,
               attachment: records.Attachment) -> None:
-        if not self._notifications.enabled:
+        if attachment.legacy_reservation or not self._notifications.enabled:
             return
         try:
             volume = self._read_volume(attachment.volume_id)

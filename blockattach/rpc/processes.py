@@ -45,19 +45,12 @@ class ProcessEndpoint(ProcessInterface):
         log.set_levels(prefix, level)
 
 
-class ProcessClients:
-    """The processes by name."""
+def client(bus: transport.Bus, binary: str, host: str) -> ProcessInterface:
+    """A process; whether it is there shows when it is asked.
 
-    def __init__(self, bus: transport.Bus) -> None:
-        self._bus = bus
-
-    def on(self, binary: str, host: str) -> ProcessInterface:
-        """A process; whether it is there shows when it is asked.
-
-        :param host: without a backend
-        """
-        return calling.stub(ProcessInterface,
-                            self._bus.client(ProcessInterface, f'{binary}.{host}'))
+    :param host: without a backend
+    """
+    return calling.stub(ProcessInterface, bus.client(ProcessInterface, f'{binary}.{host}'))
 
 
 def server(bus: transport.Bus, binary: str, host: str) -> serving.Server:

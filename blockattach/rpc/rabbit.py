@@ -3,13 +3,9 @@
 The table is read by `blockattach.rpc.transport` and by the documentation. Whatever an operator
 sets under ``[oslo_messaging_rabbit]`` counts more.
 """
-import logging
 from typing import NamedTuple
 
 from oslo_config import cfg
-from oslo_messaging.rpc import server as rpc_server
-
-LOG = logging.getLogger(__name__)
 
 GROUP = 'oslo_messaging_rabbit'
 
@@ -58,26 +54,3 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
     """Set the table as the driver's defaults; its options are registered."""
     for option in DEFAULTS:
         conf.set_default(option.name, option.value, group=GROUP)
-
-
-def hang_up(server: rpc_server.RPCServer) -> None:
-    """Have nothing more sent to a server that was stopped, and hand over what was sent by then.
-
-    oslo.messaging only stops reading, and closes the connection when the work is done. Until then
-    the broker goes on sending; what it has sent is acknowledged while the connection is closed,
-    and not read. Another server gets what the broker keeps.
-
-    A broker that is away sends nothing. Other transports do not send without being asked.
-    """
-    listener = getattr(server.listener, '_poll_style_listener', None)
-    connection = getattr(getattr(listener, 'conn', None), 'connection', None)
-    if listener is None or connection is None:
-        return
-    try:
-        for consumer, tag in list(connection._consumers.items()):
-            consumer.cancel(tag)
-    except Exception as error:
-        # The driver's, its library's, or that of the library below: they share no ancestor.
-        LOG.warning('Cannot make the broker stop sending: %s', error)
-    while taken := listener.poll():
-        server._on_incoming(taken)

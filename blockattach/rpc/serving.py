@@ -1,10 +1,13 @@
 """The server's side: oslo.messaging's server with threads and heartbeats of our own; endpoints
 whose expired messages are dropped, and whose failures are translated.
+
+A caller gives up when it gets no heartbeat for ``[rpc] silence_timeout`` seconds: so it notices a
+dead server long before the call's timeout.
 """
 import contextlib
-import functools
 import inspect
 import logging
+import threading
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -19,8 +22,6 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach.log import fields
 from blockattach.rpc import contract
-from blockattach.rpc import heartbeats
-from blockattach.rpc import rabbit
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as counted_threads
 
@@ -28,6 +29,9 @@ LOG = logging.getLogger(__name__)
 
 Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
 """Surrounds the work for a caller: waits for a slot, or raises one of our errors."""
+
+SIGNS = 3
+"""How many heartbeats are sent in the time that a caller waits for one."""
 
 _FAST_LANE_THREADS = 4
 """For methods that only write to the database: a slow backend must not delay their callers."""
@@ -95,6 +99,77 @@ def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
         raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
 
 
+class _Watched:
+    def __init__(self, message: Any, seconds: float, now: float) -> None:
+        self.message = message
+        self.seconds = seconds
+        self.due = now + seconds
+
+
+class Heartbeats:
+    """For callers that wait: this process still has the message, even if no thread is free for it
+    yet. `begin` when it comes, `end` when it is answered.
+
+    oslo.messaging would start a thread for each message; here one serves all of them, sleeps while
+    none is old enough, and ends when there are none.
+    """
+
+    def __init__(self, clock: clocks.Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._watched: dict[int, _Watched] = {}
+        self._wakes_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    def begin(self, message: Any) -> None:
+        """Send heartbeats for an incoming message of oslo.messaging, if its caller listens for
+        them."""
+        timeout = message.client_timeout
+        if not timeout:
+            return
+        # Its dispatcher would begin a thread for it.
+        message.client_timeout = None
+        watched = _Watched(message, float(timeout) / SIGNS, self._clock.monotonic())
+        with self._lock:
+            self._watched[id(message)] = watched
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name='heartbeats',
+                                                daemon=True)
+                self._thread.start()
+            elif watched.due < self._wakes_at:
+                self._changed.set()
+
+    def end(self, message: Any) -> None:
+        """It is answered."""
+        with self._lock:
+            self._watched.pop(id(message), None)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._watched:
+                    self._thread = None
+                    return
+                self._changed.clear()
+                now = self._clock.monotonic()
+                due = [one for one in self._watched.values() if one.due <= now]
+                for one in due:
+                    one.due = now + one.seconds
+                self._wakes_at = min(one.due for one in self._watched.values())
+            for one in due:
+                self._give(one.message)
+            self._clock.wait(self._changed, max(self._wakes_at - self._clock.monotonic(), 0))
+
+    def _give(self, message: Any) -> None:
+        try:
+            message.heartbeat()
+        except Exception as error:
+            # The driver's, its library's, or that of the library below: they share no ancestor.
+            LOG.info('Cannot send a heartbeat to a caller: %s', error)
+            self.end(message)
+
+
 class RpcServer(rpc_server.RPCServer):
     """On an executor whose idle threads sleep.
 
@@ -113,7 +188,7 @@ class RpcServer(rpc_server.RPCServer):
         self._fast_lane_threads: counted_threads.CountedThreads | None = None
         self._suffix = suffix
         self._telemetry = telemetry
-        self._heartbeats = heartbeats.Heartbeats(clock)
+        self._heartbeats = Heartbeats(clock)
         self._executor_cls = self._threads
 
     def _threads(self, max_workers: int) -> counted_threads.CountedThreads:
@@ -133,6 +208,28 @@ class RpcServer(rpc_server.RPCServer):
             self._fast_lane_threads.submit(self._process_incoming, incoming)
             return
         super()._on_incoming(incoming)
+
+    def hang_up(self) -> None:
+        """Have nothing more sent here, where it was stopped, and hand over what was sent by then.
+
+        oslo.messaging only stops reading, and closes the connection when the work is done. Until
+        then the broker goes on sending; what it has sent is acknowledged while the connection is
+        closed, and not read. Another server gets what the broker keeps.
+
+        A broker that is away sends nothing. Other transports do not send without being asked.
+        """
+        listener = getattr(self.listener, '_poll_style_listener', None)
+        connection = getattr(getattr(listener, 'conn', None), 'connection', None)
+        if listener is None or connection is None:
+            return
+        try:
+            for consumer, tag in list(connection._consumers.items()):
+                consumer.cancel(tag)
+        except Exception as error:
+            # The driver's, its library's, or that of the library below: they share no ancestor.
+            LOG.warning('Cannot make the broker stop sending: %s', error)
+        while taken := listener.poll():
+            self._on_incoming(taken)
 
     def end_fast_lane(self) -> None:
         """Return when the fast-lane calls that were taken on are done."""
@@ -171,7 +268,7 @@ class Server:
         ending, self._listening = self._listening, []
         for server in ending:
             server.stop()
-            rabbit.hang_up(server)
+            server.hang_up()
         for server in ending:
             server.end_fast_lane()
             try:
@@ -179,20 +276,3 @@ class Server:
             except Exception as error:
                 # All work is done; a broker that is down finds the queues without a consumer.
                 LOG.warning('Queues of a server are left to the broker: %s', error)
-
-
-def listen(transport: oslo_messaging.Transport, target: oslo_messaging.Target,
-           endpoint: contract.Interface, serializer: oslo_messaging.Serializer,
-           clock: clocks.Clock, telemetry: acts.Telemetry, suffix: str,
-           admit: Admit = at_once) -> RpcServer:
-    """A server on one transport, which does not listen yet.
-
-    :param suffix: tells servers of one name on several transports apart
-    :param admit: surrounds each of its methods
-    """
-    fast_lane = frozenset(method.name for method in contract.methods(type(endpoint)).values()
-                          if method.fast_lane)
-    return oslo_messaging.get_rpc_server(
-        transport, target, [Exposed(endpoint, clock, telemetry, admit)],
-        serializer=serializer,
-        server_cls=functools.partial(RpcServer, telemetry, clock, suffix, fast_lane))

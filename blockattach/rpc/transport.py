@@ -12,6 +12,7 @@ What comes back from the other side is one of five:
 * ``ConfigurationError``: one side is too old for the other. Final: nothing was done.
 """
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -39,6 +40,9 @@ LOG = logging.getLogger(__name__)
 EXCHANGE = 'blockattach'
 ALLOWED_REMOTE_MODULES = (errors.__name__,)
 
+_WITHOUT_BROKER = 'inproc'
+_NO_METHOD = '(0, 0): '
+"""What amqp puts before a refusal that no method of its protocol brought about."""
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
 """The version of an interface that a release does not have: nothing can be sent on it."""
@@ -72,6 +76,47 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
         # Their texts repeat the URL, and with it a password.
         raise errors.ConfigurationError(
             reason=f'{option} is no URL, or has a query that its driver does not know') from None
+
+
+class BrokerProbe:
+    """Whether the broker takes messages now, asked at the start of a process and while it runs: a
+    message that nobody waits for is sent, and the broker drops it.
+
+    :ivar needed: whether there is a broker; else the bus ends where the process does
+    :ivar broker: where it is, without passwords
+    :ivar reconnects: how often it was there again after it had not been
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport,
+                 settings: rpc_conf.RpcSettings, place: str | None = None) -> None:
+        """
+        :param place: the URL of the transport, where it is not ``transport_url``
+        """
+        self.reconnects = 0
+        self._away = False
+        url = oslo_messaging.TransportURL.parse(conf, place)
+        self.needed = url.transport != _WITHOUT_BROKER
+        self.broker = (', '.join(f'{host.hostname}:{host.port}' for host in url.hosts)
+                       if self.needed else 'inside the process')
+        # A single attempt: the present state is asked for.
+        self._client = oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(topic=f'{settings.topic_prefix}-nobody'), retry=0)
+
+    def wrong(self) -> str | None:
+        """Why the broker accepts nothing, without its password; None: it does."""
+        if not self.needed:
+            return None
+        try:
+            self._client.cast({}, 'reach')
+        except Exception as error:
+            # The driver's, its library's, or that of the library below: they share no ancestor.
+            self._away = True
+            reason = str(error).removeprefix(_NO_METHOD)
+            return f'cannot reach the message broker at {self.broker}: {reason}'
+        if self._away:
+            self._away = False
+            self.reconnects += 1
+        return None
 
 
 class Bus:
@@ -119,9 +164,13 @@ class Bus:
         :param admit: surrounds each call
         """
         target = self._target(type(endpoint), server=host)
-        listening = [serving.listen(
-            transport, target, endpoint, self._serializer, self._clock, self._telemetry, suffix,
-            admit)
+        exposed = serving.Exposed(endpoint, self._clock, self._telemetry, admit)
+        fast_lane = frozenset(name for name, method in contract.methods(type(endpoint)).items()
+                              if method.fast_lane)
+        listening = [oslo_messaging.get_rpc_server(
+            transport, target, [exposed], serializer=self._serializer,
+            server_cls=functools.partial(serving.RpcServer, self._telemetry, self._clock, suffix,
+                                         fast_lane))
             for transport, suffix in zip(self._transports, ('', '.second'), strict=False)]
         return serving.Server(listening, threads or self._settings.threads)
 

@@ -1,44 +1,161 @@
-"""Places volumes: an engine of TaskFlow runs a flow for each (`blockattach.scheduler.steps`)."""
+"""The flow that places one volume: choose a pool, claim its room, hand over to its manager.
+
+What lasts is in the database: the claim, the pools tried, how many attempts were made, and a
+deadline at which another process goes on if this one does not. The generation goes along: each
+claim and each return raises it, so that a manager that hears of a claim late finds it stale.
+"""
+import dataclasses
+from typing import Any
+
 from oslo_log import log as oslo_log
+from taskflow import engines
+from taskflow import exceptions
+from taskflow import retry
+from taskflow import task
+from taskflow.listeners import logging as listeners
+from taskflow.patterns import linear_flow
 
 from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db import engine
+from blockattach.db import placing_facts
+from blockattach.db import volumes
+from blockattach.domain import placement
 from blockattach.domain import pools
 from blockattach.rpc import volume as volume_rpc
-from blockattach.scheduler import pools as scheduler_pools
+from blockattach.scheduler import pipeline
 
 LOG = oslo_log.getLogger(__name__)
 
 
-class PlacingFlows:
-    """Runs the flow for one volume with what all of them share."""
+class _NotTakenOn(Exception):
+    """The manager refused or was silent: it may have taken the volume on, or may do so yet."""
 
-    def __init__(self, database: engine.Database, chooser: scheduler_pools.PoolChooser,
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Claim:
+    pool: pools.Pool
+    generation: int
+
+
+class _AnotherPool(retry.Retry):
+    """Tries again after a manager that did not take the volume on, and after nothing else.
+
+    The number of attempts is not counted here but in the volume's row, over its whole lifecycle.
+    """
+
+    def execute(self, history: retry.History) -> None:
+        """Nothing is provided: each try asks for what its flow asks for by then."""
+
+    def on_failure(self, history: retry.History) -> str:
+        """Whether there is another try."""
+        return str(retry.RETRY if history.caused_by(_NotTakenOn, index=-1) else retry.REVERT)
+
+
+class PlacingFlow:
+    """Places one volume; its methods are the steps."""
+
+    def __init__(self, database: engine.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
-                 settings: scheduler_conf.SchedulerSettings) -> None:
-        self.telemetry = chooser.telemetry
+                 settings: scheduler_conf.SchedulerSettings, caller: context.RequestContext,
+                 request: pools.VolumeRequest) -> None:
         self._database = database
         self._chooser = chooser
         self._managers = managers
         self._settings = settings
+        self._caller = caller
+        self._request = request
 
-    def run(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        """Place the volume; `blockattach.scheduler.steps.build` says what is raised."""
-        # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
-        # scheduler, and a scheduler that has nothing to place needs none of it.
-        from taskflow import engines
-        from taskflow import exceptions
-        from taskflow.listeners import logging as listeners
+    def run(self) -> None:
+        """Return when a manager has the volume.
 
-        from blockattach.scheduler import steps
-
-        placing = engines.load(
-            steps.build(self._database, self._chooser, self._managers, self._settings),
-            store={'asked': steps.Asked(caller, request)}, engine='serial')
-        with listeners.LoggingListener(placing, log=LOG):
+        :raises NoValidPool: with the ``generation`` at which nothing was left
+        :raises StaleGeneration: another process has gone on, as after VolumeNotFound
+        :raises PoolsIncomplete: it goes on waiting (`blockattach.scheduler.pipeline`)
+        """
+        steps = linear_flow.Flow('place_volume', retry=_AnotherPool('waiting')).add(
+            task.FunctorTask(self._choose, 'choose', provides='choice'),
+            task.FunctorTask(self._take_room, 'take_room', provides='claim',
+                             revert=self._give_back),
+            task.FunctorTask(self._hand_over, 'hand_over'))
+        placing = engines.load(steps, engine='serial')
+        with (self._chooser.telemetry.placing(),
+              listeners.LoggingListener(placing, log=LOG)):
             try:
                 placing.run()
             except exceptions.WrappedFailure as wrapped:
                 # Steps in their order: the earliest one's is of the last try, and ended it.
                 raise next(iter(wrapped)).exception from wrapped
+
+    def _choose(self) -> pipeline.Choice:
+        """Judge the pools as they are now."""
+        request = self._chooser.with_facts(self._request)
+        attempts = request.facts.attempts
+        if attempts >= self._settings.max_attempts:
+            raise self._refusal(dict.fromkeys(request.tried, 'it could not make the volume'),
+                                f'{attempts} attempts were made, the most allowed: ')
+        choice = self._chooser.choose(request)
+        if not choice.accepted:
+            if not self._chooser.heard_all():
+                raise pipeline.PoolsIncomplete
+            raise self._refusal(choice.reasons)
+        if request.facts.refusal_reported:
+            # The API has answered too early that there is none.
+            placing_facts.forget_refusal(self._database, request.volume_id)
+        return choice
+
+    def _take_room(self, choice: pipeline.Choice) -> _Claim:
+        """Claim room on the best pool that still has it: what others took since the choice is met
+        by the next best.
+        """
+        reasons = dict(choice.reasons)
+        for pool in choice.accepted:
+            generation = volumes.claim(
+                self._database, self._request.volume_id, self._request.generation, pool.name,
+                pool.service_uuid)
+            if generation is not None:
+                return _Claim(pool, generation)
+            self._chooser.telemetry.scheduler_retry('room_taken')
+            reasons[pool.name] = 'its last room was taken meanwhile'
+        raise self._refusal(reasons)
+
+    def _give_back(self, **results: Any) -> None:
+        """Give the room back, unless another process has gone on with the volume: it waits for
+        another pool, under a new generation.
+        """
+        claim = results['result']
+        if not isinstance(claim, _Claim):
+            return
+        try:
+            generation = volumes.unclaim(self._database, self._request.volume_id,
+                                         claim.generation, self._settings.placing_seconds)
+        except (errors.StaleGeneration, errors.VolumeNotFound):
+            return
+        self._chooser.telemetry.scheduler_retry('not_taken_on')
+        self._request = dataclasses.replace(self._request, generation=generation,
+                                            tried=(*self._request.tried, claim.pool.name))
+
+    def _hand_over(self, claim: _Claim) -> None:
+        """Returns when the manager has written itself down as the volume's owner."""
+        failpoints.point('scheduler.flows.after_claim')
+        volume_id = self._request.volume_id
+        fields = log.fields(volume_id=volume_id, pool=claim.pool.name,
+                            generation=claim.generation)
+        try:
+            taken_on = self._managers.on(claim.pool.host).create_volume(
+                self._caller, volume_id, claim.generation)
+        except Exception as error:
+            LOG.warning('Cannot hand a volume over: %s%s', error, fields)
+            raise _NotTakenOn from error
+        if not taken_on:
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=claim.generation)
+        LOG.info('Volume is handed over%s', fields)
+
+    def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
+        """Nothing will do: an error that carries why, for the user and for the log."""
+        return errors.NoValidPool(
+            volume_id=self._request.volume_id, generation=self._request.generation,
+            reasons=reasons, summary=headline + placement.summarise(reasons))

@@ -1,6 +1,7 @@
 """Choose a pool: every pool gets a reason against it or a score, and the answer keeps them all.
 
-Pure: what filters and weighers are in use, and what the pools last reported, is handed in.
+Every choice reads the stored reports: they hold what all schedulers have given away until now, so
+that there is nothing to keep fresh between processes. The claim in the database decides.
 """
 import dataclasses
 import functools
@@ -11,17 +12,38 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oslo_log import log as oslo_log
+
+from blockattach import clock
 from blockattach import errors
+from blockattach import log
+from blockattach.db import engine
+from blockattach.db import placing_facts
+from blockattach.db import pools as stored_pools
+from blockattach.db import services
+from blockattach.domain import binaries
+from blockattach.domain import hint_filters
 from blockattach.domain import placement
 from blockattach.domain import pools
+from blockattach.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
+
+COUNTING = 'volume_number'
+"""The weigher that needs a count of volumes."""
 
 Weigher = Callable[[pools.VolumeRequest, pools.Pool], float]
 """Measures a pool in any unit; ``inf`` where it cannot be measured: such a pool ranks last."""
 
 
+class PoolsIncomplete(Exception):
+    """No pool will do, but backends that may are still starting: the volume goes on waiting."""
+
+
 class Weighing(NamedTuple):
     """A weigher in use: what it measures, from 0 to 1 over all pools, counts so many times."""
 
+    name: str
     weigher: Weigher
     multiplier: float
 
@@ -61,19 +83,10 @@ def choose(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
     return Choice((*ranked, *refused))
 
 
-def no_valid_pool(request: pools.VolumeRequest, reasons: dict[str, str],
-                  headline: str | None = None) -> errors.NoValidPool:
-    """Nothing will do: an error that carries why, for the user and for the log."""
-    summary = placement.summarise(reasons)
-    return errors.NoValidPool(
-        volume_id=request.volume_id, generation=request.generation, reasons=reasons,
-        summary=summary if headline is None else f'{headline}: {summary}')
-
-
 def _scores(request: pools.VolumeRequest, fit: Sequence[pools.Pool],
             weighers: Sequence[Weighing]) -> list[float]:
     totals = [0.0] * len(fit)
-    for weigher, multiplier in weighers:
+    for _, weigher, multiplier in weighers:
         measures = [weigher(request, pool) for pool in fit]
         for index, share in enumerate(_normalised(measures, multiplier)):
             totals[index] += share * multiplier
@@ -89,3 +102,67 @@ def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
     known = [measure if math.isfinite(measure) else worst for measure in measures]
     least, span = min(known), max(known) - min(known)
     return [(measure - least) / span if span else 0.0 for measure in known]
+
+
+class PoolChooser:
+    """Chooses among the pools as the database knows them now."""
+
+    def __init__(self, database: engine.Database, filters: Mapping[str, placement.Filter],
+                 weighers: Sequence[Weighing], down_after: float, clock: clock.Clock,
+                 telemetry: acts.Telemetry | None = None,
+                 host_of: Callable[[str, str], str] | None = None) -> None:
+        """
+        :param host_of: the host of a server of a project, by their ids, or ServerHostUnknown;
+            given where the filter on locality is in use
+        """
+        self.telemetry = telemetry or acts.Telemetry(clock)
+        self.down_after = down_after
+        self._database = database
+        self._filters = filters
+        self._weighers = weighers
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._host_of = host_of
+        self._counting = any(weighing.name == COUNTING for weighing in weighers)
+
+    def with_facts(self, request: pools.VolumeRequest) -> pools.VolumeRequest:
+        """What is asked, with all that the filters and weighers in use look at, as it is now.
+
+        Read and not carried: a volume that waits, or is placed anew after a crash, is judged by
+        what holds then.
+
+        :raises VolumeNotFound: the volume is gone
+        """
+        found = placing_facts.read(self._database, request.volume_id, self._counting)
+        server_id = hint_filters.server_id(found.hints)
+        if self._host_of is not None and server_id is not None:
+            try:
+                found = dataclasses.replace(
+                    found, server_host=self._host_of(server_id, found.volume['project_id']))
+            except errors.ServerHostUnknown as error:
+                LOG.warning('Cannot find the server that a volume shall be near: %s%s', error,
+                            log.fields(volume_id=request.volume_id, server_id=server_id))
+                found = dataclasses.replace(found, server_lost=str(error))
+        return dataclasses.replace(request, facts=found)
+
+    def choose(self, request: pools.VolumeRequest) -> Choice:
+        """Every pool with its score or the reason against it.
+
+        :param request: as `with_facts` makes it
+        """
+        choice = choose(request, stored_pools.list_all(self._database, self.down_after),
+                        self._filters, self._weighers)
+        for verdict in choice.verdicts:
+            if verdict.refused_by is not None:
+                self.telemetry.pool_refused(verdict.refused_by)
+        return choice
+
+    def heard_all(self) -> bool:
+        """Whether a refusal may be believed.
+
+        After the whole installation was started, the backends come up one by one: until every
+        enabled one has sent a heartbeat, or has had its time to, another may still come.
+        """
+        if self._clock.monotonic() - self._began > self.down_after:
+            return True
+        return services.all_up(self._database, binaries.VOLUME, self.down_after)

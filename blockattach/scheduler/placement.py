@@ -1,5 +1,6 @@
 """Place volumes, and say so where that cannot be done."""
 import threading
+from collections.abc import Callable
 
 from oslo_log import log as oslo_log
 
@@ -13,8 +14,7 @@ from blockattach.db import volumes
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools
-from blockattach.scheduler import flows
-from blockattach.scheduler import pools as scheduler_pools
+from blockattach.scheduler import pipeline
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -22,9 +22,13 @@ LOG = oslo_log.getLogger(__name__)
 class Placement:
     """What a scheduler does with a request."""
 
-    def __init__(self, database: engine.Database, placing: flows.PlacingFlows) -> None:
+    def __init__(self, database: engine.Database,
+                 run: Callable[[context.RequestContext, pools.VolumeRequest], None]) -> None:
+        """
+        :param run: the flow of one volume, `blockattach.scheduler.flows.PlacingFlow.run`
+        """
         self._database = database
-        self._placing = placing
+        self._run = run
         self._lock = threading.Lock()
         self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
 
@@ -35,11 +39,10 @@ class Placement:
         deadline, and it is placed anew when that has passed.
         """
         try:
-            with self._placing.telemetry.placing():
-                self._placing.run(caller, request)
+            self._run(caller, request)
         except errors.NoValidPool as error:
             self._give_up(caller, error)
-        except scheduler_pools.PoolsIncomplete:
+        except pipeline.PoolsIncomplete:
             with self._lock:
                 self._postponed[request.volume_id] = (caller, request)
             LOG.warning('Cannot place a volume yet: not all backends have reported%s',

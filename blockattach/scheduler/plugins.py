@@ -2,6 +2,11 @@
 
 A filter says why a pool will not do, or nothing; they are asked in their order. A weigher is a
 function ``(request, pool)`` that gives a number; its multiplier is configured.
+
+A backend itself is asked by its ``filter_function`` and its ``goodness_function``: expressions
+that its operator has configured, or that its driver reports (`blockattach.domain.expressions`).
+What is wrong with one is the operator's matter: it is logged, and the user reads only that the
+pool will not do.
 """
 import hashlib
 from collections.abc import Iterable
@@ -9,18 +14,26 @@ from collections.abc import Mapping
 from typing import Any
 from typing import TypeVar
 
+from oslo_log import log as oslo_log
 from stevedore import driver
 from stevedore import exception
 
 from blockattach import errors
+from blockattach import log
+from blockattach.domain import expressions
 from blockattach.domain import hint_filters
 from blockattach.domain import placement
 from blockattach.domain import pools
-from blockattach.scheduler import backend_functions
 from blockattach.scheduler import pipeline
+
+LOG = oslo_log.getLogger(__name__)
 
 FILTER_GROUP = 'blockattach.scheduler.filters'
 WEIGHER_GROUP = 'blockattach.scheduler.weighers'
+LOCALITY = 'instance_locality'
+"""The filter that needs to know where servers run."""
+BEST = 100
+"""The most that a ``goodness_function`` gives."""
 
 Function = TypeVar('Function')
 
@@ -57,19 +70,66 @@ def volume_number(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     return float(request.facts.volumes.get(pool.name, 0))
 
 
+def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool whose ``filter_function`` is against the volume, or cannot be evaluated."""
+    allowed = _evaluated(request, pool, 'filter_function', True)
+    if allowed is None:
+        return 'its filter_function cannot be evaluated'
+    return None if allowed else 'its filter_function does not allow the volume'
+
+
+def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
+    """How well a pool says that it suits, from 0 to 100; 0 where it says nothing usable."""
+    found = _evaluated(request, pool, 'goodness_function', 0)
+    if found is None:
+        return 0.0
+    if isinstance(found, bool):
+        return float(BEST * found)
+    if isinstance(found, str) or not 0 <= found <= BEST:
+        _warn(request, pool, 'goodness_function', f'{found!r} is not from 0 to {BEST}')
+        return 0.0
+    return float(found)
+
+
+def _evaluated(request: pools.VolumeRequest, pool: pools.Pool, function: str,
+               default: expressions.Value) -> expressions.Value | None:
+    """What an expression comes to that a pool reports; the default without one; None: it is
+    wrong.
+    """
+    expression = pool.capabilities.get(function)
+    if expression is None:
+        return default
+    try:
+        return expressions.evaluate(str(expression), {
+            'stats': pools.stats(pool), 'capabilities': pool.capabilities,
+            'volume': {**request.facts.volume, 'id': request.volume_id, 'size': request.size_gb,
+                       'multiattach': request.multiattach,
+                       'availability_zone': request.availability_zone},
+            'extra': request.extra_specs, 'qos': request.facts.qos})
+    except expressions.ExpressionError as error:
+        _warn(request, pool, function, error)
+        return None
+
+
+def _warn(request: pools.VolumeRequest, pool: pools.Pool, function: str,
+          reason: object) -> None:
+    LOG.warning('Cannot evaluate the expression of a backend: %s%s', reason,
+                log.fields(function=function, pool=pool.name, volume_id=request.volume_id))
+
+
 FILTERS: Mapping[str, placement.Filter] = {
     **placement.FILTERS,
     **hint_filters.FILTERS,
-    'driver': backend_functions.refuse,
+    'driver': filter_function,
 }
 """Those of `blockattach.domain.placement` are asked by default, and by the API too; the others
-need facts on the volume, which only the scheduler reads (`blockattach.scheduler.facts`)."""
+need facts on the volume, which only the scheduler reads (`blockattach.scheduler.pipeline`)."""
 
 WEIGHERS: Mapping[str, pipeline.Weigher] = {
     'allocated': allocated,
     'chance': chance,
     'free_space': free_space,
-    'goodness': backend_functions.goodness,
+    'goodness': goodness,
     'volume_number': volume_number,
 }
 
@@ -87,7 +147,7 @@ def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Wei
 
     :raises ConfigurationError: one is neither ours nor installed
     """
-    return [pipeline.Weighing(_find(WEIGHER_GROUP, WEIGHERS, name), multiplier)
+    return [pipeline.Weighing(name, _find(WEIGHER_GROUP, WEIGHERS, name), multiplier)
             for name, multiplier in multipliers]
 
 

@@ -15,14 +15,21 @@ from blockattach.work import runner
 from blockattach.work import verbs
 
 
-class PlacingManager:
-    """What a scheduler resumes of the making of volumes."""
+class WaitingVolumes:
+    """What a scheduler looks for from time to time. Several may: one of them claims it."""
 
     def __init__(self, database: engine.Database, placement: placement.Placement,
-                 placing_seconds: float) -> None:
+                 down_after: float, placing_seconds: float, owner: str) -> None:
+        """
+        :param owner: names the process instance
+        """
         self._database = database
         self._placement = placement
         self._placing_seconds = placing_seconds
+        running = runner.Runner(database, self, None, owner, lambda option: placing_seconds)
+        self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
+            services.silent, database, binaries.VOLUME, down_after))], owner)
+        self._first = True
 
     @verbs.work('volume.create', deadline='placing_seconds')
     def create(self, caller: context.RequestContext, claim: records.Claim) -> None:
@@ -40,23 +47,6 @@ class PlacingManager:
             return
         caller.user_id = volume.user_id
         self._placement.place(caller, request)
-
-
-class WaitingVolumes:
-    """What a scheduler looks for from time to time. Several may: one of them claims it."""
-
-    def __init__(self, database: engine.Database, placement: placement.Placement,
-                 down_after: float, placing_seconds: float, owner: str) -> None:
-        """
-        :param owner: names the process instance
-        """
-        self._placement = placement
-        running = runner.Runner(
-            database, PlacingManager(database, placement, placing_seconds), None, owner,
-            lambda option: placing_seconds)
-        self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
-            services.silent, database, binaries.VOLUME, down_after))], owner)
-        self._first = True
 
     def look(self) -> None:
         """Place every volume that waits for a pool, or for a manager that is dead, too long."""

@@ -41,7 +41,6 @@ from blockattach.db import volume_queries
 from blockattach.health import monitor
 from blockattach.rpc import history
 from blockattach.rpc import notifications
-from blockattach.rpc import probe
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
@@ -69,7 +68,7 @@ class Dependencies:
     service: service_conf.ServiceSettings
     database: engine.Database
     bus: transport.Bus
-    probe: probe.BrokerProbe
+    probe: transport.BrokerProbe
     monitor: monitor.Monitor
     reloads: reloading.Reloads
     observation: observation.Observation
@@ -231,11 +230,11 @@ def _older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
 
 
 def _open_bus(conf: cfg.ConfigOpts,
-              need_broker: bool) -> tuple[oslo_messaging.Transport, probe.BrokerProbe]:
+              need_broker: bool) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
     """A transport, and a probe of its broker, which must answer if it is needed."""
     with locations.named(conf, 'DEFAULT', 'transport_url'):
         bus_transport = transport.build_transport(conf)
-        broker = probe.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
+        broker = transport.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
         wrong = broker.wrong() if need_broker else None
         if wrong is not None:
             raise errors.ConfigurationError(reason=wrong)
@@ -250,7 +249,7 @@ def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Tran
         return None
     with locations.named(conf, rpc_conf.GROUP, 'second_transport_url'):
         made = transport.build_transport(conf, url, 'second_transport_url')
-        wrong = probe.BrokerProbe(conf, made, settings, url).wrong() if need_broker else None
+        wrong = transport.BrokerProbe(conf, made, settings, url).wrong() if need_broker else None
         if wrong is not None:
             raise errors.ConfigurationError(reason=wrong)
     return made
@@ -282,8 +281,9 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
 
 
 def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus: transport.Bus,
-             broker: probe.BrokerProbe, *, clock: clock.Clock, observed: observation.Observation,
-             admission: controller.AdmissionController, threads: waiting.Threads | None = None,
+             broker: transport.BrokerProbe, *, clock: clock.Clock,
+             observed: observation.Observation, admission: controller.AdmissionController,
+             threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
              notifier: notifications.Notifications | None = None) -> Dependencies:
     """Dependencies from parts that are open already: the seams for tests.
@@ -311,7 +311,7 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
 
 
 def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,
-                   broker: probe.BrokerProbe, time: clock.Clock, threads: waiting.Threads,
+                   broker: transport.BrokerProbe, time: clock.Clock, threads: waiting.Threads,
                    reloads: reloading.Reloads) -> monitor.Monitor:
     """What every process depends on; what else one does, its services add."""
     watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)

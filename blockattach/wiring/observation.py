@@ -14,7 +14,7 @@ from blockattach.conf import telemetry as telemetry_conf
 from blockattach.db import engine
 from blockattach.db import overview
 from blockattach.health import monitor
-from blockattach.rpc import probe
+from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
 from blockattach.telemetry import state_report
@@ -37,7 +37,7 @@ class Observation:
         self.telemetry = acts.Telemetry(time)
         self.report = state_report.StateReport(process, conf, self.telemetry)
 
-    def watch(self, database: engine.Database, broker: probe.BrokerProbe,
+    def watch(self, database: engine.Database, broker: transport.BrokerProbe,
               watching: monitor.Monitor) -> None:
         """Add the readings that every process has."""
         readings = self.telemetry.readings

@@ -1,7 +1,8 @@
 """A scheduler."""
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from typing import NamedTuple
 
+from blockattach import context
 from blockattach import errors
 from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
@@ -10,22 +11,18 @@ from blockattach.conf import service as service_conf
 from blockattach.db import leases
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.domain import pools
 from blockattach.rpc import history
 from blockattach.rpc import processes
 from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import endpoint
-from blockattach.scheduler import facts
-from blockattach.scheduler import flows
+from blockattach.scheduler import pipeline
 from blockattach.scheduler import placement
 from blockattach.scheduler import plugins
-from blockattach.scheduler import pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
 from blockattach.wiring import dependencies
-
-if TYPE_CHECKING:
-    from blockattach.nova import client as nova_client
 
 
 def build_services(base: dependencies.Dependencies,
@@ -71,34 +68,37 @@ def build_placing(base: dependencies.Dependencies,
     :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
     """
     settings = scheduler_conf.settings(base.conf)
-    down_after = base.service.service_down_time
     with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
         chosen_filters = plugins.load_filters(settings.filters)
+        host_of = _host_of(base) if plugins.LOCALITY in settings.filters else None
     with locations.named(base.conf, 'scheduler', 'scheduler_default_weighers'):
         chosen_weighers = plugins.load_weighers(settings.weighers)
-    chooser = pools.PoolChooser(
-        base.database, chosen_filters, chosen_weighers, down_after, base.clock, base.telemetry,
-        facts.FactReader(base.database, settings.filters, dict(settings.weighers),
-                         _servers(base, settings)))
-    placing = placement.Placement(base.database, flows.PlacingFlows(
-        base.database, chooser, volume_rpc.VolumeClients(base.bus), settings))
+    down_after = base.service.service_down_time
+    chooser = pipeline.PoolChooser(base.database, chosen_filters, chosen_weighers, down_after,
+                                   base.clock, base.telemetry, host_of)
+    managers = volume_rpc.VolumeClients(base.bus)
+
+    def run(caller: context.RequestContext, request: pools.VolumeRequest) -> None:
+        # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
+        # scheduler, and a scheduler that has nothing to place needs none of it.
+        from blockattach.scheduler import flows
+
+        flows.PlacingFlow(base.database, chooser, managers, settings, caller, request).run()
+
+    placing = placement.Placement(base.database, run)
     waiting_volumes = waiting.WaitingVolumes(
         base.database, placing, down_after, settings.placing_seconds,
         leases.owner_of(base.service.host, process_instance or base.database.new_id()))
     return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes), waiting_volumes)
 
 
-def _servers(base: dependencies.Dependencies,
-             settings: scheduler_conf.SchedulerSettings) -> 'nova_client.ServerHosts | None':
-    """The hosts of servers, if a filter needs them."""
-    if facts.LOCALITY not in settings.filters:
-        return None
+def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
+    """On which host a server runs, for the filter on locality."""
     nova = nova_conf.settings(base.conf)
     if not nova.knows_hosts:
-        with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
-            raise errors.ConfigurationError(
-                reason=f'cannot ask Nova where servers run, for the filter {facts.LOCALITY}: '
-                       f'[nova] needs auth_url and username, or endpoint_override')
+        raise errors.ConfigurationError(
+            reason=f'cannot ask Nova where servers run, for the filter {plugins.LOCALITY}: '
+                   f'[nova] needs auth_url and username, or endpoint_override')
     from blockattach.nova import client as nova_client
 
-    return nova_client.ServerHosts(nova)
+    return nova_client.ServerHosts(nova).host_of

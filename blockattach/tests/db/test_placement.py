@@ -18,9 +18,9 @@ from blockattach.db import work_queries
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.scheduler import flows
+from blockattach.scheduler import pipeline
 from blockattach.scheduler import placement
 from blockattach.scheduler import plugins
-from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import waiting
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
@@ -40,11 +40,11 @@ class PlacementCase(base.DatabaseTestCase):
 
     def placement(self, clients, **more_filters):
         settings = scheduler_conf.SchedulerSettings()
-        chooser = scheduler_pools.PoolChooser(
+        chooser = pipeline.PoolChooser(
             self.database, {**plugins.load_filters(settings.filters), **more_filters},
             plugins.load_weighers(settings.weighers), DOWN_AFTER, self.clock)
-        return placement.Placement(self.database, flows.PlacingFlows(
-            self.database, chooser, clients, settings))
+        return placement.Placement(self.database, lambda caller, request: flows.PlacingFlow(
+            self.database, chooser, clients, settings, caller, request).run())
 
     def place(self, volume_id, clients, **more_filters):
         self.place_with(self.placement(clients, **more_filters), volume_id)

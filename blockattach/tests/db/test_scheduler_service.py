@@ -20,9 +20,9 @@ from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
 from blockattach.scheduler import endpoint
 from blockattach.scheduler import flows
+from blockattach.scheduler import pipeline
 from blockattach.scheduler import placement
 from blockattach.scheduler import plugins
-from blockattach.scheduler import pools as scheduler_pools
 from blockattach.scheduler import service
 from blockattach.scheduler import waiting
 from blockattach.tests.db import base
@@ -55,12 +55,13 @@ class SchedulerServiceTest(base.DatabaseTestCase):
             taken_on = managers.accept(database, host, volume_id, generation)
             self.heard.put((host, volume_id))
             return taken_on
-        chooser = scheduler_pools.PoolChooser(
+        chooser = pipeline.PoolChooser(
             self.database, plugins.load_filters(SETTINGS.filters),
             plugins.load_weighers(SETTINGS.weighers),
             HERE.service_down_time, self.clock)
-        placing = placement.Placement(self.database, flows.PlacingFlows(
-            self.database, chooser, managers.Managers(self.database, accept), SETTINGS))
+        clients = managers.Managers(self.database, accept)
+        placing = placement.Placement(self.database, lambda caller, request: flows.PlacingFlow(
+            self.database, chooser, clients, SETTINGS, caller, request).run())
         looking = waiting.WaitingVolumes(self.database, placing, HERE.service_down_time,
                                          SETTINGS.placing_seconds, 'here/1')
         server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking), HERE.host)

@@ -81,7 +81,7 @@ class DuplicatesTest(instances.WorldTestCase):
             (self.world.placing.endpoint, 'any'),
             (control_endpoint.AttachmentsEndpoint(policy, self.world.control, 1000), 'any'))]
         self.servers.append(processes.server(self.bus, 'x', instances.HOST))
-        self.process = processes.ProcessClients(self.bus).on('x', instances.HOST)
+        self.process = processes.client(self.bus, 'x', instances.HOST)
         for server in self.servers:
             server.start()
             self.addCleanup(server.stop)

@@ -3,13 +3,13 @@ import queue
 import threading
 import unittest
 
-from blockattach.rpc import heartbeats
+from blockattach.rpc import serving
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 
 LIMIT = polling.LIMIT
 TIMEOUT = 15.0
-NEXT = TIMEOUT / heartbeats.SIGNS
+NEXT = TIMEOUT / serving.SIGNS
 
 
 class Message:
@@ -30,7 +30,7 @@ class HeartbeatsTest(unittest.TestCase):
     def setUp(self):
         self.clock = clock.ManualClock()
         self.signs = queue.Queue()
-        self.heartbeats = heartbeats.Heartbeats(self.clock)
+        self.heartbeats = serving.Heartbeats(self.clock)
         self.begun = []
         self.addCleanup(self.end_all)
 

@@ -8,7 +8,6 @@ import uuid
 from oslo_config import cfg
 
 from blockattach.conf import rpc as rpc_conf
-from blockattach.rpc import probe
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import servers
 from blockattach.tests.unit.rpc import test_rabbit
@@ -51,7 +50,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             netloc=f'{self.broker.username}:{self.broker.password}@127.0.0.1:{port}').geturl())
         channel = transport.build_transport(conf)
         self.addCleanup(channel.cleanup)
-        self.probe = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings(
+        self.probe = transport.BrokerProbe(conf, channel, rpc_conf.RpcSettings(
             topic_prefix=self.rabbit.prefix))
 
     def make_bus(self, url=None, **more):
@@ -77,7 +76,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             netloc=f'nobody:geheim@{self.broker.hostname}:{self.broker.port or 5672}').geturl())
         channel = transport.build_transport(conf)
         self.addCleanup(channel.cleanup)
-        said = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
+        said = transport.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
         self.assertRegex(said, rf'at {self.broker.hostname}:\d+: (\(403\) )?ACCESS_REFUSED')
 
     def test_it_reveals_no_password(self):
@@ -93,6 +92,6 @@ class WithoutBrokerTest(unittest.TestCase):
         conf.set_override('transport_url', f'inproc://{uuid.uuid4().hex}/')
         channel = transport.build_transport(conf)
         self.addCleanup(channel.cleanup)
-        made = probe.BrokerProbe(conf, channel, rpc_conf.RpcSettings())
+        made = transport.BrokerProbe(conf, channel, rpc_conf.RpcSettings())
         self.assertEqual((None, 'inside the process', 0),
                          (made.wrong(), made.broker, made.reconnects))

@@ -4,13 +4,12 @@ import unittest
 import uuid
 
 from blockattach.domain import pools
-from blockattach.scheduler import backend_functions
 from blockattach.scheduler import pipeline
 from blockattach.scheduler import plugins
 from blockattach.tests.unit.scheduler import samples
 
 FACTS = pools.Facts(volume={'display_name': 'web'}, qos={'maxIOPS': '500'})
-LOGGER = backend_functions.__name__
+LOGGER = plugins.__name__
 
 ALLOWED = (
     # filter_function, words of the reason (None: it passes), whether the operator is warned
