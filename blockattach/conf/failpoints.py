@@ -15,8 +15,6 @@ OPTS = [
 ]
 
 
-
-
 def arm(conf: cfg.ConfigOpts) -> None:
     """Arm what is configured.
 
