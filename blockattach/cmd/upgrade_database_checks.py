@@ -11,7 +11,7 @@ from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import sealed_grants
-from blockattach.wiring import sealing
+from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
 Result = upgradecheck.Result
@@ -95,7 +95,7 @@ def keys(at: upgrade_installation.Installation) -> Result:
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
         return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
                                     'that has it.') if sealed_grants.counts(at.database) else ok()
-    sealer = sealing.open_sealer(at.conf, at.core, at.engine)
+    sealer = dependencies.open_sealer(at.conf, at.core, at.engine)
     try:
         sealed_grants.check(engine.Database(at.engine, sealer, clock.Clock()))
     except errors.ConfigurationError as exc:
