@@ -1,4 +1,4 @@
-"""``blockattach-manage service``."""
+"""``blockattach-manage service``, and ``target``: what runs, and what does so no longer."""
 from oslo_config import cfg
 
 from blockattach.cmd import manage_db
@@ -7,6 +7,7 @@ from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.wiring import own_tgtd
 
 _WORD = {True: 'up', False: 'down'}
 
@@ -40,3 +41,12 @@ def forget(database: engine.Database, binary: str, host: str, down_after: float)
     if not known.up and not [one for one in keeping if one.id != known.id]:
         pools.forget(database, known.backend)
     services.remove(database, binary, host, down_after)
+
+
+def stop_target(conf: cfg.ConfigOpts) -> None:
+    """End the tgtd that the volume manager of this configuration has started.
+
+    :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
+    """
+    pid = own_tgtd.stop(conf, conf.noun.force)
+    print('No tgtd runs.' if pid is None else f'tgtd (process {pid}) is stopped.')

@@ -6,6 +6,7 @@ may be imported above, nor above in the commands.
 import contextlib
 import enum
 import gc
+import importlib
 import os
 import queue
 import signal
@@ -17,10 +18,13 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import Protocol
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+    from blockattach.wiring import processes
+
+    Load = Callable[[cfg.ConfigOpts], processes.ServiceProcess]
 
 _OWNER_ONLY = 0o077
 _BY_SIGNAL = 128
@@ -28,28 +32,6 @@ _BY_SIGNAL = 128
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _STANDARD_ERROR = 2
 _LEAVING_SECONDS = 5.0
-
-
-class Process(Protocol):
-    """What a command runs."""
-
-    def start(self) -> None:
-        """Serve from now on; a start that fails leaves nothing running."""
-
-    def announce(self) -> None:
-        """Report that the process serves, to systemd for instance."""
-
-    def reload(self) -> bool:
-        """Read again what may change while it runs; whether that could be read."""
-
-    def report(self) -> None:
-        """Make a state report; may be called at any time."""
-
-    def abandon(self) -> None:
-        """Leave to others what still runs; the process ends right afterwards."""
-
-    def stop(self) -> None:
-        """Take nothing new and finish what runs. Nothing happens where nothing runs."""
 
 
 class Phase(enum.Enum):
@@ -201,7 +183,16 @@ def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
     subparsers.metavar = f'{{{",".join(choices)}}}'
 
 
-def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') -> int:
+def load_services(name: str, module: str,
+                  conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
+    """A process of the services that a module of the wiring builds."""
+    from blockattach.wiring import processes
+
+    wiring = importlib.import_module(f'blockattach.wiring.{module}')
+    return processes.ServiceProcess(name, conf, wiring.build_services)
+
+
+def run(name: str, load: 'Load', text: str = '') -> int:
     """Run a process until it is stopped; returns the exit status.
 
     :param load: imports what the process consists of, and puts it together unconfigured

@@ -289,7 +289,7 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
     """What stands against a contraction of the schema now, a sentence each."""
-    return contracting.hindrances(database, *_older(conf))
+    return contracting.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
@@ -297,7 +297,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
 
     :returns: what stands against it, a sentence each; then nothing was done
     """
-    behind = contracting.behind(database, *_older(conf))
+    behind = contracting.behind(database, *older(conf))
     if behind:
         return behind
     online_migrations.run(database)
@@ -307,7 +307,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
     return hindrances
 
 
-def _older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
+def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
     """How long a service counts as up without a heartbeat, and the releases before this one."""
     return (service_conf.settings(conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
