@@ -17,8 +17,8 @@ from oslo_upgradecheck import upgradecheck
 from blockattach import errors
 from blockattach.cmd import process
 from blockattach.cmd import upgrade_database_checks as database_checks
+from blockattach.conf import options as all_options
 from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import unknown_options
 from blockattach.policy import files as policy_files
 from blockattach.policy import rules
 from blockattach.rpc import history
@@ -86,7 +86,7 @@ def bus(at: database_checks.Installation) -> Result:
 
 def options(at: database_checks.Installation) -> Result:
     """Whether the files use names of options that have gone out of use, or never were."""
-    found = [str(one) for one in unknown_options.find(at.conf)]
+    found = [str(one) for one in all_options.find_unknown(at.conf)]
     for option in REPLACED:
         at.conf.register_opt(cfg.StrOpt(option.name), group=option.group)
         if at.conf[option.group][option.name] is not None:

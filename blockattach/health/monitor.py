@@ -4,7 +4,6 @@ Each has a thread of its own, so a reader is answered at once, even while a chec
 check that hangs does not delay another.
 """
 import contextlib
-import dataclasses
 import os
 from collections.abc import Callable
 
@@ -23,20 +22,12 @@ Check = Callable[[], str | None]
 """Returns what is wrong, in a line without secrets; None: nothing."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found. ``wrong`` is None where nothing is."""
-
-    name: str
-    wrong: str | None
-
-
 class _Watch:
     """One check, and what it found last."""
 
     def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
                  changed: Callable[[], None], begin: periodic.Begin | None) -> None:
-        self._name = name
+        self.name = name
         self._check = check
         self._changed = changed
         self._interval = interval
@@ -57,19 +48,19 @@ class _Watch:
             return
         self._changed()
         if wrong is not None:
-            LOG.warning('Cannot work as it should: %s%s', wrong, log.fields(check=self._name))
+            LOG.warning('Cannot work as it should: %s%s', wrong, log.fields(check=self.name))
 
     def every(self, interval: float) -> None:
         """Check in these intervals from now on."""
         self._interval = interval
         self.task.every(interval)
 
-    def finding(self) -> Finding:
-        """What was found last; a check that hangs has found something wrong."""
+    def found(self) -> str | None:
+        """What was wrong last; a check that hangs has found something wrong."""
         silent = self._clock.monotonic() - self._looked_at
         if silent > report.MISSED_INTERVALS * self._interval:
-            return Finding(self._name, f'has not answered for {silent:.0f} seconds')
-        return Finding(self._name, self._wrong)
+            return f'has not answered for {silent:.0f} seconds'
+        return self._wrong
 
 
 class Monitor:
@@ -134,14 +125,14 @@ class Monitor:
             watch.every(interval)
         self._writing.every(interval)
 
-    def findings(self) -> list[Finding]:
-        """What every check found last."""
-        return [watch.finding() for watch in self._watches]
+    def findings(self) -> dict[str, str | None]:
+        """What every check found last, by its name; None: nothing is wrong."""
+        return {watch.name: watch.found() for watch in self._watches}
 
     def _write(self) -> None:
         if not self._path:
             return
-        wrong = {found.name: found.wrong for found in self.findings() if found.wrong}
+        wrong = {name: found for name, found in self.findings().items() if found}
         state = (report.State.STOPPING if self._stopping
                  else report.State.NOT_READY if wrong else report.State.READY)
         report.write(self._path, report.Report(

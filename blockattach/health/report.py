@@ -49,7 +49,7 @@ def write(path: str, report: Report) -> None:
     draft = f'{path}.{os.getpid()}'
     try:
         with open(draft, 'w', encoding='utf-8') as file:
-            json.dump(dataclasses.asdict(report), file, default=_text)
+            json.dump(dataclasses.asdict(report), file, default=datetime.datetime.isoformat)
             file.write('\n')
         os.replace(draft, path)
     except OSError:
@@ -73,9 +73,3 @@ def read(path: str) -> Report:
                       wrong=dict(values['wrong']))
     except (TypeError, KeyError) as exc:
         raise ValueError(f'{exc} is missing or malformed') from exc
-
-
-def _text(value: object) -> str:
-    if isinstance(value, datetime.datetime):
-        return value.isoformat()
-    raise TypeError(f'cannot write {value!r} as JSON')

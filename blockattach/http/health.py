@@ -125,8 +125,7 @@ class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """The finding as oslo.middleware shows it."""
-        found = {finding.name: finding.wrong for finding in self.conf[_MONITOR].findings()}
-        wrong = found.get(self.name)
+        wrong = self.conf[_MONITOR].findings().get(self.name)
         return pluginbase.HealthcheckResult(available=wrong is None,
                                             reason=f'{self.name}: {wrong or "OK"}')
 

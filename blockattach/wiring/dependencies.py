@@ -31,7 +31,6 @@ from blockattach.conf import options
 from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.conf import unknown_options
 from blockattach.db import attachment_queries
 from blockattach.db import contracting
 from blockattach.db import engine
@@ -143,7 +142,7 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     except OSError as exc:
         with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
             raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
-    for unknown in unknown_options.find(conf):
+    for unknown in options.find_unknown(conf):
         LOG.warning('Option is not known and has no effect%s', log.fields(
             path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
 

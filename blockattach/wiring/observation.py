@@ -46,9 +46,9 @@ class Observation:
         readings.add('database', lambda: _connections(database))
         readings.add('bus', lambda: {metrics.BUS_RECONNECTS: {(): broker.reconnects}})
         readings.add('checks', lambda: {metrics.CHECK: {
-            (found.name,): int(found.wrong is not None) for found in watching.findings()}})
+            (name,): int(wrong is not None) for name, wrong in watching.findings().items()}})
         self.report.add('Health', lambda: {
-            found.name: found.wrong or 'nothing is wrong' for found in watching.findings()})
+            name: wrong or 'nothing is wrong' for name, wrong in watching.findings().items()})
         self.report.add('Bus', lambda: {
             'broker': broker.broker, 'reconnects': broker.reconnects})
         self._overview = _Overview(database)

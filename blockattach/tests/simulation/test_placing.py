@@ -81,7 +81,8 @@ class TargetTest(PlacingTestCase):
         """What the check of the backend finds, for health and metrics."""
         monitor = self.cloud.parts['volume-1'].base.monitor
         monitor.look()
-        return [one.wrong for one in monitor.findings() if one.name.startswith('backend ')]
+        return [wrong for name, wrong in monitor.findings().items()
+                if name.startswith('backend ')]
 
 
 class ChangesTest(PlacingTestCase):

@@ -36,7 +36,7 @@ class MonitorTest(unittest.TestCase):
         return made
 
     def found(self, made):
-        return {finding.name: finding.wrong for finding in made.findings()}
+        return made.findings()
 
     def passes(self, condition):
         """Let time pass until this is so."""

@@ -8,7 +8,6 @@ from oslo_config import cfg
 
 from blockattach import clock
 from blockattach import metrics
-from blockattach.health import monitor
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import observation
 
@@ -39,9 +38,8 @@ class ObservationTest(unittest.TestCase):
         database = HangingDatabase()
         self.addCleanup(database.may_answer.set)
         watched = observation.Observation('blockattach-api', cfg.ConfigOpts(), clock.Clock())
-        checks = types.SimpleNamespace(findings=lambda: [
-            monitor.Finding('database', 'has not answered for 15 seconds'),
-            monitor.Finding('bus', None)])
+        checks = types.SimpleNamespace(findings=lambda: {
+            'database': 'has not answered for 15 seconds', 'bus': None})
         watched.watch(database, types.SimpleNamespace(broker='here', reconnects=2), checks)
         for _ in range(2):
             with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
