@@ -19,7 +19,7 @@ def check(conf: cfg.ConfigOpts) -> int:
     """Print how many credentials each key has sealed, and those that cannot be opened."""
     if conf.noun.forget:
         dependencies.make_key(core.settings(conf))
-    database = manage_db.open_database(conf, check_sealed=False)
+    database = dependencies.open_database(conf, check_sealed=False)
     lost = list(sealed_grants.lost(database))
     _print_keys(database)
     if lost:
@@ -39,7 +39,7 @@ def rotate(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: not before the other steps
     """
-    database = manage_db.open_database(conf)
+    database = dependencies.open_database(conf)
     noun = conf.noun
     step = (key_rotation.prepare if noun.prepare else key_rotation.promote if noun.promote else
             key_rotation.reseal if noun.reseal else key_rotation.finish if noun.finish else None)

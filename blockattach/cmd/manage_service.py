@@ -1,4 +1,4 @@
-"""``blockattach-manage service``, and ``target``: what runs, and what does so no longer."""
+"""``blockattach-manage service``."""
 from oslo_config import cfg
 
 from blockattach.cmd import manage_db
@@ -7,14 +7,15 @@ from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
-from blockattach.wiring import own_tgtd
+from blockattach.wiring import dependencies
 
 _WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
     """Print every service that has reported itself."""
-    database, down_after = manage_db.open_database(conf), service.settings(conf).service_down_time
+    database = dependencies.open_database(conf)
+    down_after = service.settings(conf).service_down_time
     found, living = services.list_all(database, down_after), pools.living(database, down_after)
     manage_db.print_table(
         ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'BACKEND STATE',
@@ -27,7 +28,7 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 def remove(conf: cfg.ConfigOpts) -> None:
     """Forget the service that was named."""
-    forget(manage_db.open_database(conf), conf.noun.binary, conf.noun.host,
+    forget(dependencies.open_database(conf), conf.noun.binary, conf.noun.host,
            service.settings(conf).service_down_time)
 
 
@@ -41,12 +42,3 @@ def forget(database: engine.Database, binary: str, host: str, down_after: float)
     if not known.up and not [one for one in keeping if one.id != known.id]:
         pools.forget(database, known.backend)
     services.remove(database, binary, host, down_after)
-
-
-def stop_target(conf: cfg.ConfigOpts) -> None:
-    """End the tgtd that the volume manager of this configuration has started.
-
-    :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
-    """
-    pid = own_tgtd.stop(conf, conf.noun.force)
-    print('No tgtd runs.' if pid is None else f'tgtd (process {pid}) is stopped.')

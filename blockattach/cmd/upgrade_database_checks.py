@@ -33,7 +33,7 @@ class Installation(upgradecheck.UpgradeCommands):
         """
         self.conf = conf
         self.core = core_conf.settings(conf)
-        self.engine = dependencies.open_engine(conf, self.core)
+        self.engine = dependencies.open_engine(conf)
         self.found = migrate.version(self.engine)
         self.expected = migrate.expected()
         self.database = engine.Database(self.engine, secrets.Sealer([]), clock.Clock())

@@ -163,13 +163,13 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
     permissions.check_private(core.state_path)
 
 
-def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine:
+def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """The database as configured, by default an embedded one under the state folder.
 
     :raises ConfigurationError: its driver cannot be loaded
     """
     try:
-        return engine.open_engine(_settings(conf, core))
+        return engine.open_engine(_settings(conf))
     except ImportError as exc:
         with locations.named(conf, 'database', 'connection'):
             raise errors.ConfigurationError(
@@ -177,10 +177,9 @@ def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine
             ) from exc
 
 
-def _settings(conf: cfg.ConfigOpts,
-              core: core_conf.CoreSettings) -> database_conf.DatabaseSettings:
-    return database_conf.settings(
-        conf, default_connection=f'sqlite:///{core.state_path}/blockattach.sqlite')
+def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
+    folder = core_conf.settings(conf).state_path
+    return database_conf.settings(conf, f'sqlite:///{folder}/blockattach.sqlite')
 
 
 @contextlib.contextmanager
@@ -202,28 +201,30 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
             ) from exc
 
 
-def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
-                  upgrade: bool = False, telemetry: acts.Telemetry | None = None,
+def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
+                  telemetry: acts.Telemetry | None = None,
                   check_sealed: bool = True) -> engine.Database:
     """A database with our tables, and with credentials that we can open; first, a state folder.
 
+    :param time: None: a clock of its own
     :param upgrade: bring the schema up to date first; no other process is running
     :param telemetry: where transactions are counted and timed
     :param check_sealed: False: the caller handles credentials that cannot be opened
     :raises ConfigurationError: it cannot be reached or used, or has tables of another release
     """
+    core = core_conf.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
         make_state_path(core)
     with locations.named(conf, 'database', 'connection'), database_usable(conf):
-        db_engine = open_engine(conf, core)
+        db_engine = open_engine(conf)
         if upgrade:
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
         sealer = open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time, limit, telemetry,
-                                   engine.open_readers(_settings(conf, core)))
+        database = engine.Database(db_engine, sealer, time or clock.Clock(), limit, telemetry,
+                                   engine.open_readers(_settings(conf)))
         if check_sealed:
             _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():
@@ -337,10 +338,9 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     :param need_broker: refuse if the message broker is down now
     :raises ConfigurationError: something must be configured differently, or is not there
     """
-    core = core_conf.settings(conf)
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
-    database = open_database(conf, core, time, upgrade, observed.telemetry)
+    database = open_database(conf, time, upgrade, observed.telemetry)
     bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url')
     rpc, second = rpc_conf.settings(conf), None
     if rpc.second_transport_url:

@@ -10,6 +10,7 @@ from oslo_config import cfg
 from oslo_log import log as oslo_log
 
 from blockattach import errors
+from blockattach import log
 from blockattach import periodic
 from blockattach.conf import attachments as attachments_conf
 from blockattach.conf import backend as backend_conf
@@ -27,6 +28,7 @@ from blockattach.domain import expiry_rule
 from blockattach.domain import expressions
 from blockattach.drivers import capabilities
 from blockattach.drivers import loading
+from blockattach.drivers.targets import tgtd
 from blockattach.privileged import context as privsep
 from blockattach.rpc import history
 from blockattach.rpc import processes
@@ -46,7 +48,6 @@ from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
-from blockattach.wiring import own_tgtd
 from blockattach.work import recover
 from blockattach.work import runner
 
@@ -79,7 +80,7 @@ def build_services(base: dependencies.Dependencies,
                 raise errors.ConfigurationError(
                     reason=f'cannot serve backend {name}: there is no group [{name}]')
     services = build_volumes(base, backends)
-    own_tgtd.warn_if_unused(base, backends)
+    _warn_if_unused(base, backends)
     return [*services, build_own(base)]
 
 
@@ -102,7 +103,7 @@ def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
     :raises ConfigurationError: one is not configured rightly, or two do not go together
     """
     services = [build_manager(base, name, ends_target=ends_target).service for name in backends]
-    own_tgtd.check_portals(base.conf, backends)
+    _check_portals(base.conf, backends)
     return services
 
 
@@ -309,3 +310,72 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
     from blockattach.nova import client as nova_client
 
     return nova_client.Servers(settings)
+
+
+def _check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
+    """The backends of the tgtd under the state directory must have the same portals: each closes
+    other ones.
+
+    :raises ConfigurationError: two of them differ
+    """
+    first, *others = _tgtd_users(conf, backends) or ['']
+    for name in others:
+        for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
+            if conf[name][option] != conf[first][option]:
+                with locations.named(conf, name, option):
+                    raise errors.ConfigurationError(
+                        reason=f'it must be the same as of backend {first}, which uses the same '
+                               f'tgtd; another one is named by tgt_socket')
+
+
+def _warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
+    """Log that a tgtd still runs that none of these backends uses: its exports stay until it is
+    ended, and nobody revokes them.
+    """
+    if _tgtd_users(base.conf, backends):
+        return
+    pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
+    if pid is not None:
+        LOG.warning('tgtd still serves what it was left with, and no backend uses it: end it with '
+                    'blockattach-manage target stop%s',
+                    log.fields(pid=pid, path=base.core.state_path))
+
+
+def stop_tgtd(conf: cfg.ConfigOpts, force: bool) -> int | None:
+    """End the tgtd under the state directory; which process it was, None: there was none.
+
+    :param force: also while hosts are logged in, or if it does not answer
+    :raises ConfigurationError: it is left running
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
+        try:
+            pid = found.pid()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot look for tgtd: {exc.strerror}: {exc.filename}') from exc
+        if pid is None:
+            return None
+        if not force:
+            _refuse_in_use(found, pid)
+        found.stop()
+        if found.pid() == pid:
+            raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
+    return pid
+
+
+def _tgtd_users(conf: cfg.ConfigOpts, backends: Iterable[str]) -> list[str]:
+    return [name for name in backends
+            if conf[name].target == 'tgt' and not conf[name].tgt_socket]
+
+
+def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
+    sessions = found.sessions()
+    if sessions is None:
+        raise errors.ConfigurationError(
+            reason=f'cannot ask tgtd (process {pid}) for its sessions: it does not answer; '
+                   f'--force ends it all the same')
+    if sessions:
+        raise errors.ConfigurationError(
+            reason=f'cannot stop tgtd (process {pid}): hosts are logged in, sessions: '
+                   f'{sessions}; --force ends it all the same')
