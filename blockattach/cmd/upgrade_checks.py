@@ -13,6 +13,7 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks
 from oslo_upgradecheck import upgradecheck
+from oslo_utils import strutils
 
 from blockattach import errors
 from blockattach.cmd import process
@@ -78,7 +79,7 @@ def bus(at: database_checks.Installation) -> Result:
         return Result(Code.WARNING, '[rpc] second_transport_url is still set: once every process '
                                     'sends to transport_url, remove it.')
     classic = [name for name in ('rabbit_quorum_queue', 'rabbit_transient_quorum_queue')
-               if not _is_true(url.query.get(name, at.conf[rabbit.GROUP][name]))]
+               if not strutils.bool_from_string(url.query.get(name, at.conf[rabbit.GROUP][name]))]
     return Result(Code.WARNING, f'{", ".join(classic)}: off. Such queues do not outlive their '
                                 'node; see "From classic to quorum queues" in the guide of '
                                 'upgrades.') if classic else database_checks.ok()
@@ -173,7 +174,3 @@ def _check(conf: cfg.ConfigOpts) -> int:
             return int(checks.check())
         finally:
             checks.database.close()
-
-
-def _is_true(value: object) -> bool:
-    return str(value).strip().lower() in ('true', '1', 'yes', 'on')

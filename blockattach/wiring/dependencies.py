@@ -16,6 +16,7 @@ from oslo_reports import opts as report_options
 
 from blockattach import clock
 from blockattach import errors
+from blockattach import failpoints
 from blockattach import log
 from blockattach import secrets
 from blockattach import version
@@ -136,7 +137,8 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     report_options.set_defaults(conf)
     locations.read(conf, arguments, own, project='blockattach', prog=command,
                    version=version.version_string(), description=text)
-    failpoints_conf.arm(conf)
+    with locations.named(conf, failpoints_conf.GROUP, 'armed'):
+        failpoints.configure(conf[failpoints_conf.GROUP].armed)
     try:
         log.setup(conf)
     except OSError as exc:

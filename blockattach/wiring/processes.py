@@ -3,7 +3,6 @@ import contextlib
 import gc
 from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Iterator
 from typing import Protocol
 
 import oslo_messaging
@@ -54,10 +53,15 @@ class ServiceProcess:
             starting.callback(base.observation.stop)
             base.observation.start()
             starting.callback(base.monitor.stop)
-            with self._broker_named():
+            try:
                 for service in services:
                     starting.callback(service.stop)
                     service.start()
+            except oslo_messaging.MessagingException as exc:
+                # The broker was there a moment ago: what it refuses now is a queue of ours.
+                with locations.named(self._conf, 'DEFAULT', 'transport_url'):
+                    raise errors.ConfigurationError(
+                        reason=f'cannot listen on the bus: {exc}') from exc
             # The first step of the end: health checks report it.
             starting.callback(base.monitor.stopping)
             self._base = base
@@ -91,15 +95,6 @@ class ServiceProcess:
         """Make a state report."""
         if self._base is not None:
             self._base.observation.report.ask()
-
-    @contextlib.contextmanager
-    def _broker_named(self) -> Iterator[None]:
-        """The broker was there a moment ago: what it refuses now is a queue of ours."""
-        try:
-            yield
-        except oslo_messaging.MessagingException as exc:
-            with locations.named(self._conf, 'DEFAULT', 'transport_url'):
-                raise errors.ConfigurationError(reason=f'cannot listen on the bus: {exc}') from exc
 
     def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
         """The dependencies of the services; ``starting`` closes them at the end."""
