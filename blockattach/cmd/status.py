@@ -27,7 +27,7 @@ def main() -> int:
             return _health(parser.parse_args(sys.argv[2:]))
         from blockattach.cmd import upgrade_checks
 
-        return upgrade_checks.main(NAME, TEXT, sys.argv[1:], add_health)
+        return upgrade_checks.main(NAME, TEXT, add_health)
 
 
 def add_health(subparsers: Any) -> None:

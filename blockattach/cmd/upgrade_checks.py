@@ -5,7 +5,6 @@ a warning, 2 a failure, 255 it could not be found out.
 """
 import sys
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -130,8 +129,7 @@ class UpgradeChecks(database_checks.Installation):
     _upgrade_checks = CHECKS
 
 
-def main(name: str, text: str, arguments: Sequence[str],
-         add_others: Callable[[Any], None]) -> int:
+def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
     """Run the command.
 
     :param text: what it does, for its help
@@ -146,7 +144,7 @@ def main(name: str, text: str, arguments: Sequence[str],
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        dependencies.configure(conf, list(arguments), name, text)
+        dependencies.configure(conf, sys.argv[1:], name, text)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:
