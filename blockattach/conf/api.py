@@ -4,7 +4,6 @@ import enum
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.conf import locations
 from blockattach.conf import settings as groups
 
@@ -164,10 +163,9 @@ def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
     """
     found = groups.read(conf, GROUP, QueueSettings)
     if found.threads < found.work_places:
-        with locations.named(conf, GROUP, 'request_threads'):
-            raise errors.ConfigurationError(
-                reason='cannot work on more requests than have a thread: request_threads is less '
-                       'than threads')
+        raise locations.refusal(
+            conf, GROUP, 'request_threads', 'cannot work on more requests than have a thread: '
+            'request_threads is less than threads')
     return found
 
 
@@ -177,8 +175,6 @@ def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:
         return groups.read(conf, GROUP, TlsFiles)
     for name in ('tls_key_file', 'tls_client_ca_file'):
         if group[name]:
-            with locations.named(conf, GROUP, name):
-                # Better than to speak HTTP to clients that expect HTTPS.
-                raise errors.ConfigurationError(
-                    reason=f'cannot use {name} without tls_cert_file')
+            # Better than to speak HTTP to clients that expect HTTPS.
+            raise locations.refusal(conf, GROUP, name, f'cannot use {name} without tls_cert_file')
     return None

@@ -3,7 +3,6 @@ import dataclasses
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach import units
 from blockattach.conf import locations
 from blockattach.conf import settings as groups
@@ -131,9 +130,9 @@ def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
     """
     group = conf[name]
     if shared and group.store == 'file' and not group.volumes_dir:
-        with locations.named(conf, name, 'volumes_dir'):
-            raise errors.ConfigurationError(
-                reason='volumes_dir must name the folder that all members of the cluster use')
+        raise locations.refusal(
+            conf, name, 'volumes_dir',
+            'volumes_dir must name the folder that all members of the cluster use')
     backend_name = group.volume_backend_name or name
     return groups.read(
         conf, name, BackendSettings, name=name, state_dir=state_dir, shared=shared,

@@ -90,8 +90,14 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
     except errors.ConfigurationError as exc:
         if 'place' in exc.kwargs:
             raise
-        place = where(conf, group, name)
-        raise errors.ConfigurationError(reason=f'{exc} ({place})', place=place) from exc
+        raise refusal(conf, group, name, exc) from exc
+
+
+def refusal(conf: cfg.ConfigOpts, group: str, name: str | None,
+            reason: object) -> errors.ConfigurationError:
+    """An error about an option, with the place where that is set behind its reason."""
+    place = where(conf, group, name)
+    return errors.ConfigurationError(reason=f'{reason} ({place})', place=place)
 
 
 def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),

@@ -142,8 +142,8 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     try:
         log.setup(conf)
     except OSError as exc:
-        with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
-            raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
+        raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
+                                f'cannot write the log: {exc}') from exc
     for unknown in options.find_unknown(conf):
         LOG.warning('Option is not known and has no effect%s', log.fields(
             path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
@@ -173,10 +173,9 @@ def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     try:
         return engine.open_engine(_settings(conf))
     except ImportError as exc:
-        with locations.named(conf, 'database', 'connection'):
-            raise errors.ConfigurationError(
-                reason=f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}'
-            ) from exc
+        raise locations.refusal(
+            conf, 'database', 'connection',
+            f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}') from exc
 
 
 def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
@@ -197,10 +196,9 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
             sa.exc.SQLAlchemyError) as exc:
         cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(cause, 'inner_exception', None) or cause
-        with locations.named(conf, 'database', 'connection'):
-            raise errors.ConfigurationError(
-                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
-            ) from exc
+        raise locations.refusal(
+            conf, 'database', 'connection',
+            f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
 
 
 def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,

@@ -8,7 +8,6 @@ from typing import Protocol
 import oslo_messaging
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.wiring import dependencies
@@ -59,9 +58,8 @@ class ServiceProcess:
                     service.start()
             except oslo_messaging.MessagingException as exc:
                 # The broker was there a moment ago: what it refuses now is a queue of ours.
-                with locations.named(self._conf, 'DEFAULT', 'transport_url'):
-                    raise errors.ConfigurationError(
-                        reason=f'cannot listen on the bus: {exc}') from exc
+                raise locations.refusal(self._conf, 'DEFAULT', 'transport_url',
+                                        f'cannot listen on the bus: {exc}') from exc
             # The first step of the end: health checks report it.
             starting.callback(base.monitor.stopping)
             self._base = base

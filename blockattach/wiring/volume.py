@@ -322,10 +322,9 @@ def _check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
     for name in others:
         for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
             if conf[name][option] != conf[first][option]:
-                with locations.named(conf, name, option):
-                    raise errors.ConfigurationError(
-                        reason=f'it must be the same as of backend {first}, which uses the same '
-                               f'tgtd; another one is named by tgt_socket')
+                raise locations.refusal(
+                    conf, name, option, f'it must be the same as of backend {first}, which uses '
+                    'the same tgtd; another one is named by tgt_socket')
 
 
 def _warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
