@@ -8,7 +8,6 @@ import enum
 import gc
 import importlib
 import os
-import queue
 import signal
 import sys
 import threading
@@ -70,14 +69,14 @@ class Signals:
         self.shutdown_timeout = 0
         self.report: Callable[[], None] = _nothing
         self.abandon: Callable[[], None] = _nothing
-        # It may be put to while it is got from.
-        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # The kernel may deliver a signal to any thread; Python handles it in this one.
+        # The kernel may deliver a signal to any thread; Python handles it in this one, and writes
+        # its number here at once.
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._waking, False)
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
-        for number in (*_STOP, signal.SIGHUP):
+        for number in _STOP:
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
         signal.signal(signal.SIGALRM, self._cut_off)
         signal.signal(signal.SIGUSR2, lambda _number, _frame: self.report())
         sys.unraisablehook = _say_unraisable
@@ -88,10 +87,10 @@ class Signals:
         :param reload: called on SIGHUP, to read files again
         """
         while True:
-            os.read(self._woken, 1)
-            while not self._signals.empty():
-                if self._signals.get() != signal.SIGHUP:
-                    return
+            number = os.read(self._woken, 1)[0]
+            if number in _STOP:
+                return
+            if number == signal.SIGHUP:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
@@ -128,9 +127,6 @@ class Signals:
             os.read(self._woken, 1)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.put(number)
-        if number == signal.SIGHUP:
-            return
         if self._stopping:
             os._exit(_BY_SIGNAL + number)
         if self.phase is Phase.LOADING:
