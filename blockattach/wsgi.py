@@ -25,8 +25,8 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.http import responses
 from blockattach.wiring import api
-from blockattach.wiring import collecting
 from blockattach.wiring import dependencies
+from blockattach.wiring import processes
 
 _built: list[Callable[..., Iterable[bytes]]] = []
 _lock = threading.Lock()
@@ -74,7 +74,7 @@ def _build() -> Callable[..., Iterable[bytes]]:
     application = api.build_serving(base)
     base.observation.start()
     base.monitor.start()
-    collecting.settle(forked=True)
+    processes.settle(forked=True)
     return application
 
 

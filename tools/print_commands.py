@@ -16,7 +16,7 @@ from blockattach.cmd import control
 from blockattach.cmd import manage
 from blockattach.cmd import scheduler
 from blockattach.cmd import status
-from blockattach.cmd import status_upgrade
+from blockattach.cmd import upgrade_checks
 from blockattach.cmd import volume
 from blockattach.conf import embedded
 
@@ -123,7 +123,7 @@ def _service_page(name: str, service: Service) -> str:
 def _status_page() -> str:
     commands = argparse.ArgumentParser().add_subparsers()
     status.add_health(commands)
-    status_upgrade.add_upgrade(commands)
+    upgrade_checks.add_upgrade(commands)
     return ''.join([
         rst.NOTICE, rst.heading(status.NAME), f'\n{status.TEXT}\n', _STATUS_INTRODUCTION,
         _more('health', 'upgrade'), *_parsers((), commands), rst.heading('Options', '-'),

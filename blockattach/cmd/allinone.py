@@ -7,16 +7,19 @@ from blockattach.cmd import process
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from blockattach.wiring import processes
+
 NAME = 'blockattach-all'
 TEXT = 'Run the whole service in one process, for a laptop, a lab or a single host.'
 
 
 def main() -> int:
     """Run until stopped; 1 and one line on standard error if it cannot start."""
-    return process.run(NAME, _load, TEXT)
+    return process.run(NAME, load, TEXT)
 
 
-def _load(conf: 'cfg.ConfigOpts') -> process.Process:
+def load(conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
+    """What the command runs, with its own options."""
     from blockattach.conf import embedded
     from blockattach.wiring import allinone
 

@@ -128,7 +128,7 @@ NOUNS = {
         'stop': Command(
             'End it, unless hosts are logged in: it outlives the volume manager. One that a '
             'volume manager uses is started again at once, and its hosts log in again.',
-            'manage_target.stop', (
+            'manage_reconcile.stop_target', (
                 Argument('--force', 'Also while hosts are logged in, or if it hangs.', _YES),))}),
     'work': Noun('List the work in the background that has not ended, and cancel some.', {
         'list': Command(

@@ -5,10 +5,10 @@ import json
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.cmd import manage_db
 from blockattach.db import derived
 from blockattach.domain.invariants import observed
-from blockattach.wiring import checking
+from blockattach.wiring import dependencies
+from blockattach.wiring import one_shot
 
 NOT_ALL_ASKED = 1
 SOME_VIOLATED = 3
@@ -17,7 +17,7 @@ SOME_VIOLATED = 3
 def check(conf: cfg.ConfigOpts) -> int:
     """Compare the rows with each other and with the targets that answer; print what is wrong."""
     noun = conf.noun
-    built = checking.build_checker(conf, manage_db.open_database(conf))
+    built = one_shot.build_checker(conf, dependencies.open_database(conf))
     found = built.checker.lasting()
     silent = built.checker.silent
     if noun.volume_id is not None:
@@ -41,7 +41,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
     noun = conf.noun
     if (noun.volume_id is None) != noun.counts:
         raise errors.ConfigurationError(reason='name a volume, or say --counts')
-    database = manage_db.open_database(conf)
+    database = dependencies.open_database(conf)
     if noun.counts:
         derived.counts(database)
         return
@@ -51,7 +51,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigurationError(reason=str(exc)) from exc
 
 
-def _print(built: checking.Checking, found: list[observed.Violation]) -> None:
+def _print(built: one_shot.Checking, found: list[observed.Violation]) -> None:
     for host in built.unseen:
         print(f'The target of {host} is in the memory of its service: it is not asked.')
     for host, reason in built.checker.silent.items():

@@ -5,11 +5,9 @@ from typing import Any
 
 from oslo_config import cfg
 
-from blockattach import clock
 from blockattach import errors
 from blockattach.conf import core
 from blockattach.conf import locations
-from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import purging
@@ -35,12 +33,12 @@ def sync(conf: cfg.ConfigOpts) -> None:
             return
         migrate.upgrade(opened)
         if migrate.version(opened) != migrate.expected():
-            for hindrance in dependencies.finish_upgrade(conf, open_database(conf)):
+            for hindrance in dependencies.finish_upgrade(conf, dependencies.open_database(conf)):
                 print(f'The schema is expanded, and not contracted: {hindrance}.')
 
 
 def _contract(conf: cfg.ConfigOpts) -> None:
-    database = open_database(conf)
+    database = dependencies.open_database(conf)
     hindrances = dependencies.contract_hindrances(conf, database)
     if hindrances:
         raise errors.ConfigurationError(
@@ -60,7 +58,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     except errors.ConfigurationError as exc:
         return _failed(exc, WRONG_NUMBER)
     try:
-        results = online_migrations.run(open_database(conf), most)
+        results = online_migrations.run(dependencies.open_database(conf), most)
     except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
         # Status 1 would mean that it continues by itself.
         return _failed(exc, FAILED)
@@ -81,7 +79,7 @@ def purge(conf: cfg.ConfigOpts) -> None:
     """Remove history, and print what was removed."""
     most = _positive(conf, 'max_rows')
     batch = _positive(conf, 'batch') or purging.BATCH
-    database = open_database(conf)
+    database = dependencies.open_database(conf)
     days = conf.noun.age_in_days
     epoch = database.clock.utcnow() - datetime.datetime(1970, 1, 1)
     if not 0 <= days < epoch.days:
@@ -89,12 +87,6 @@ def purge(conf: cfg.ConfigOpts) -> None:
             reason=f'age_in_days must be at least 0, and less than {epoch.days}')
     found = purging.purge(database, datetime.timedelta(days=days), most, conf.noun.dry_run, batch)
     print_table(('TABLE', 'WOULD GO' if conf.noun.dry_run else 'GONE'), found)
-
-
-def open_database(conf: cfg.ConfigOpts, check_sealed: bool = True) -> engine.Database:
-    """As processes do."""
-    return dependencies.open_database(conf, core.settings(conf), clock.Clock(),
-                                      check_sealed=check_sealed)
 
 
 def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
@@ -107,10 +99,9 @@ def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
 
 
 def _open_engine(conf: cfg.ConfigOpts) -> Any:
-    settings = core.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
-        dependencies.make_state_path(settings)
-    return dependencies.open_engine(conf, settings)
+        dependencies.make_state_path(core.settings(conf))
+    return dependencies.open_engine(conf)
 
 
 def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:

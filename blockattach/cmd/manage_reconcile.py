@@ -1,4 +1,5 @@
-"""``blockattach-manage reconcile``: finish what was interrupted, hold targets to the rows."""
+"""``blockattach-manage reconcile``, ``target``: finish what was interrupted, hold targets to the
+rows; end the target of this host."""
 import dataclasses
 import json
 
@@ -8,6 +9,7 @@ from blockattach import errors
 from blockattach.conf import locations
 from blockattach.volume import repair
 from blockattach.wiring import one_shot as wiring
+from blockattach.wiring import volume
 
 SOME_REMAIN = 3
 
@@ -46,3 +48,12 @@ def _print(opened: wiring.OneShots, found: list[repair.Finding]) -> None:
         print(f'{one.host} {one.drift} {of}: {one.said}')
         print(f'    {one.remedy}: {one.outcome}')
     print(f'{len(found)} differences' if found else 'No difference.')
+
+
+def stop_target(conf: cfg.ConfigOpts) -> None:
+    """End the tgtd that the volume manager of this configuration has started.
+
+    :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
+    """
+    pid = volume.stop_tgtd(conf, conf.noun.force)
+    print('No tgtd runs.' if pid is None else f'tgtd (process {pid}) is stopped.')

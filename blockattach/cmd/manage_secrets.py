@@ -10,7 +10,7 @@ from blockattach.db import engine
 from blockattach.db import key_rotation
 from blockattach.db import sealed_grants
 from blockattach.db import services
-from blockattach.wiring import sealing
+from blockattach.wiring import dependencies
 
 SOME_LOST = 3
 
@@ -18,8 +18,8 @@ SOME_LOST = 3
 def check(conf: cfg.ConfigOpts) -> int:
     """Print how many credentials each key has sealed, and those that cannot be opened."""
     if conf.noun.forget:
-        sealing.make_key(core.settings(conf))
-    database = manage_db.open_database(conf, check_sealed=False)
+        dependencies.make_key(core.settings(conf))
+    database = dependencies.open_database(conf, check_sealed=False)
     lost = list(sealed_grants.lost(database))
     _print_keys(database)
     if lost:
@@ -39,7 +39,7 @@ def rotate(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: not before the other steps
     """
-    database = manage_db.open_database(conf)
+    database = dependencies.open_database(conf)
     noun = conf.noun
     step = (key_rotation.prepare if noun.prepare else key_rotation.promote if noun.promote else
             key_rotation.reseal if noun.reseal else key_rotation.finish if noun.finish else None)

@@ -7,13 +7,15 @@ from blockattach.db import engine
 from blockattach.db import pools
 from blockattach.db import services
 from blockattach.domain import binaries
+from blockattach.wiring import dependencies
 
 _WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
     """Print every service that has reported itself."""
-    database, down_after = manage_db.open_database(conf), service.settings(conf).service_down_time
+    database = dependencies.open_database(conf)
+    down_after = service.settings(conf).service_down_time
     found, living = services.list_all(database, down_after), pools.living(database, down_after)
     manage_db.print_table(
         ('BINARY', 'HOST', 'CLUSTER', 'ZONE', 'STATUS', 'STATE', 'BACKEND STATE',
@@ -26,7 +28,7 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 def remove(conf: cfg.ConfigOpts) -> None:
     """Forget the service that was named."""
-    forget(manage_db.open_database(conf), conf.noun.binary, conf.noun.host,
+    forget(dependencies.open_database(conf), conf.noun.binary, conf.noun.host,
            service.settings(conf).service_down_time)
 
 

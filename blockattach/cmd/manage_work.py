@@ -8,13 +8,14 @@ from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import work_queries
 from blockattach.volume import volume_work
+from blockattach.wiring import dependencies
 from blockattach.work import recover
 from blockattach.work import verbs
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
     """Print all that is under way."""
-    found = work_queries.list_all(manage_db.open_database(conf), conf.noun.host)
+    found = work_queries.list_all(dependencies.open_database(conf), conf.noun.host)
     if conf.noun.format == 'json':
         print(json.dumps([{**dataclasses.asdict(one), 'state': one.state} for one in found],
                          default=str, indent=2))
@@ -32,7 +33,7 @@ def cancel(conf: cfg.ConfigOpts) -> None:
     :raises ConfigurationError: there is none, or it cannot be cancelled
     """
     try:
-        found = recover.cancel(manage_db.open_database(conf),
+        found = recover.cancel(dependencies.open_database(conf),
                                verbs.declared(volume_work.VolumeWork), conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc

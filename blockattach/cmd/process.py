@@ -6,8 +6,8 @@ may be imported above, nor above in the commands.
 import contextlib
 import enum
 import gc
+import importlib
 import os
-import queue
 import signal
 import sys
 import threading
@@ -17,10 +17,13 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import Protocol
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+    from blockattach.wiring import processes
+
+    Load = Callable[[cfg.ConfigOpts], processes.ServiceProcess]
 
 _OWNER_ONLY = 0o077
 _BY_SIGNAL = 128
@@ -28,28 +31,6 @@ _BY_SIGNAL = 128
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _STANDARD_ERROR = 2
 _LEAVING_SECONDS = 5.0
-
-
-class Process(Protocol):
-    """What a command runs."""
-
-    def start(self) -> None:
-        """Serve from now on; a start that fails leaves nothing running."""
-
-    def announce(self) -> None:
-        """Report that the process serves, to systemd for instance."""
-
-    def reload(self) -> bool:
-        """Read again what may change while it runs; whether that could be read."""
-
-    def report(self) -> None:
-        """Make a state report; may be called at any time."""
-
-    def abandon(self) -> None:
-        """Leave to others what still runs; the process ends right afterwards."""
-
-    def stop(self) -> None:
-        """Take nothing new and finish what runs. Nothing happens where nothing runs."""
 
 
 class Phase(enum.Enum):
@@ -88,14 +69,14 @@ class Signals:
         self.shutdown_timeout = 0
         self.report: Callable[[], None] = _nothing
         self.abandon: Callable[[], None] = _nothing
-        # It may be put to while it is got from.
-        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # The kernel may deliver a signal to any thread; Python handles it in this one.
+        # The kernel may deliver a signal to any thread; Python handles it in this one, and writes
+        # its number here at once.
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._waking, False)
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
-        for number in (*_STOP, signal.SIGHUP):
+        for number in _STOP:
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
         signal.signal(signal.SIGALRM, self._cut_off)
         signal.signal(signal.SIGUSR2, lambda _number, _frame: self.report())
         sys.unraisablehook = _say_unraisable
@@ -106,10 +87,10 @@ class Signals:
         :param reload: called on SIGHUP, to read files again
         """
         while True:
-            os.read(self._woken, 1)
-            while not self._signals.empty():
-                if self._signals.get() != signal.SIGHUP:
-                    return
+            number = os.read(self._woken, 1)[0]
+            if number in _STOP:
+                return
+            if number == signal.SIGHUP:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
@@ -146,9 +127,6 @@ class Signals:
             os.read(self._woken, 1)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.put(number)
-        if number == signal.SIGHUP:
-            return
         if self._stopping:
             os._exit(_BY_SIGNAL + number)
         if self.phase is Phase.LOADING:
@@ -201,7 +179,16 @@ def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
     subparsers.metavar = f'{{{",".join(choices)}}}'
 
 
-def run(name: str, load: Callable[['cfg.ConfigOpts'], Process], text: str = '') -> int:
+def load_services(name: str, module: str,
+                  conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
+    """A process of the services that a module of the wiring builds."""
+    from blockattach.wiring import processes
+
+    wiring = importlib.import_module(f'blockattach.wiring.{module}')
+    return processes.ServiceProcess(name, conf, wiring.build_services)
+
+
+def run(name: str, load: 'Load', text: str = '') -> int:
     """Run a process until it is stopped; returns the exit status.
 
     :param load: imports what the process consists of, and puts it together unconfigured

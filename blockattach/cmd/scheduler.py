@@ -1,26 +1,17 @@
 """``blockattach-scheduler``: chooses pools."""
+import functools
 import sys
-from typing import TYPE_CHECKING
 
 from blockattach.cmd import process
 
-if TYPE_CHECKING:
-    from oslo_config import cfg
-
 NAME = 'blockattach-scheduler'
 TEXT = 'Choose the pool in which each new volume is created.'
+load = functools.partial(process.load_services, NAME, 'scheduler')
 
 
 def main() -> int:
     """Run until stopped."""
-    return process.run(NAME, _load, TEXT)
-
-
-def _load(conf: 'cfg.ConfigOpts') -> process.Process:
-    from blockattach.wiring import processes
-    from blockattach.wiring import scheduler
-
-    return processes.ServiceProcess(NAME, conf, scheduler.build_services)
+    return process.run(NAME, load, TEXT)
 
 
 if __name__ == '__main__':

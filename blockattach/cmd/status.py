@@ -25,9 +25,9 @@ def main() -> int:
             parser = argparse.ArgumentParser(prog=f'{NAME} {HEALTH}', description=_HEALTH_TEXT)
             _health_arguments(parser)
             return _health(parser.parse_args(sys.argv[2:]))
-        from blockattach.cmd import status_upgrade
+        from blockattach.cmd import upgrade_checks
 
-        return status_upgrade.main(NAME, TEXT, sys.argv[1:], add_health)
+        return upgrade_checks.main(NAME, TEXT, add_health)
 
 
 def add_health(subparsers: Any) -> None:

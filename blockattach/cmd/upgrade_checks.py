@@ -1,24 +1,38 @@
-"""The checks of ``blockattach-status upgrade check``; `CHECKS` lists them."""
+"""``blockattach-status upgrade check``: what is left to do of an upgrade, or stands in its way.
+
+`CHECKS` lists what is checked. Exit statuses as with every ``*-status`` of OpenStack: 0 nothing, 1
+a warning, 2 a failure, 255 it could not be found out.
+"""
+import sys
 from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import oslo_messaging
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks
 from oslo_upgradecheck import upgradecheck
+from oslo_utils import strutils
 
 from blockattach import errors
+from blockattach.cmd import process
 from blockattach.cmd import upgrade_database_checks as database_checks
-from blockattach.cmd import upgrade_installation
+from blockattach.conf import options as all_options
 from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import unknown_options
 from blockattach.policy import files as policy_files
 from blockattach.policy import rules
 from blockattach.rpc import history
 from blockattach.rpc import rabbit
+from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
 Result = upgradecheck.Result
+
+UNKNOWN = 255
+
+_TEXT = 'Check the installation before, during and after an upgrade.'
+_CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
+               '255: it could not be found out.')
 
 _IN_PROCESS = ('inproc', 'fake')
 
@@ -34,7 +48,7 @@ class Replaced(NamedTuple):
 REPLACED: tuple[Replaced, ...] = ()
 
 
-def pin(at: upgrade_installation.Installation) -> Result:
+def pin(at: database_checks.Installation) -> Result:
     """Whether ``[rpc] release`` goes with the releases that run."""
     named = rpc_conf.settings(at.conf).release
     try:
@@ -52,7 +66,7 @@ def pin(at: upgrade_installation.Installation) -> Result:
                                 'not even an API, set it to auto and restart the processes.')
 
 
-def bus(at: upgrade_installation.Installation) -> Result:
+def bus(at: database_checks.Installation) -> Result:
     """Whether the processes can communicate, by queues that survive a node of the broker."""
     settings = rpc_conf.settings(at.conf)
     url = oslo_messaging.TransportURL.parse(at.conf)
@@ -64,15 +78,15 @@ def bus(at: upgrade_installation.Installation) -> Result:
         return Result(Code.WARNING, '[rpc] second_transport_url is still set: once every process '
                                     'sends to transport_url, remove it.')
     classic = [name for name in ('rabbit_quorum_queue', 'rabbit_transient_quorum_queue')
-               if not _is_true(url.query.get(name, at.conf[rabbit.GROUP][name]))]
+               if not strutils.bool_from_string(url.query.get(name, at.conf[rabbit.GROUP][name]))]
     return Result(Code.WARNING, f'{", ".join(classic)}: off. Such queues do not outlive their '
                                 'node; see "From classic to quorum queues" in the guide of '
                                 'upgrades.') if classic else database_checks.ok()
 
 
-def options(at: upgrade_installation.Installation) -> Result:
+def options(at: database_checks.Installation) -> Result:
     """Whether the files use names of options that have gone out of use, or never were."""
-    found = [str(one) for one in unknown_options.find(at.conf)]
+    found = [str(one) for one in all_options.find_unknown(at.conf)]
     for option in REPLACED:
         at.conf.register_opt(cfg.StrOpt(option.name), group=option.group)
         if at.conf[option.group][option.name] is not None:
@@ -80,7 +94,7 @@ def options(at: upgrade_installation.Installation) -> Result:
     return Result(Code.WARNING, f'{"; ".join(found)}.') if found else database_checks.ok()
 
 
-def policy(at: upgrade_installation.Installation) -> Result:
+def policy(at: database_checks.Installation) -> Result:
     """Whether the policy files are YAML, and every rule in them is asked for."""
     result = common_checks.check_policy_json(upgradecheck.UpgradeCommands(), at.conf)
     if result.code is not Code.SUCCESS:
@@ -92,7 +106,7 @@ def policy(at: upgrade_installation.Installation) -> Result:
     return Result(Code.WARNING, f'{"; ".join(map(str, found))}.') if found else result
 
 
-Check = Callable[[upgrade_installation.Installation], Result]
+Check = Callable[[database_checks.Installation], Result]
 
 # In the order in which an upgrade goes.
 CHECKS: tuple[tuple[str, Check], ...] = (
@@ -109,20 +123,52 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 )
 
 
-class UpgradeChecks(upgradecheck.UpgradeCommands):
-    """The checks of one installation, as oslo.upgradecheck runs them."""
+class UpgradeChecks(database_checks.Installation):
+    """All of them, as oslo.upgradecheck runs them."""
 
-    def __init__(self, installation: upgrade_installation.Installation) -> None:
-        self._upgrade_checks = tuple((name, _bound(check, installation))
-                                     for name, check in CHECKS)
+    _upgrade_checks = CHECKS
 
 
-def _bound(check: Check, installation: upgrade_installation.Installation,
-           ) -> Callable[[UpgradeChecks], Result]:
-    def run(_commands: UpgradeChecks) -> Result:
-        return check(installation)
-    return run
+def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
+    """Run the command.
+
+    :param text: what it does, for its help
+    :param add_others: adds the subcommands that are shown in the help and asked in other ways
+    """
+    conf = cfg.ConfigOpts()
+
+    def add_commands(subparsers: Any) -> None:
+        add_others(subparsers)
+        add_upgrade(subparsers)
+        process.name_choices(subparsers, subparsers.choices)
+
+    conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
+    try:
+        dependencies.configure(conf, sys.argv[1:], name, text)
+        ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
+        return ask(conf if ask is _check else conf.command)
+    except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:
+        # Status 1 would say that there are warnings.
+        print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
+        return UNKNOWN
 
 
-def _is_true(value: object) -> bool:
-    return str(value).strip().lower() in ('true', '1', 'yes', 'on')
+def add_upgrade(subparsers: Any) -> None:
+    """Make ``upgrade`` and its verbs known to argparse."""
+    upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
+    verbs = upgrade.add_subparsers(dest='verb', required=True)
+    check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
+    process.name_choices(verbs, verbs.choices)
+    check.add_argument('--json', action='store_true', help='Print JSON, not a table.')
+    check.set_defaults(ask=_check)
+
+
+def _check(conf: cfg.ConfigOpts) -> int:
+    # Where oslo.upgradecheck expects --json.
+    upgradecheck.CONF = conf
+    with dependencies.database_usable(conf):
+        checks = UpgradeChecks(conf)
+        try:
+            return int(checks.check())
+        finally:
+            checks.database.close()

@@ -1,22 +1,51 @@
-"""The checks of ``blockattach-status upgrade check`` in the database."""
+"""The installation that ``blockattach-status upgrade check`` checks, and the checks of its
+database."""
 import os
 
 import sqlalchemy as sa
+from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from blockattach import clock
 from blockattach import errors
-from blockattach.cmd import upgrade_installation
+from blockattach import secrets
+from blockattach.conf import core as core_conf
+from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import sealed_grants
-from blockattach.wiring import sealing
+from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
 Result = upgradecheck.Result
 
 _TEXT = 'utf8mb4'
+
+
+class Installation(upgradecheck.UpgradeCommands):
+    """A configuration, and the database that it names; oslo.upgradecheck hands it to each check.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """
+        :raises ConfigurationError: there is no such database
+        """
+        self.conf = conf
+        self.core = core_conf.settings(conf)
+        self.engine = dependencies.open_engine(conf)
+        self.found = migrate.version(self.engine)
+        self.expected = migrate.expected()
+        self.database = engine.Database(self.engine, secrets.Sealer([]), clock.Clock())
+
+    @property
+    def expanded(self) -> bool:
+        """Whether the tables are those of this release."""
+        return self.found.expand == self.expected.expand
+
+    def behind(self) -> list[str]:
+        """Services of older releases that are up."""
+        return contracting.services_behind(self.database, *dependencies.older(self.conf))
 
 
 def ok() -> Result:
@@ -28,7 +57,7 @@ def _later() -> Result:
     return Result(Code.WARNING, 'This can be checked once the schema is expanded.')
 
 
-def schema(at: upgrade_installation.Installation) -> Result:
+def schema(at: Installation) -> Result:
     """Whether processes of this release can work with the tables."""
     if at.expanded:
         return ok()
@@ -42,7 +71,7 @@ def schema(at: upgrade_installation.Installation) -> Result:
                                 'before the first process of this release starts.')
 
 
-def text(at: upgrade_installation.Installation) -> Result:
+def text(at: Installation) -> Result:
     """Whether the database keeps every character that names may have."""
     kind = at.engine.dialect.name
     with at.engine.connect() as connection:
@@ -61,7 +90,7 @@ def text(at: upgrade_installation.Installation) -> Result:
                                 'with ALTER TABLE ... CONVERT TO.') if wrong else ok()
 
 
-def rows(at: upgrade_installation.Installation) -> Result:
+def rows(at: Installation) -> Result:
     """Whether every row is as this release writes it."""
     if not at.expanded:
         return _later()
@@ -71,7 +100,7 @@ def rows(at: upgrade_installation.Installation) -> Result:
                                 'db online_data_migrations.') if left else ok()
 
 
-def services(at: upgrade_installation.Installation) -> Result:
+def services(at: Installation) -> Result:
     """Whether the last process of an older release has ended."""
     behind = at.behind() if at.expanded else []
     return Result(Code.WARNING, f'Of an older release: {", ".join(behind)}. Replace them; look at '
@@ -79,7 +108,7 @@ def services(at: upgrade_installation.Installation) -> Result:
                   ) if behind else ok()
 
 
-def contraction(at: upgrade_installation.Installation) -> Result:
+def contraction(at: Installation) -> Result:
     """Whether what only older releases need has gone."""
     if not at.expanded or at.found.contract == at.expected.contract:
         return ok() if at.expanded else _later()
@@ -88,16 +117,16 @@ def contraction(at: upgrade_installation.Installation) -> Result:
                                 'processes has ended.')
 
 
-def keys(at: upgrade_installation.Installation) -> Result:
+def keys(at: Installation) -> Result:
     """Whether every sealed credential can be opened."""
     if not at.expanded:
         return _later()
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
         return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
                                     'that has it.') if sealed_grants.counts(at.database) else ok()
-    sealer = sealing.open_sealer(at.conf, at.core, at.engine)
+    sealer = dependencies.open_sealer(at.conf, at.core, at.engine)
     try:
-        sealed_grants.check(engine.Database(at.engine, sealer, clock.Clock()))
+        sealed_grants.check(engine.Database(at.engine, sealer, at.database.clock))
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}. See blockattach-manage secrets check.')
     return ok()

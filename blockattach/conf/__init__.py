@@ -1,4 +1,4 @@
-"""Options by group, ``OPTS``, each with a frozen settings dataclass whose fields are called alike.
+"""Options by group: fields of a frozen dataclass of settings, ``OPTS`` for oslo.config.
 
 No class keeps a ConfigOpts: the wiring reads settings once and hands them down.
 """

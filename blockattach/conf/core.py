@@ -6,32 +6,29 @@ from oslo_config import cfg
 
 from blockattach.conf import settings as groups
 
-OPTS = (
-    cfg.StrOpt('state_path',
-               help='Folder for the embedded database, keys, volumes and sockets. Default: '
-                    'blockattach in the XDG state directory of the user.'),
-    cfg.StrOpt('seal_key_file',
-               help='File with the Fernet keys that seal credentials. Default: seal.key under '
-                    'state_path, made at first start. All processes need the same.'),
-    cfg.ListOpt('seal_key_ids', default=[], mutable=True,
-                help='What the key manager ([key_manager] of Castellan) calls the keys that seal '
-                     'credentials; the first one seals, all open. Where any is named there is no '
-                     'seal_key_file. All processes need the same.'),
-    # The name that oslo.service uses.
-    cfg.IntOpt('graceful_shutdown_timeout', default=60, min=0, mutable=True,
-               help='Seconds that what runs may go on after the process was asked to stop. What '
-                    'then still runs is cut off; its deadline brings it back. 0: no limit.'),
-)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreSettings:
     """Absolute paths, and seconds."""
 
-    state_path: str
-    seal_key_file: str
-    graceful_shutdown_timeout: int = 60
-    seal_key_ids: tuple[str, ...] = ()
+    state_path: str = groups.option(cfg.StrOpt, required=True, help=(
+        'Folder for the embedded database, keys, volumes and sockets. Default: '
+        'blockattach in the XDG state directory of the user.'))
+    seal_key_file: str = groups.option(cfg.StrOpt, required=True, help=(
+        'File with the Fernet keys that seal credentials. Default: seal.key under '
+        'state_path, made at first start. All processes need the same.'))
+    seal_key_ids: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], mutable=True, help=(
+        'What the key manager ([key_manager] of Castellan) calls the keys that seal '
+        'credentials; the first one seals, all open. Where any is named there is no '
+        'seal_key_file. All processes need the same.'))
+    # The name that oslo.service uses.
+    graceful_shutdown_timeout: int = groups.option(
+        cfg.IntOpt, default=60, min=0, mutable=True, help=(
+            'Seconds that what runs may go on after the process was asked to stop. What '
+            'then still runs is cut off; its deadline brings it back. 0: no limit.'))
+
+
+OPTS = groups.options(CoreSettings)
 
 
 def default_state_path() -> str:

@@ -1,9 +1,6 @@
 """``[failpoints]``: where a process is made to fail, for tests of whole installations."""
 from oslo_config import cfg
 
-from blockattach import failpoints
-from blockattach.conf import locations
-
 GROUP = 'failpoints'
 
 OPTS = [
@@ -13,14 +10,3 @@ OPTS = [
                      'drop and duplicate; ``*TIMES`` may follow. The names are in the '
                      'documentation for contributors. For tests only.'),
 ]
-
-
-
-
-def arm(conf: cfg.ConfigOpts) -> None:
-    """Arm what is configured.
-
-    :raises ConfigurationError: one cannot be understood
-    """
-    with locations.named(conf, GROUP, 'armed'):
-        failpoints.configure(conf[GROUP].armed)

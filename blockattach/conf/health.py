@@ -11,31 +11,36 @@ from blockattach.conf import settings as groups
 GROUP = 'health'
 _PROCESS = '{process}'
 
-OPTS = (
-    cfg.IntOpt('interval', default=5, min=1, mutable=True,
-               help='Seconds between two looks at what the process depends on: database, bus, '
-                    'backends. What has not answered for three of them counts as failed.'),
-    cfg.StrOpt('file',
-               help='File that says how the process is, for "blockattach-status health": written '
-                    'anew after each interval. {process} stands for the name of the process, for '
-                    'instance /run/blockattach/{process}.health: two processes need two files. '
-                    'Empty: none is written.'),
-    cfg.ListOpt('detailed_source_ranges', default=['127.0.0.0/8', '::1/128'],
-                help='Networks whose hosts get the details of /healthcheck, if [healthcheck] '
-                     'detailed is set: stacks of threads, versions. Never hosts behind a '
-                     'proxy.'),
-)
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _networks(texts: list[str]) -> tuple[Network, ...]:
+    try:
+        return tuple(map(ipaddress.ip_network, texts))
+    except ValueError as exc:
+        raise errors.ConfigurationError(reason=f'cannot read a network: {exc}') from exc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HealthSettings:
     """``interval`` in seconds; ``file`` is this process's own."""
 
-    interval: int = 5
-    file: str | None = None
-    detailed_source_ranges: tuple[Network, ...] = ()
+    interval: int = groups.option(cfg.IntOpt, default=5, min=1, mutable=True, help=(
+        'Seconds between two looks at what the process depends on: database, bus, '
+        'backends. What has not answered for three of them counts as failed.'))
+    file: str | None = groups.option(cfg.StrOpt, help=(
+        'File that says how the process is, for "blockattach-status health": written '
+        'anew after each interval. {process} stands for the name of the process, for '
+        'instance /run/blockattach/{process}.health: two processes need two files. '
+        'Empty: none is written.'))
+    detailed_source_ranges: tuple[Network, ...] = groups.option(
+        cfg.ListOpt, default=['127.0.0.0/8', '::1/128'], read=_networks, help=(
+            'Networks whose hosts get the details of /healthcheck, if [healthcheck] '
+            'detailed is set: stacks of threads, versions. Never hosts behind a '
+            'proxy.'))
+
+
+OPTS = groups.options(HealthSettings)
 
 
 def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
@@ -44,15 +49,6 @@ def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
     :param process: whose settings
     :raises ConfigurationError: what should be a network is none
     """
-    group = conf[GROUP]
     with locations.named(conf, GROUP, 'detailed_source_ranges'):
-        ranges = tuple(_network(text) for text in group.detailed_source_ranges)
-    return groups.read(conf, GROUP, HealthSettings, detailed_source_ranges=ranges,
-                       file=group.file.replace(_PROCESS, process) if group.file else None)
-
-
-def _network(text: str) -> Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError as exc:
-        raise errors.ConfigurationError(reason=f'cannot read a network: {exc}') from exc
+        return groups.read(conf, GROUP, HealthSettings,
+                           file=(conf[GROUP].file or '').replace(_PROCESS, process) or None)

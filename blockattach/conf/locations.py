@@ -1,4 +1,10 @@
-"""Where the value of an option comes from, so that an error names the place to change."""
+"""The command line and the files: read, and each value with its place, so that an error names what
+to change.
+
+oslo.config sorts all options by name in its help, and its own completion for shells is not
+installed with it. Its parser is read here and shown in another order; what it accepts is not
+changed.
+"""
 import argparse
 import contextlib
 import io
@@ -10,14 +16,43 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
+from typing import cast
 
 from oslo_config import cfg
 
 from blockattach import errors
-from blockattach.conf import command_line
 
 _REASON = re.compile(r'Value for option .+? from .+? is not valid: (?P<reason>.+)', re.DOTALL)
 _FILE = re.compile(r"detail='(?P<place>[^']+)'")
+
+_COMPLETION = '--shell_completion'
+_ALWAYS_OURS = ('help', 'version', 'config_file', 'config_dir')
+_OF_LIBRARIES = 'options of oslo.config and oslo.log'
+_SHELLS = {
+    'bash': '',
+    # zsh reads completions of bash.
+    'zsh': 'autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n',
+}
+# In zsh path and words are variables of its own, and :C would be a modifier.
+_SCRIPT = """\
+{begin}_{function}() {{
+    local word place='' offered=''
+    for word in "${{COMP_WORDS[@]:1:$((COMP_CWORD - 1))}}"; do
+        case "$place $word" in
+            {paths}) place="$place $word" ;;
+        esac
+    done
+    case "$place" in
+{words}
+    esac
+    case "$place ${{COMP_WORDS[COMP_CWORD-1]}}" in
+{values}
+    esac
+    COMPREPLY=($(compgen -W "$offered" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _{function} {program}
+"""
 
 
 def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
@@ -55,8 +90,14 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
     except errors.ConfigurationError as exc:
         if 'place' in exc.kwargs:
             raise
-        place = where(conf, group, name)
-        raise errors.ConfigurationError(reason=f'{exc} ({place})', place=place) from exc
+        raise refusal(conf, group, name, exc) from exc
+
+
+def refusal(conf: cfg.ConfigOpts, group: str, name: str | None,
+            reason: object) -> errors.ConfigurationError:
+    """An error about an option, with the place where that is set behind its reason."""
+    place = where(conf, group, name)
+    return errors.ConfigurationError(reason=f'{reason} ({place})', place=place)
 
 
 def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),
@@ -69,7 +110,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
     :raises oslo_config.cfg.Error: a file cannot be read
     """
     words, shown = io.StringIO(), io.StringIO()
-    shell = command_line.shell_wanted(list(arguments))
+    shell = _shell_wanted(list(arguments))
     try:
         with contextlib.redirect_stderr(words), contextlib.redirect_stdout(shown):
             conf(list(arguments) if shell is None else ['--help'], **options)
@@ -90,8 +131,9 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
 def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection[str]) -> str:
     """What the command prints instead of being run."""
     if shell is not None:
-        return command_line.completion(conf, shell)
-    return command_line.help_text(conf, own) if command_line.is_help(conf, shown) else shown
+        return _completion(conf, shell)
+    is_whole = bool(shown) and shown == _parser(conf).format_help()
+    return _help_text(conf, own) if is_whole else shown
 
 
 def _files(arguments: Sequence[str], options: Mapping[str, Any]) -> list[str]:
@@ -126,3 +168,83 @@ def _value(conf: cfg.ConfigOpts, values: Mapping[str, Any], group: str, name: st
         place = where(conf, group, name)
         raise errors.ConfigurationError(
             reason=f'{place} is wrong: {match["reason"] if match else exc}', place=place) from exc
+
+
+class _Place(NamedTuple):
+    """What may be written behind some words; ``values`` are those of options that list them."""
+
+    path: tuple[str, ...]
+    words: list[str]
+    values: dict[str, list[str]]
+
+
+def _shell_wanted(arguments: list[str]) -> str | None:
+    """The shell whose completion is asked for by the first argument; None: it is not."""
+    words = ' '.join(arguments[:2]).replace('=', ' ').split()
+    return words[1] if words[:1] == [_COMPLETION] and words[1:2] and words[1] in _SHELLS else None
+
+
+def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
+    """What ``--help`` prints: options of ours first, those of libraries in a group behind.
+
+    :param own: options of this command alone
+    """
+    parser = _parser(conf)
+    last = parser.add_argument_group(_OF_LIBRARIES)
+    ours = parser._optionals._group_actions
+    for action in list(ours):
+        if action.dest not in own and action.dest not in _ALWAYS_OURS:
+            ours.remove(action)
+            last._group_actions.append(action)
+    # Those of one command are named before those of every command.
+    ours.sort(key=lambda action: action.dest in _ALWAYS_OURS)
+    commands = ' COMMAND ...' if any(map(_commands, parser._actions)) else ''
+    parser.usage = f'%(prog)s [OPTION...]{commands}'
+    return parser.format_help()
+
+
+def _completion(conf: cfg.ConfigOpts, shell: str) -> str:
+    """A script that a shell reads to complete the words of the command."""
+    parser = _parser(conf)
+    places = list(_places(parser, ()))
+    function = parser.prog.replace('-', '_')
+    return _SCRIPT.format(
+        begin=_SHELLS[shell], function=function, program=parser.prog,
+        paths='|'.join(_quoted(*place.path) for place in places if place.path) or "''",
+        words='\n'.join(f"        {_quoted(*place.path)}) offered='{' '.join(place.words)}' ;;"
+                        for place in places),
+        values='\n'.join(f"        {_quoted(*place.path, option)}) offered='{' '.join(found)}' ;;"
+                         for place in places for option, found in place.values.items()))
+
+
+def _quoted(*words: str) -> str:
+    """The words joined like in the script."""
+    return f"'{''.join(f' {word}' for word in words)}'"
+
+
+def _places(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[_Place]:
+    here = _Place(path, [], {})
+    for action in parser._actions:
+        words = [word for word in action.option_strings if word.startswith('--')]
+        here.words.extend(words)
+        commands = _commands(action)
+        if commands:
+            here.words.extend(commands)
+        elif action.choices:
+            for word in words:
+                here.values[word] = [str(choice) for choice in action.choices]
+    yield here
+    for action in parser._actions:
+        for name, inner in _commands(action).items():
+            yield from _places(inner, (*path, name))
+
+
+def _commands(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
+    if not isinstance(action, argparse._SubParsersAction):
+        return {}
+    return cast('dict[str, argparse.ArgumentParser]', action.choices)
+
+
+def _parser(conf: cfg.ConfigOpts) -> argparse.ArgumentParser:
+    """That of the command line that was read last."""
+    return cast('argparse.ArgumentParser', conf._oparser)

@@ -7,41 +7,9 @@ from blockattach.conf import settings as groups
 
 GROUP = 'nova'
 
-OPTS = (
-    cfg.StrOpt('detach_rule', default='auto', choices=[
-               ('auto', 'As soon as this group says how to reach Nova, and always with '
-                        '[api] auth_strategy = keystone.'),
-               ('on', 'Always. While Nova cannot be asked, only services detach what a server '
-                      'uses.'),
-               ('off', 'Never: for services that no Nova uses.')],
-               help='When to refuse that anybody but a service ends an attachment which a server '
-                    'still uses (CVE-2023-2088).'),
-    cfg.URIOpt('auth_url', schemes=['http', 'https'],
-               help='Where Keystone is: Nova is looked up in the catalog of the caller.'),
-    cfg.StrOpt('region_name', help='Region of Nova in the catalog. Empty: the first one.'),
-    cfg.StrOpt('interface', default='public', choices=['public', 'internal', 'admin'],
-               help='Which of the addresses in the catalog.'),
-    cfg.URIOpt('endpoint_override', schemes=['http', 'https'],
-               help='Where Nova is, with its version (https://compute.example.org/v2.1): no '
-                    'catalog is looked into.'),
-    cfg.StrOpt('username', help='Account by which the service asks for itself: a scheduler on '
-                                'which host a server runs, for the filter instance_locality, and '
-                                'a volume service whether a server still needs an attachment '
-                                '([attachments]). Needs auth_url, and a role to which Nova shows '
-                                'hosts and the servers of all projects. Empty: it asks without a '
-                                'token, which only a Nova without Keystone answers.'),
-    cfg.StrOpt('password', secret=True, help='Password of username.'),
-    cfg.StrOpt('user_domain_name', default='Default', help='Domain of username.'),
-    cfg.StrOpt('project_name', default='service', help='Project in which username has its role.'),
-    cfg.StrOpt('project_domain_name', default='Default', help='Domain of project_name.'),
-    cfg.FloatOpt('timeout', default=15, min=0.01,
-                 help='Seconds to wait for a whole answer of Nova, with what Keystone is asked '
-                      'for it.'),
-    cfg.StrOpt('cafile', help='Certificates of the authorities of Nova and Keystone. Empty: '
-                              "the system's."),
-    cfg.BoolOpt('insecure', default=False,
-                help='Believe any certificate. Tokens can then be read on the way.'),
-)
+
+def _address(url: str | None) -> str | None:
+    return (url or '').rstrip('/') or None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,19 +17,49 @@ class NovaSettings:
     """The group as the client takes it. ``timeout`` in seconds; addresses without slash at the
     end."""
 
-    detach_rule: str = 'auto'
-    auth_url: str | None = None
-    region_name: str | None = None
-    interface: str = 'public'
-    endpoint_override: str | None = None
-    timeout: float = 15
-    cafile: str | None = None
-    insecure: bool = False
-    username: str | None = None
-    password: str | None = dataclasses.field(default=None, repr=False)
-    user_domain_name: str = 'Default'
-    project_name: str = 'service'
-    project_domain_name: str = 'Default'
+    detach_rule: str = groups.option(
+        cfg.StrOpt, default='auto', choices=[
+            ('auto', 'As soon as this group says how to reach Nova, and always with '
+                     '[api] auth_strategy = keystone.'),
+            ('on', 'Always. While Nova cannot be asked, only services detach what a server '
+                   'uses.'),
+            ('off', 'Never: for services that no Nova uses.')], help=(
+            'When to refuse that anybody but a service ends an attachment which a server '
+            'still uses (CVE-2023-2088).'))
+    auth_url: str | None = groups.option(
+        cfg.URIOpt, read=_address, schemes=['http', 'https'], help=(
+            'Where Keystone is: Nova is looked up in the catalog of the caller.'))
+    region_name: str | None = groups.option(cfg.StrOpt, help=(
+        'Region of Nova in the catalog. Empty: the first one.'))
+    interface: str = groups.option(
+        cfg.StrOpt, default='public', choices=['public', 'internal', 'admin'], help=(
+            'Which of the addresses in the catalog.'))
+    endpoint_override: str | None = groups.option(
+        cfg.URIOpt, read=_address, schemes=['http', 'https'], help=(
+            'Where Nova is, with its version (https://compute.example.org/v2.1): no '
+            'catalog is looked into.'))
+    username: str | None = groups.option(cfg.StrOpt, help=(
+        'Account by which the service asks for itself: a scheduler on '
+        'which host a server runs, for the filter instance_locality, and '
+        'a volume service whether a server still needs an attachment '
+        '([attachments]). Needs auth_url, and a role to which Nova shows '
+        'hosts and the servers of all projects. Empty: it asks without a '
+        'token, which only a Nova without Keystone answers.'))
+    password: str | None = groups.option(cfg.StrOpt, secret=True, help='Password of username.')
+    user_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
+        'Domain of username.'))
+    project_name: str = groups.option(cfg.StrOpt, default='service', help=(
+        'Project in which username has its role.'))
+    project_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
+        'Domain of project_name.'))
+    timeout: float = groups.option(cfg.FloatOpt, default=15, min=0.01, help=(
+        'Seconds to wait for a whole answer of Nova, with what Keystone is asked '
+        'for it.'))
+    cafile: str | None = groups.option(cfg.StrOpt, help=(
+        'Certificates of the authorities of Nova and Keystone. Empty: '
+        "the system's."))
+    insecure: bool = groups.option(cfg.BoolOpt, default=False, help=(
+        'Believe any certificate. Tokens can then be read on the way.'))
 
     @property
     def has_account(self) -> bool:
@@ -88,12 +86,9 @@ class NovaSettings:
         return self.detach_rule == 'on'
 
 
+OPTS = groups.options(NovaSettings)
+
+
 def settings(conf: cfg.ConfigOpts) -> NovaSettings:
     """Read the group."""
-    group = conf[GROUP]
-    return groups.read(conf, GROUP, NovaSettings, auth_url=_address(group.auth_url),
-                       endpoint_override=_address(group.endpoint_override))
-
-
-def _address(url: str | None) -> str | None:
-    return (url or '').rstrip('/') or None
+    return groups.read(conf, GROUP, NovaSettings)

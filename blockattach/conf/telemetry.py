@@ -23,19 +23,6 @@ METRICS_OPTS = (
                        help='Address to serve metrics on: one that only the monitoring reaches.'),
 )
 
-TRACING_OPTS = (
-    cfg.URIOpt('endpoint', schemes=['http', 'https'],
-               help='Collector of OpenTelemetry (OTLP over HTTP) that traces are sent to, with '
-                    'its path: http://127.0.0.1:4318/v1/traces. Empty: none are made. Needs the '
-                    'optional extra blockattach[otel].'),
-    cfg.FloatOpt('sample_ratio', default=1.0, min=0.0, max=1.0,
-                 help='Which part of all traces is sent. A trace that was begun elsewhere keeps '
-                      'to what was chosen there.'),
-    cfg.BoolOpt('trust_clients', default=False,
-                help='Go on with the trace that a request names (header traceparent), and with '
-                     'its choice whether it is sent. Only where all clients are your own.'),
-)
-
 _LAST_PORT = 65535
 _PLACES = {'blockattach-control': 1, 'blockattach-scheduler': 2, 'blockattach-volume': 3}
 """Of the port of a process among all, so that it has the same one after each restart."""
@@ -54,10 +41,20 @@ class MetricsSettings:
 class TracingSettings:
     """``endpoint``: a URL; None: off. ``instance`` distinguishes processes of one program."""
 
-    endpoint: str | None
-    sample_ratio: float
-    trust_clients: bool
-    instance: str
+    endpoint: str | None = groups.option(cfg.URIOpt, schemes=['http', 'https'], help=(
+        'Collector of OpenTelemetry (OTLP over HTTP) that traces are sent to, with '
+        'its path: http://127.0.0.1:4318/v1/traces. Empty: none are made. Needs the '
+        'optional extra blockattach[otel].'))
+    sample_ratio: float = groups.option(cfg.FloatOpt, default=1.0, min=0.0, max=1.0, help=(
+        'Which part of all traces is sent. A trace that was begun elsewhere keeps '
+        'to what was chosen there.'))
+    trust_clients: bool = groups.option(cfg.BoolOpt, default=False, help=(
+        'Go on with the trace that a request names (header traceparent), and with '
+        'its choice whether it is sent. Only where all clients are your own.'))
+    instance: str = ''
+
+
+TRACING_OPTS = groups.options(TracingSettings)
 
 
 def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:

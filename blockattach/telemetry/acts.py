@@ -32,13 +32,11 @@ _OUTCOME = 'outcome'
 class Act:
     """Something that runs in one thread while it is entered."""
 
-    __slots__ = ('_begun', '_parent', '_running', '_span', '_telemetry', 'context', 'labels',
-                 'row')
+    __slots__ = ('_begun', '_parent', '_span', '_telemetry', 'context', 'labels', 'row')
 
-    def __init__(self, telemetry: 'Telemetry', running: dict[int, 'Act'], row: metrics.Metric,
-                 labels: dict[str, str], parent: str | None = None) -> None:
+    def __init__(self, telemetry: 'Telemetry', row: metrics.Metric, labels: dict[str, str],
+                 parent: str | None = None) -> None:
         self._telemetry = telemetry
-        self._running = running
         self._parent = parent
         self._span: otel.Begun | None = None
         self.row = row
@@ -48,7 +46,7 @@ class Act:
     def __enter__(self) -> Self:
         self.context = oslo_context.get_current()
         self._begun = self._telemetry.clock.monotonic()
-        self._running[id(self)] = self
+        self._telemetry.running[id(self)] = self
         tracer = self._telemetry.tracer
         if tracer is not None and self.row.span is not None:
             self._span = tracer.begin(self.row.span, self.labels, self._parent)
@@ -56,7 +54,7 @@ class Act:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        del self._running[id(self)]
+        del self._telemetry.running[id(self)]
         counts = self._telemetry.counts
         if counts is None and self._span is None:
             return
@@ -94,59 +92,56 @@ class Telemetry:
         self.counts: counting.Counts | None = None
         self.tracer: otel.Tracer | None = None
         self.trusts_clients = False
-        self._running: dict[int, Act] = {}
+        self.running: dict[int, Act] = {}
         self.readings.add('in progress', self._in_progress)
 
     def acts(self) -> list[Act]:
         """What has begun and not ended, oldest first."""
-        return list(self._running.values())
+        return list(self.running.values())
 
     def http(self, traceparent: str | None) -> Act:
         """A request to the API; its operation and its status are noted when they are known."""
-        return Act(self, self._running, metrics.HTTP,
-                   {'operation': NO_OPERATION, 'status': '5xx'}, traceparent)
+        return Act(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'}, traceparent)
 
     def verb(self, verb: str) -> Act:
         """A verb of the service, ``noun.verb``."""
-        return Act(self, self._running, metrics.VERB, {'verb': verb})
+        return Act(self, metrics.VERB, {'verb': verb})
 
     def attaching(self, step: metrics.Step) -> Act:
         """A step of attaching."""
-        return Act(self, self._running, metrics.STEP, {'way': 'attach', 'step': step})
+        return Act(self, metrics.STEP, {'way': 'attach', 'step': step})
 
     def detaching(self, step: metrics.Step) -> Act:
         """A step of detaching."""
-        return Act(self, self._running, metrics.STEP, {'way': 'detach', 'step': step})
+        return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
         """A message that is sent, with its answer if there is one."""
-        return Act(self, self._running, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
+        return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
     def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Act:
         """What a message asked for."""
-        return Act(self, self._running, metrics.RPC_SERVER,
-                   {'topic': topic, 'method': method}, traceparent)
+        return Act(self, metrics.RPC_SERVER, {'topic': topic, 'method': method}, traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
         """Work after an answer."""
-        return Act(self, self._running, metrics.WORK, {'work': work}, traceparent)
+        return Act(self, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
         """Placing of one volume."""
-        return Act(self, self._running, metrics.PLACING, {})
+        return Act(self, metrics.PLACING, {})
 
     def transaction(self, kind: str) -> Act:
         """A transaction, ``read`` or ``write``."""
-        return Act(self, self._running, metrics.TRANSACTION, {'kind': kind})
+        return Act(self, metrics.TRANSACTION, {'kind': kind})
 
     def backend(self, backend: str, part: str, verb: str) -> Act:
         """A verb of a driver."""
-        return Act(self, self._running, metrics.BACKEND,
-                   {'backend': backend, 'part': part, 'verb': verb})
+        return Act(self, metrics.BACKEND, {'backend': backend, 'part': part, 'verb': verb})
 
     def queueing(self, queue: str) -> Act:
         """A wait for a slot."""
-        return Act(self, self._running, metrics.QUEUE_WAIT, {'queue': queue})
+        return Act(self, metrics.QUEUE_WAIT, {'queue': queue})
 
     def queue_refused(self, queue: str, code: str) -> None:
         """Count a request that was shed, by the code of its error."""

@@ -7,6 +7,7 @@ import errno
 import threading
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import Any
 from wsgiref import simple_server
 
 import prometheus_client
@@ -46,15 +47,14 @@ class Counts:
         # When each series began is of no use to alerts, and would make them twice as many.
         prometheus_client.disable_created_metrics()
         self.registry = registry.CollectorRegistry()
-        self._counters: dict[str, prometheus_client.Counter] = {}
-        self._histograms: dict[str, prometheus_client.Histogram] = {}
+        self._counted: dict[str, Any] = {}
         for row in metrics.METRICS:
             if row.kind is metrics.Kind.HISTOGRAM:
-                self._histograms[row.name] = prometheus_client.Histogram(
+                self._counted[row.name] = prometheus_client.Histogram(
                     row.full_name, row.text, row.labels, registry=self.registry,
                     buckets=row.buckets)
             elif row.kind is metrics.Kind.COUNTER and row not in metrics.READ:
-                self._counters[row.name] = prometheus_client.Counter(
+                self._counted[row.name] = prometheus_client.Counter(
                     row.full_name, row.text, row.labels, registry=self.registry)
         self.registry.register(_Collector(looked_at))
         prometheus_client.ProcessCollector(registry=self.registry)
@@ -62,11 +62,11 @@ class Counts:
 
     def add(self, row: metrics.Metric, labels: readings.Labels, amount: float) -> None:
         """Count further."""
-        self._counters[row.name].labels(*labels).inc(amount)
+        self._counted[row.name].labels(*labels).inc(amount)
 
     def observe(self, row: metrics.Metric, labels: readings.Labels, seconds: float) -> None:
         """Something took so long."""
-        self._histograms[row.name].labels(*labels).observe(seconds)
+        self._counted[row.name].labels(*labels).observe(seconds)
 
 
 @contextlib.contextmanager

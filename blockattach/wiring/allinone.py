@@ -41,11 +41,6 @@ class AllInOne(processes.ServiceProcess):
         self._server: server.Server | None = None
         self._announced = False
 
-    def start(self) -> None:
-        """Serve, and return when all is started."""
-        embedded.set_defaults(self._conf)
-        super().start()
-
     def announce(self) -> None:
         """Print where it serves."""
         super().announce()
@@ -62,6 +57,7 @@ class AllInOne(processes.ServiceProcess):
 
     def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
         """Bind the address first: a port in use is reported before anything is begun."""
+        embedded.set_defaults(self._conf)
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
             dependencies.make_state_path(core)

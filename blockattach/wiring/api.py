@@ -25,8 +25,8 @@ from blockattach.policy import enforcer
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
-from blockattach.wiring import attachments
 from blockattach.wiring import authentication
+from blockattach.wiring import control
 from blockattach.wiring import dependencies
 
 Wsgi = Callable[..., Any]
@@ -72,11 +72,11 @@ def build_handling(base: dependencies.Dependencies,
     """What handlers use."""
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)
-    named = attachments.build_repeats(base)
+    named = control.build_repeats(base)
     check = pool_check.PoolCheck(
         base.database, scheduler_conf.settings(base.conf).filters, settings.check_capabilities,
         base.service, base.clock)
-    attaching = attachments.build_attachments(base, volume_services, named)
+    attaching = control.build_attachments(base, volume_services, named)
     return api_services.ApiServices(
         database=base.database,
         policy=policy,

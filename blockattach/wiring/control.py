@@ -1,12 +1,28 @@
-"""What serves consumers on the bus."""
+"""The verbs of an attachment, for HTTP and for the bus, and what serves consumers on the bus."""
+import functools
+from typing import TYPE_CHECKING
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
 from blockattach.conf import api as api_conf
 from blockattach.conf import locations
+from blockattach.conf import nova as nova_conf
+from blockattach.control import attachments
+from blockattach.control import backend_calls
+from blockattach.control import detach_rule
 from blockattach.control import endpoint
+from blockattach.control import repeats
+from blockattach.db import attachment_queries
 from blockattach.policy import enforcer
 from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
-from blockattach.wiring import attachments
 from blockattach.wiring import dependencies
+
+if TYPE_CHECKING:
+    from blockattach.nova import client as nova_client
+
+LOG = oslo_log.getLogger(__name__)
 
 
 def build_services(base: dependencies.Dependencies) -> list[serving.Server]:
@@ -22,9 +38,63 @@ def build_control(base: dependencies.Dependencies) -> serving.Server:
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         policy = enforcer.Enforcer(base.conf, base.clock)
     base.reloads.add(policy.reload)
-    verbs = attachments.build_attachments(base, volume_rpc.VolumeClients(base.bus),
-                                          attachments.build_repeats(base))
+    verbs = build_attachments(base, volume_rpc.VolumeClients(base.bus), build_repeats(base))
     return base.bus.server(
         endpoint.AttachmentsEndpoint(policy, verbs, api_conf.settings(base.conf).osapi_max_limit),
         base.service.host, api_conf.queue_settings(base.conf).threads,
         lambda caller: base.admission.slot(until=caller.deadline))
+
+
+def build_repeats(base: dependencies.Dependencies) -> repeats.Repeats:
+    """What knows requests by their names."""
+    return repeats.Repeats(base.database, base.control.idempotency_key_seconds,
+                           base.control.backend_seconds)
+
+
+def build_attachments(base: dependencies.Dependencies, volume_services: volume_rpc.VolumeClients,
+                      named: repeats.Repeats) -> attachments.AttachmentControl:
+    """Put the verbs together.
+
+    :raises ConfigurationError: [nova] cannot be used
+    """
+    return attachments.AttachmentControl(
+        backend_calls.BackendCalls(base.database, base.attachment_notifications, volume_services,
+                                   base.control.backend_seconds, base.telemetry, base.admission),
+        named, build_detach_rule(base))
+
+
+def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
+    """The rule that sends users to Nova, as configured; says so where it cannot be kept.
+
+    :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is wrong
+    """
+    settings = nova_conf.settings(base.conf)
+    keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
+    holds = settings.rule_holds(keystone)
+    if keystone and not holds:
+        LOG.warning('Users can detach what a server uses: [nova] detach_rule is off')
+    elif holds and not settings.configured:
+        LOG.warning('Cannot ask Nova about attachments: [nova] has neither auth_url nor '
+                    'endpoint_override, so only services detach what a server may use')
+    return detach_rule.DetachRule(
+        _nova(settings), functools.partial(attachment_queries.get, base.database), holds,
+        _service_roles(base, keystone))
+
+
+def _nova(settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
+    """What asks Nova. Loaded only where there is one to ask: keystoneauth is large."""
+    if not settings.configured:
+        return None
+    from blockattach.nova import client
+
+    return client.NovaClient(settings)
+
+
+def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:
+    """The roles that keystonemiddleware accepts."""
+    if not keystone:
+        return context.SERVICE_ROLES
+    from blockattach.wiring import authentication
+
+    authentication.register_keystone(base.conf)
+    return tuple(base.conf.keystone_authtoken.service_token_roles)

@@ -16,7 +16,9 @@ from oslo_reports import opts as report_options
 
 from blockattach import clock
 from blockattach import errors
+from blockattach import failpoints
 from blockattach import log
+from blockattach import secrets
 from blockattach import version
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
@@ -30,23 +32,22 @@ from blockattach.conf import options
 from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.conf import unknown_options
 from blockattach.db import attachment_queries
 from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import quotas
+from blockattach.db import sealed_grants
 from blockattach.db import volume_queries
 from blockattach.health import monitor
 from blockattach.rpc import history
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
+from blockattach.secrets import key_file
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
 from blockattach.wiring import observation
-from blockattach.wiring import reloading
-from blockattach.wiring import sealing
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -56,6 +57,33 @@ _DRIVERS = {
     'psycopg': ': begin the URL with postgresql+psycopg2://',
     'psycopg2': ': install blockattach[postgresql]'}
 """What is to be done where a driver of a database is missing, by its module."""
+
+
+class Reloads:
+    """What a process reads anew on SIGHUP: options that may change while it runs, and what is put
+    together from them."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._acts: list[Callable[[], None]] = []
+
+    def add(self, act: Callable[[], None]) -> None:
+        """Call this at each reload, after the new values are set."""
+        self._acts.append(act)
+
+    def __call__(self) -> bool:
+        """Read the files again; False: a file or a value is wrong, and all stays as it was."""
+        try:
+            self._conf.mutate_config_files()
+            locations.check_values(self._conf)
+        except (errors.ConfigurationError, cfg.Error) as exc:
+            LOG.error('Cannot reload the configuration, the former one stays%s',
+                      log.fields(reason=exc))
+            return False
+        for act in self._acts:
+            act()
+        LOG.info('Configuration is reloaded')
+        return True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +98,7 @@ class Dependencies:
     bus: transport.Bus
     probe: transport.BrokerProbe
     monitor: monitor.Monitor
-    reloads: reloading.Reloads
+    reloads: Reloads
     observation: observation.Observation
     admission: controller.AdmissionController
     notifier: notifications.Notifications
@@ -108,13 +136,14 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     report_options.set_defaults(conf)
     locations.read(conf, arguments, own, project='blockattach', prog=command,
                    version=version.version_string(), description=text)
-    failpoints_conf.arm(conf)
+    with locations.named(conf, failpoints_conf.GROUP, 'armed'):
+        failpoints.configure(conf[failpoints_conf.GROUP].armed)
     try:
         log.setup(conf)
     except OSError as exc:
-        with locations.named(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir'):
-            raise errors.ConfigurationError(reason=f'cannot write the log: {exc}') from exc
-    for unknown in unknown_options.find(conf):
+        raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
+                                f'cannot write the log: {exc}') from exc
+    for unknown in options.find_unknown(conf):
         LOG.warning('Option is not known and has no effect%s', log.fields(
             path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
 
@@ -135,24 +164,22 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
     permissions.check_private(core.state_path)
 
 
-def open_engine(conf: cfg.ConfigOpts, core: core_conf.CoreSettings) -> sa.Engine:
+def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """The database as configured, by default an embedded one under the state folder.
 
     :raises ConfigurationError: its driver cannot be loaded
     """
     try:
-        return engine.open_engine(_settings(conf, core))
+        return engine.open_engine(_settings(conf))
     except ImportError as exc:
-        with locations.named(conf, 'database', 'connection'):
-            raise errors.ConfigurationError(
-                reason=f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}'
-            ) from exc
+        raise locations.refusal(
+            conf, 'database', 'connection',
+            f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}') from exc
 
 
-def _settings(conf: cfg.ConfigOpts,
-              core: core_conf.CoreSettings) -> database_conf.DatabaseSettings:
-    return database_conf.settings(
-        conf, default_connection=f'sqlite:///{core.state_path}/blockattach.sqlite')
+def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
+    folder = core_conf.settings(conf).state_path
+    return database_conf.settings(conf, f'sqlite:///{folder}/blockattach.sqlite')
 
 
 @contextlib.contextmanager
@@ -168,44 +195,100 @@ def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
             sa.exc.SQLAlchemyError) as exc:
         cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(cause, 'inner_exception', None) or cause
-        with locations.named(conf, 'database', 'connection'):
-            raise errors.ConfigurationError(
-                reason=f'cannot use the database: {getattr(inner, "orig", None) or inner}'
-            ) from exc
+        raise locations.refusal(
+            conf, 'database', 'connection',
+            f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
 
 
-def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: clock.Clock,
-                  upgrade: bool = False, telemetry: acts.Telemetry | None = None,
+def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
+                  telemetry: acts.Telemetry | None = None,
                   check_sealed: bool = True) -> engine.Database:
     """A database with our tables, and with credentials that we can open; first, a state folder.
 
+    :param time: None: a clock of its own
     :param upgrade: bring the schema up to date first; no other process is running
     :param telemetry: where transactions are counted and timed
     :param check_sealed: False: the caller handles credentials that cannot be opened
     :raises ConfigurationError: it cannot be reached or used, or has tables of another release
     """
+    core = core_conf.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
         make_state_path(core)
     with locations.named(conf, 'database', 'connection'), database_usable(conf):
-        db_engine = open_engine(conf, core)
+        db_engine = open_engine(conf)
         if upgrade:
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
         limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
-        sealer = sealing.open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time, limit, telemetry,
-                                   engine.open_readers(_settings(conf, core)))
+        sealer = open_sealer(conf, core, db_engine, check_sealed)
+        database = engine.Database(db_engine, sealer, time or clock.Clock(), limit, telemetry,
+                                   engine.open_readers(_settings(conf)))
         if check_sealed:
-            sealing.check(conf, core, database)
+            _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():
             finish_upgrade(conf, database)
     return database
 
 
+def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa.Engine,
+                needed: bool = True) -> secrets.Sealer:
+    """By the key manager where keys of it are named, else by a file, made where nothing is sealed.
+
+    :param needed: False: a lost key file is none, which opens nothing
+    :raises ConfigurationError: the keys are not there, or Castellan is not installed
+    """
+    with locations.named(conf, 'DEFAULT', _key_option(core)):
+        path = core.seal_key_file
+        if not core.seal_key_ids:
+            if os.path.exists(path) or not sealed_grants.are_there(database):
+                return key_file.KeyFile(path)
+            if not needed:
+                return secrets.Sealer(())
+            raise errors.ConfigurationError(
+                reason=f'cannot open sealed credentials: the key file is gone: restore {path}, or '
+                       f'see blockattach-manage secrets check')
+        try:
+            # An extra that few need, and long to load.
+            from blockattach.secrets import key_manager
+        except ImportError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot use a key manager: {exc}: install blockattach[castellan]') from exc
+        return key_manager.KeyManagerSealer(conf, lambda: core_conf.settings(conf).seal_key_ids)
+
+
+def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
+                  database: engine.Database) -> None:
+    """Make sure that what is stored can be opened.
+
+    :raises ConfigurationError: it cannot
+    """
+    place = 'the key' if core.seal_key_ids else core.seal_key_file
+    with locations.named(conf, 'DEFAULT', _key_option(core)):
+        try:
+            sealed_grants.check(database)
+        except errors.ConfigurationError as exc:
+            raise errors.ConfigurationError(
+                reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'
+            ) from exc
+
+
+def make_key(core: core_conf.CoreSettings) -> None:
+    """A fresh key instead of one that is lost; nothing where there is one.
+
+    :raises ConfigurationError: it cannot be made
+    """
+    if not core.seal_key_ids:
+        key_file.KeyFile(core.seal_key_file)
+
+
+def _key_option(core: core_conf.CoreSettings) -> str:
+    return 'seal_key_ids' if core.seal_key_ids else 'seal_key_file'
+
+
 def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
     """What stands against a contraction of the schema now, a sentence each."""
-    return contracting.hindrances(database, *_older(conf))
+    return contracting.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
@@ -213,7 +296,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
 
     :returns: what stands against it, a sentence each; then nothing was done
     """
-    behind = contracting.behind(database, *_older(conf))
+    behind = contracting.behind(database, *older(conf))
     if behind:
         return behind
     online_migrations.run(database)
@@ -223,36 +306,26 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
     return hindrances
 
 
-def _older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
+def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
     """How long a service counts as up without a heartbeat, and the releases before this one."""
     return (service_conf.settings(conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
 
 
-def _open_bus(conf: cfg.ConfigOpts,
-              need_broker: bool) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
-    """A transport, and a probe of its broker, which must answer if it is needed."""
-    with locations.named(conf, 'DEFAULT', 'transport_url'):
-        bus_transport = transport.build_transport(conf)
-        broker = transport.BrokerProbe(conf, bus_transport, rpc_conf.settings(conf))
+def _open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
+              url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
+    """A transport, and a probe of its broker, which must answer if it is needed.
+
+    :param option: where its URL stands
+    :param url: None: that of oslo.messaging
+    """
+    with locations.named(conf, group, option):
+        opened = transport.build_transport(conf, url, option)
+        broker = transport.BrokerProbe(conf, opened, rpc_conf.settings(conf), url)
         wrong = broker.wrong() if need_broker else None
         if wrong is not None:
             raise errors.ConfigurationError(reason=wrong)
-    return bus_transport, broker
-
-
-def _open_second(conf: cfg.ConfigOpts, need_broker: bool) -> oslo_messaging.Transport | None:
-    """The second transport that servers listen on, during a move between brokers."""
-    settings = rpc_conf.settings(conf)
-    url = settings.second_transport_url
-    if not url:
-        return None
-    with locations.named(conf, rpc_conf.GROUP, 'second_transport_url'):
-        made = transport.build_transport(conf, url, 'second_transport_url')
-        wrong = transport.BrokerProbe(conf, made, settings, url).wrong() if need_broker else None
-        if wrong is not None:
-            raise errors.ConfigurationError(reason=wrong)
-    return made
+    return opened, broker
 
 
 def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
@@ -264,18 +337,20 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     :param need_broker: refuse if the message broker is down now
     :raises ConfigurationError: something must be configured differently, or is not there
     """
-    core = core_conf.settings(conf)
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
-    database = open_database(conf, core, time, upgrade, observed.telemetry)
-    bus_transport, broker = _open_bus(conf, need_broker)
-    second = _open_second(conf, need_broker)
+    database = open_database(conf, time, upgrade, observed.telemetry)
+    bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url')
+    rpc, second = rpc_conf.settings(conf), None
+    if rpc.second_transport_url:
+        # During a move between brokers, servers listen on both.
+        second, _ = _open_bus(conf, need_broker, rpc_conf.GROUP, 'second_transport_url',
+                              rpc.second_transport_url)
     admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
-        bus = transport.Bus(bus_transport, rpc_conf.settings(conf), time,
-                            telemetry=observed.telemetry, second=second,
-                            while_waiting=admission.released)
+        bus = transport.Bus(bus_transport, rpc, time, telemetry=observed.telemetry,
+                            second=second, while_waiting=admission.released)
     return assemble(conf, process, database, bus, broker, clock=time, observed=observed,
                     admission=admission)
 
@@ -295,9 +370,12 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     service = service or service_conf.settings(conf)
     notifier = notifier or notifications.build(conf, f'volume.{service.host}')
     threads = threads or waiting.Threads()
-    reloads = reloading.Reloads(conf)
+    reloads = Reloads(conf)
     reloads.add(database.sealer.reload)
-    watching = _build_monitor(conf, process, database, broker, clock, threads, reloads)
+    watching = monitor.Monitor(process, health_conf.settings(conf, process), clock, threads.begin)
+    watching.add('database', database.wrong)
+    watching.add('bus', broker.wrong)
+    reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
     observed.watch(database, broker, watching)
     return Dependencies(
         conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
@@ -308,14 +386,3 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
             notifier, functools.partial(volume_queries.get_even_deleted, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=clock, threads=threads)
-
-
-def _build_monitor(conf: cfg.ConfigOpts, process: str, database: engine.Database,
-                   broker: transport.BrokerProbe, time: clock.Clock, threads: waiting.Threads,
-                   reloads: reloading.Reloads) -> monitor.Monitor:
-    """What every process depends on; what else one does, its services add."""
-    watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)
-    watching.add('database', database.wrong)
-    watching.add('bus', broker.wrong)
-    reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
-    return watching

@@ -1,7 +1,6 @@
 """Telemetry of a process as configured: metrics, traces and state reports."""
 import contextlib
 from concurrent import futures
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -18,9 +17,6 @@ from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
 from blockattach.telemetry import state_report
-
-if TYPE_CHECKING:
-    from blockattach.telemetry import otel
 
 _OVERVIEW_SECONDS = 2.0
 """A scrape gets the other metrics if the database takes longer."""
@@ -89,7 +85,13 @@ class Observation:
         if settings.endpoint is None:
             return
         with locations.named(self._conf, telemetry_conf.TRACING_GROUP, 'endpoint'):
-            tracer = _open_tracer(settings, self._process)
+            try:
+                from blockattach.telemetry import otel
+            except ImportError as exc:
+                raise errors.ConfigurationError(
+                    reason=f'cannot send traces: {exc.name} is not installed; it comes with '
+                           'blockattach[otel]') from exc
+            tracer = otel.open_tracer(settings, self._process)
         starting.callback(tracer.close)
         self.telemetry.trusts_clients = settings.trust_clients
         self.telemetry.tracer = tracer
@@ -127,17 +129,3 @@ class _Overview:
 def _connections(database: engine.Database) -> dict[metrics.Metric, readings.Reading]:
     busy, idle = database.connections()
     return {metrics.CONNECTIONS: {('busy',): busy, ('idle',): idle}}
-
-
-def _open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> 'otel.Tracer':
-    """What sends spans to a collector.
-
-    :raises ConfigurationError: the optional extra is not installed
-    """
-    try:
-        from blockattach.telemetry import otel
-    except ImportError as exc:
-        raise errors.ConfigurationError(
-            reason=f'cannot send traces: {exc.name} is not installed; it comes with '
-                   'blockattach[otel]') from exc
-    return otel.open_tracer(settings, process)

@@ -1,23 +1,40 @@
-"""One-shot reconciliation of backends, for a command that runs beside their services."""
+"""What a command needs that runs beside the services: one-shot reconciliation, and a checker."""
 import contextlib
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from oslo_config import cfg
 
 from blockattach import errors
+from blockattach.conf import core as core_conf
+from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
+from blockattach.db import engine
 from blockattach.db import leases
+from blockattach.drivers import loading
+from blockattach.volume import checker
 from blockattach.volume import repair
-from blockattach.wiring import checking
 from blockattach.wiring import dependencies
 from blockattach.wiring import volume
 
+_IN_MEMORY = 'fake'
+
 
 class OneShots(NamedTuple):
-    """``unseen`` are backends whose targets cannot be read from another process."""
+    """``unseen`` are backends whose targets are in the memory of their services: no other process
+    can read them.
+    """
 
     backends: dict[str, repair.OneShot]
+    unseen: list[str]
+
+
+class Checking(NamedTuple):
+    """``seen`` are backends whose targets it reads; ``unseen`` as above."""
+
+    checker: checker.Checker
+    seen: list[str]
     unseen: list[str]
 
 
@@ -35,19 +52,35 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         if only is not None and only not in names:
             raise errors.ConfigurationError(
                 reason=f'cannot reconcile {only}: [volume] enabled_backends does not name it')
-        backends, unseen = {}, []
-        for name in names if only is None else (only,):
-            host = base.service.address(name)
-            loaded = volume.load_backend(conf, base.core, base.service, name)
-            if checking.is_in_memory(loaded):
-                unseen.append(host)
-                continue
+        found, unseen = _load(conf, names if only is None else (only,))
+        backends = {}
+        for host, loaded in found.items():
             # A unique service name, so that no lease counts as one of an earlier instance.
             instance = base.database.new_id()
+            name = f'{command}.{instance[:8]}@{loaded.name}'
             built = volume.build_backend(
-                base, loaded, host, leases.owner_of(f'{command}.{instance[:8]}@{name}', instance),
-                shared=True)
+                base, loaded, host, leases.owner_of(name, instance), shared=True)
             ending.callback(built.repairer.stop)
             backends[host] = repair.OneShot(host, built.recovery, built.truth,
                                             built.repairer)
         yield OneShots(backends, unseen)
+
+
+def build_checker(conf: cfg.ConfigOpts, database: engine.Database) -> Checking:
+    """Over the database, and the targets of the backends configured here.
+
+    :raises ConfigurationError: a backend is not configured rightly
+    """
+    found, unseen = _load(conf, volume_conf.settings(conf).enabled_backends)
+    targets = {host: loaded.target for host, loaded in found.items()}
+    return Checking(checker.Checker(database, targets, database.clock), sorted(targets), unseen)
+
+
+def _load(conf: cfg.ConfigOpts,
+          names: Iterable[str]) -> tuple[dict[str, loading.Backend], list[str]]:
+    """The backends by host whose targets can be read from here, and the hosts of the others."""
+    core, service = core_conf.settings(conf), service_conf.settings(conf)
+    found = {service.address(name): volume.load_backend(conf, core, service, name)
+             for name in names}
+    unseen = [host for host, loaded in found.items() if loaded.settings.target == _IN_MEMORY]
+    return {host: found[host] for host in found if host not in unseen}, unseen

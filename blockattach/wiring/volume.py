@@ -3,23 +3,32 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterable
 from concurrent import futures
+from typing import TYPE_CHECKING
 from typing import NamedTuple
 
 from oslo_config import cfg
+from oslo_log import log as oslo_log
 
 from blockattach import errors
+from blockattach import log
+from blockattach import periodic
+from blockattach.conf import attachments as attachments_conf
 from blockattach.conf import backend as backend_conf
 from blockattach.conf import core as core_conf
 from blockattach.conf import locations
+from blockattach.conf import nova as nova_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
 from blockattach.db import leases as db_leases
 from blockattach.db import services
+from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
+from blockattach.domain import expiry_rule
 from blockattach.domain import expressions
 from blockattach.drivers import base as driver_base
 from blockattach.drivers import loading
+from blockattach.drivers.targets import tgtd
 from blockattach.privileged import context as privsep
 from blockattach.rpc import history
 from blockattach.rpc import processes
@@ -27,6 +36,7 @@ from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import serving
 from blockattach.volume import backends
 from blockattach.volume import converge
+from blockattach.volume import expiry
 from blockattach.volume import lease
 from blockattach.volume import manager as managers
 from blockattach.volume import remains
@@ -36,12 +46,19 @@ from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
-from blockattach.wiring import expiry
-from blockattach.wiring import own_tgtd
 from blockattach.work import recover
 from blockattach.work import runner
 
+if TYPE_CHECKING:
+    from blockattach.nova import client as nova_client
+
+LOG = oslo_log.getLogger(__name__)
+
 _REPAIR_THREADS = 8
+# One that has waited for long enough waits for at most a tenth more, and for at most a minute.
+_PART = 10
+_SHORTEST, _LONGEST = 1.0, 60.0
+_State = attachment_lifecycle.State
 
 
 def build_services(base: dependencies.Dependencies,
@@ -61,7 +78,7 @@ def build_services(base: dependencies.Dependencies,
                 raise errors.ConfigurationError(
                     reason=f'cannot serve backend {name}: there is no group [{name}]')
     services = build_volumes(base, backends)
-    own_tgtd.warn_if_unused(base, backends)
+    _warn_if_unused(base, backends)
     return [*services, build_own(base)]
 
 
@@ -79,30 +96,22 @@ class Manager(NamedTuple):
 
 def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
                   ends_target: bool = False) -> list[service.VolumeService]:
-    """The services of these backends; for ``ends_target`` see `build_volume`.
+    """The services of these backends; for ``ends_target`` see `build_manager`.
 
     :raises ConfigurationError: one is not configured rightly, or two do not go together
     """
-    services = [build_volume(base, name, ends_target=ends_target) for name in backends]
-    own_tgtd.check_portals(base.conf, backends)
+    services = [build_manager(base, name, ends_target=ends_target).service for name in backends]
+    _check_portals(base.conf, backends)
     return services
-
-
-def build_volume(base: dependencies.Dependencies, backend_name: str,
-                 loaded: loading.Backend | None = None,
-                 ends_target: bool = False) -> service.VolumeService:
-    """Put together everything that serves ``<host>@<backend_name>``; `start` begins.
-
-    :param loaded: its store and target; None: as configured
-    :param ends_target: a tgtd of its own ends with it; False: hosts keep their disks meanwhile
-    :raises ConfigurationError: the backend is not configured rightly
-    """
-    return build_manager(base, backend_name, loaded, ends_target).service
 
 
 def build_manager(base: dependencies.Dependencies, backend_name: str,
                   loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
-    """A manager with its parts.
+    """Put together everything that serves ``<host>@<backend_name>``; its service begins.
+
+    :param loaded: its store and target; None: as configured
+    :param ends_target: a tgtd of its own ends with it; False: hosts keep their disks meanwhile
+    :raises ConfigurationError: the backend is not configured rightly
 
     In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
     """
@@ -135,7 +144,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
         leave=taking.leave, heartbeat=beat,
         repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
-        more=expiry.build_expiry(base, kept.manager), ends_target=ends_target)
+        more=_build_expiry(base, kept.manager), ends_target=ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)
@@ -263,3 +272,107 @@ def _others_live(base: dependencies.Dependencies, name: str, host: str) -> bool:
 def _settle_seconds(base: dependencies.Dependencies) -> float:
     """How long callers may need to resend what was lost with an earlier process."""
     return 2 * rpc_conf.settings(base.conf).repeat_interval if base.probe.needed else 0
+
+
+def _build_expiry(base: dependencies.Dependencies,
+                  manager: managers.VolumeManager) -> list[periodic.Periodic]:
+    """Expiry of reservations, where the operator has set limits."""
+    settings = attachments_conf.settings(base.conf)
+    limits = {state: float(seconds) for state, seconds in (
+        (_State.RESERVED, settings.reserve_timeout),
+        (_State.CONNECTED, settings.complete_timeout)) if seconds}
+    seconds = [*limits.values(), *filter(None, [settings.detach_timeout])]
+    if not seconds:
+        return []
+    nova = nova_conf.settings(base.conf)
+    nobody = nova.detach_rule == 'off' and not nova.configured
+    servers = _servers(nova)
+    expirer = expiry.Expirer(
+        base.database, manager, limits, None if servers is None else servers.look, base.telemetry,
+        nova=expiry_rule.Nova.NONE if nobody else expiry_rule.Nova.UNKNOWN,
+        detach_seconds=settings.detach_timeout)
+    return [periodic.Periodic(
+        f'expire-{manager.host}', expirer.look,
+        min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
+        base.clock, base.threads.begin)]
+
+
+def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
+    """Loaded only where there is one to ask: keystoneauth is large."""
+    if not settings.configured:
+        return None
+    if not settings.knows_hosts:
+        LOG.warning('Cannot ask Nova which servers need their attachments: [nova] has no '
+                    'username, so reservations that name a server do not expire')
+        return None
+    from blockattach.nova import client as nova_client
+
+    return nova_client.Servers(settings)
+
+
+def _check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
+    """The backends of the tgtd under the state directory must have the same portals: each closes
+    other ones.
+
+    :raises ConfigurationError: two of them differ
+    """
+    first, *others = _tgtd_users(conf, backends) or ['']
+    for name in others:
+        for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
+            if conf[name][option] != conf[first][option]:
+                raise locations.refusal(
+                    conf, name, option, f'it must be the same as of backend {first}, which uses '
+                    'the same tgtd; another one is named by tgt_socket')
+
+
+def _warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
+    """Log that a tgtd still runs that none of these backends uses: its exports stay until it is
+    ended, and nobody revokes them.
+    """
+    if _tgtd_users(base.conf, backends):
+        return
+    pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
+    if pid is not None:
+        LOG.warning('tgtd still serves what it was left with, and no backend uses it: end it with '
+                    'blockattach-manage target stop%s',
+                    log.fields(pid=pid, path=base.core.state_path))
+
+
+def stop_tgtd(conf: cfg.ConfigOpts, force: bool) -> int | None:
+    """End the tgtd under the state directory; which process it was, None: there was none.
+
+    :param force: also while hosts are logged in, or if it does not answer
+    :raises ConfigurationError: it is left running
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
+        try:
+            pid = found.pid()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot look for tgtd: {exc.strerror}: {exc.filename}') from exc
+        if pid is None:
+            return None
+        if not force:
+            _refuse_in_use(found, pid)
+        found.stop()
+        if found.pid() == pid:
+            raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
+    return pid
+
+
+def _tgtd_users(conf: cfg.ConfigOpts, backends: Iterable[str]) -> list[str]:
+    return [name for name in backends
+            if conf[name].target == 'tgt' and not conf[name].tgt_socket]
+
+
+def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
+    sessions = found.sessions()
+    if sessions is None:
+        raise errors.ConfigurationError(
+            reason=f'cannot ask tgtd (process {pid}) for its sessions: it does not answer; '
+                   f'--force ends it all the same')
+    if sessions:
+        raise errors.ConfigurationError(
+            reason=f'cannot stop tgtd (process {pid}): hosts are logged in, sessions: '
+                   f'{sessions}; --force ends it all the same')

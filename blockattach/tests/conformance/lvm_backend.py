@@ -8,7 +8,7 @@ import uuid
 from unittest import mock
 
 from blockattach import units
-from blockattach.conf import lvm
+from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.privileged import context
@@ -68,10 +68,10 @@ class Machine:
 
     def settings(self, lvm_type: str, reserved_percentage: int = 0, **changes: object):
         """The settings of a backend on this machine, with what a test changes of LVM's."""
-        lvm_settings = lvm.LvmSettings(
+        lvm_settings = backend.LvmSettings(
             volume_group=GROUP, lvm_type=lvm_type, thin_pool=POOL, conf_file='',
             command_seconds=60, warn_percent=80, full_percent=95,
-            clear_bandwidth=512 * units.MIB)
+            volume_clear_bandwidth=512)
         return dataclasses.replace(
             settings.settings(str(self.folder)), store='lvm', max_over_subscription_ratio=4.0,
             reserved_percentage=reserved_percentage,

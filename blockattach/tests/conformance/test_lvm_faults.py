@@ -66,7 +66,7 @@ class CheckTest(LvmTest):
     def test_a_pool_that_hands_out_others_bytes(self):
         self.machine.change(POOL, zeroes=False)
         self.check_refuses('lvchange --zero y vg/vg-pool')
-        self.machine.store('thin', clear_bandwidth=0).check()
+        self.machine.store('thin', volume_clear='none').check()
 
     def test_scanning_every_disk(self):
         with self.machine.state() as state:
@@ -240,7 +240,7 @@ class FullTest(LvmTest):
                          kind=errors.BackendFull)
 
     def test_a_thick_clone_without_room_leaves_its_source_and_nothing_else(self):
-        store = self.machine.store('thick', clear_bandwidth=0)
+        store = self.machine.store('thick', volume_clear='none')
         volume = self.volume()
         store.create(volume)
         # Of the 3 GiB left its snapshot takes one.
@@ -382,7 +382,7 @@ class WipeTest(LvmTest):
         self.assertEqual(3.0, store.pools()[0].capabilities['free_capacity_gb'])
 
     def test_a_second_wipes_no_more_than_it_may(self):
-        store = self.machine.store('thick', clear_bandwidth=256 * units.MIB)
+        store = self.machine.store('thick', volume_clear_bandwidth=256)
         volume = self.volume(2)
         store.create(volume)
         store.delete(volume)
@@ -397,7 +397,7 @@ class WipeTest(LvmTest):
         self.assertEqual(8, rounds)
 
     def test_without_clearing_the_room_is_back_at_once(self):
-        store = self.machine.store('thick', clear_bandwidth=0)
+        store = self.machine.store('thick', volume_clear='none')
         volume = self.volume()
         store.create(volume)
         store.create_snapshot(self.snapshot(volume))
@@ -411,7 +411,7 @@ class WipeTest(LvmTest):
         store, volume = self.machine.store('thick'), self.volume()
         store.create(volume)
         store.delete(volume)
-        self.machine.store('thick', clear_bandwidth=0).wipe()
+        self.machine.store('thick', volume_clear='none').wipe()
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
     def test_what_fails_is_logged_once_and_taken_up_again_a_minute_later(self):

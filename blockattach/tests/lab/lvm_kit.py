@@ -15,7 +15,7 @@ import uuid
 
 from blockattach import errors
 from blockattach import units
-from blockattach.conf import lvm as lvm_conf
+from blockattach.conf import backend as backend_conf
 from blockattach.conformance import store
 from blockattach.drivers import base
 from blockattach.drivers.stores import lvm as lvm_stores
@@ -80,10 +80,10 @@ def backend_settings(lvm_type, **changes):
     options = {'volume_group': GROUP, 'lvm_type': lvm_type, 'thin_pool': POOL,
                'conf_file': os.path.join(os.environ['LVM_SYSTEM_DIR'], 'lvm.conf'),
                'command_seconds': 60, 'warn_percent': 80, 'full_percent': 95,
-               'clear_bandwidth': 512 * units.MIB, **changes}
+               'volume_clear_bandwidth': 512, **changes}
     return dataclasses.replace(
         settings.settings('/nowhere'), store='lvm', max_over_subscription_ratio=4.0,
-        lvm=lvm_conf.LvmSettings(**options))
+        lvm=backend_conf.LvmSettings(**options))
 
 
 class Lvm(store.StoreContract):

@@ -32,7 +32,7 @@ if name == 'wsgi':
 else:
     from blockattach.wiring import dependencies
     conf = cfg.ConfigOpts()
-    process = importlib.import_module(f'blockattach.cmd.{name}')._load(conf)
+    process = importlib.import_module(f'blockattach.cmd.{name}').load(conf)
     dependencies.configure(conf, ['--config-file', configuration], name)
     process.start()
     process.announce()

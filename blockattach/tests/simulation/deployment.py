@@ -286,5 +286,5 @@ def _build_scheduler(base: dependencies.Dependencies) -> _Together:
 
 
 def _build_volume(part: Part, kept: storage.Storage, base: dependencies.Dependencies) -> _Together:
-    return _Together(volume.build_volume(base, storage.NAME, kept.loaded(part.touch)),
+    return _Together(volume.build_manager(base, storage.NAME, kept.loaded(part.touch)).service,
                      volume.build_own(base))

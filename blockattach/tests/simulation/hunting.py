@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import play
-from blockattach.wiring import collecting
+from blockattach.wiring import processes
 
 
 class Wanted(NamedTuple):
@@ -48,7 +48,7 @@ class Found:
 
 def hunt(wanted: Iterable[Sequence[Any]] = FIXED) -> Found | None:
     """Play seeds with their operations until something is violated; None: nothing was."""
-    collecting.settle()
+    processes.settle()
     played = 0
     for one in wanted:
         seed, steps, played_nouns = Wanted(*one)

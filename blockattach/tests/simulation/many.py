@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from blockattach.tests.simulation import hunting
 from blockattach.tests.simulation import play
-from blockattach.wiring import collecting
+from blockattach.wiring import processes
 
 LONGEST = 2500
 """Operations of one simulation. A longer run is several, with seeds that follow from the first."""
@@ -20,7 +20,7 @@ def simulations(seed: int, steps: int, nouns: tuple[str, ...] = ()) -> list[hunt
 
 def simulate(wanted: hunting.Wanted) -> play.Report:
     """One of them."""
-    collecting.settle()
+    processes.settle()
     return play.Simulation(wanted.seed, played=wanted.nouns).run(wanted.steps)
 
 

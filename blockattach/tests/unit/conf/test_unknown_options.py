@@ -12,7 +12,6 @@ from blockattach import log
 from blockattach.conf import embedded
 from blockattach.conf import locations
 from blockattach.conf import options
-from blockattach.conf import unknown_options
 from blockattach.rpc import transport
 
 # What a library has registered nowhere, or only where one of its plugins is used.
@@ -66,7 +65,7 @@ class UnknownOptionsTest(unittest.TestCase):
         if all_in_one:
             embedded.register(conf)
         read(conf, '--config-file', str(self.path), *arguments)
-        return unknown_options.find(conf)
+        return options.find_unknown(conf)
 
     def test_the_nearest_is_named(self):
         for text, group, name, nearest in (
@@ -107,7 +106,7 @@ class UnknownOptionsTest(unittest.TestCase):
         read(conf)
         conf.set_override('enabled_backends', ['file'], group='volume')
         conf.set_override('config_file', [str(self.path)])
-        self.assertEqual([], unknown_options.find(conf))
+        self.assertEqual([], options.find_unknown(conf))
 
     def test_options_of_libraries_are_no_alarm(self):
         self.assertEqual([], self.found(OF_LIBRARIES))

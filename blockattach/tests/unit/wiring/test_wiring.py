@@ -22,7 +22,7 @@ from blockattach.rpc import transport
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
-from blockattach.wiring import attachments
+from blockattach.wiring import control
 from blockattach.wiring import dependencies
 
 VERB = detach_rule.Verb.DELETE
@@ -103,13 +103,13 @@ class DetachRuleTest(WiringTestCase):
 
     def test_without_a_nova_the_rule_rests(self):
         base = self.base()
-        attachments.build_detach_rule(base).check(
+        control.build_detach_rule(base).check(
             self.caller(), self.attached(base), VERB)
 
     def test_with_a_nova_it_holds(self):
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
-        rule, attachment = attachments.build_detach_rule(base), self.attached(base)
+        rule, attachment = control.build_detach_rule(base), self.attached(base)
         rule.check(self.caller('service'), attachment, VERB)
         with self.assertRaises(errors.AttachmentInUseByServer):
             rule.check(self.caller(), attachment, VERB)
@@ -123,8 +123,8 @@ class DetachRuleTest(WiringTestCase):
         keystone.register(self.conf)
         self.conf.set_override('service_token_roles', ['services'], group='keystone_authtoken')
         base = self.base()
-        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
-            rule = attachments.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.control', 'WARNING'):
+            rule = control.build_detach_rule(base)
         attachment = self.attached(base)
         rule.check(self.caller('services'), attachment, VERB)
         with self.assertRaises(errors.NovaUnavailable):
@@ -135,8 +135,8 @@ class DetachRuleTest(WiringTestCase):
         self.conf.set_override('detach_rule', 'off', group='nova')
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
-        with self.assertLogs('blockattach.wiring.attachments', 'WARNING'):
-            rule = attachments.build_detach_rule(base)
+        with self.assertLogs('blockattach.wiring.control', 'WARNING'):
+            rule = control.build_detach_rule(base)
         rule.check(self.caller(), self.attached(base), VERB)
         self.assertEqual([], self.nova.requests)
 
