@@ -47,6 +47,7 @@ EXCEPTED = {
     ('blockattach/db/models.py', 'uuid_column'): 'columns that several tables have',
     ('blockattach/db/models.py', 'timestamps'): 'the same',
     ('blockattach/db/models.py', 'soft_deletion'): 'the same',
+    ('blockattach/db/models.py', '_table'): 'tables, with the options that all of them have',
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
