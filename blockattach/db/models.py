@@ -27,9 +27,9 @@ PoolName = sa.String(NAME_LENGTH).with_variant(
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
-def uuid_column(name: str, **options: Any) -> sa.Column[str]:
+def uuid_column(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Column[str]:
     """A column that holds a UUID as text."""
-    return sa.Column(name, sa.String(ID_LENGTH), **options)
+    return sa.Column(name, sa.String(ID_LENGTH), *parts, **options)
 
 
 def timestamps() -> tuple[sa.Column, ...]:
@@ -74,29 +74,27 @@ volume_types = _table(
     sa.Column('is_public', sa.Boolean, nullable=False, default=True),
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
     sa.Column('live_name', sa.String(NAME_LENGTH), unique=True),
-    uuid_column('qos_specs_id'),
-    *timestamps(), *soft_deletion(),
-    sa.Index(None, 'qos_specs_id'))
+    uuid_column('qos_specs_id', index=True),
+    *timestamps(), *soft_deletion())
 
 volume_type_extra_specs = _table(
     'volume_type_extra_specs',
-    uuid_column('volume_type_id', primary_key=True),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
+                primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column('value', sa.String(NAME_LENGTH), nullable=False),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'], ondelete='CASCADE'))
+    sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
 volume_type_encryptions = _table(
     'volume_type_encryptions',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_type_id', nullable=False),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
     # NULL once deleted: a type is encrypted in one way at a time.
     uuid_column('live_volume_type_id', unique=True),
     sa.Column('provider', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('control_location', sa.String(32), nullable=False),
     sa.Column('cipher', sa.String(NAME_LENGTH)),
     sa.Column('key_size', sa.Integer),
-    *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']))
+    *timestamps(), *soft_deletion())
 
 volumes = _table(
     'volumes',
@@ -127,7 +125,7 @@ volumes = _table(
     # Raised with each change of an attachment that others depend on: part of their precondition.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
-    uuid_column('volume_type_id', nullable=False),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
     sa.Column('pool', PoolName),
     uuid_column('service_uuid'),
     sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
@@ -136,7 +134,6 @@ volumes = _table(
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', LongText),
     *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
@@ -144,16 +141,16 @@ volumes = _table(
 
 volume_metadata = _table(
     'volume_metadata',
-    uuid_column('volume_id', primary_key=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column('value', sa.String(NAME_LENGTH), nullable=False),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], ondelete='CASCADE'))
+    sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
 # Volumes that a project offers to another one.
 transfers = _table(
     'transfers',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_id', nullable=False, unique=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), nullable=False,
+                unique=True),
     # The project that offers it.
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('name', sa.String(NAME_LENGTH)),
@@ -161,14 +158,13 @@ transfers = _table(
     # `blockattach.domain.transfers.seal` of the key.
     sa.Column('sealed', sa.String(128), nullable=False),
     sa.Column('created_at', Timestamp, nullable=False),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], ondelete='CASCADE'),
     sa.Index(None, 'project_id', 'created_at', 'id'))
 
 # Attachments, and the grants that they share per (volume, initiator).
 attachments = _table(
     'attachments',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_id', nullable=False),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('instance_uuid'),
     sa.Column('state', sa.String(32), nullable=False),
@@ -193,12 +189,11 @@ attachments = _table(
     sa.Column('connection', LongText),
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(NAME_LENGTH)),
-    sa.Column('deadline', Timestamp),
+    sa.Column('deadline', Timestamp, index=True),
     sa.Column('last_error', LongText),
     sa.Column('attached_at', Timestamp),
     sa.Column('detached_at', Timestamp),
     *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id']),
     sa.UniqueConstraint('volume_id', 'slot'),
     sa.Index(None, 'volume_id', 'rank'),
     sa.Index(None, 'volume_id', 'deleted', 'initiator'),
@@ -207,12 +202,11 @@ attachments = _table(
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'instance_uuid'),
     sa.Index(None, 'deleted', 'host'),
-    sa.Index(None, 'deleted', 'state'),
-    sa.Index(None, 'deadline'))
+    sa.Index(None, 'deleted', 'state'))
 
 grants = _table(
     'grants',
-    uuid_column('volume_id', primary_key=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), primary_key=True),
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
     # Distinguishes a volume's later initiators where each needs a target of its own.
     sa.Column('alias', sa.String(32), nullable=False),
@@ -221,8 +215,7 @@ grants = _table(
     # `blockattach.secrets.Key.id` of the key that sealed it.
     sa.Column('key_id', sa.String(16), nullable=False, index=True),
     sa.Column('created_at', Timestamp, nullable=False),
-    sa.UniqueConstraint('volume_id', 'alias'),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id']))
+    sa.UniqueConstraint('volume_id', 'alias'))
 
 
 # Since when an attachment waits for its consumer, in database time.
@@ -262,7 +255,7 @@ work = _table(
     sa.Column('host', sa.String(NAME_LENGTH)),
     # The process instance that does it; NULL: none has taken it on.
     sa.Column('owner', sa.String(NAME_LENGTH)),
-    sa.Column('deadline', Timestamp, nullable=False),
+    sa.Column('deadline', Timestamp, nullable=False, index=True),
     # How often it was taken on.
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
     # A JSON object: what the verb has to remember of earlier attempts.
@@ -274,7 +267,6 @@ work = _table(
     sa.Column('created_at', Timestamp, nullable=False),
     # One act at a time on a resource.
     sa.UniqueConstraint('noun', 'resource_id'),
-    sa.Index(None, 'deadline'),
     sa.Index(None, 'host', 'deadline'))
 
 # Services and their heartbeat.
@@ -340,10 +332,9 @@ messages = _table(
     sa.Column('message_level', sa.String(16), nullable=False),
     sa.Column('resource_type', sa.String(64), nullable=False),
     uuid_column('resource_id'),
-    sa.Column('expires_at', Timestamp, nullable=False),
+    sa.Column('expires_at', Timestamp, nullable=False, index=True),
     *timestamps(),
-    sa.Index(None, 'project_id', 'created_at', 'id'),
-    sa.Index(None, 'expires_at'))
+    sa.Index(None, 'project_id', 'created_at', 'id'))
 
 # Requests that a client named, and what they made.
 idempotency_keys = _table(
@@ -351,8 +342,6 @@ idempotency_keys = _table(
     # A digest of project, user, method, path and the client's key: of any length and content.
     sa.Column('scope', sa.String(64), primary_key=True),
     sa.Column('body_digest', sa.String(64), nullable=False),
-    uuid_column('resource_id', nullable=False),
-    sa.Column('expires_at', Timestamp, nullable=False),
-    sa.Column('created_at', Timestamp, nullable=False),
-    sa.Index(None, 'expires_at'),
-    sa.Index(None, 'resource_id'))
+    uuid_column('resource_id', nullable=False, index=True),
+    sa.Column('expires_at', Timestamp, nullable=False, index=True),
+    sa.Column('created_at', Timestamp, nullable=False))

@@ -48,6 +48,9 @@ EXCEPTED = {
     ('blockattach/db/models.py', 'timestamps'): 'the same',
     ('blockattach/db/models.py', 'soft_deletion'): 'the same',
     ('blockattach/db/models.py', '_table'): 'tables, with the options that all of them have',
+    ('blockattach/db/migrations/versions/0001_first_release.py', '_timestamps'):
+        'columns that several tables have',
+    ('blockattach/db/migrations/versions/0001_first_release.py', '_soft_deletion'): 'the same',
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
