@@ -36,7 +36,7 @@ DECLARATIONS = (
 
 # Calls of methods: on what is a declaration itself, and on literals and constants of the module.
 METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
-                     r'with_variant|joinpath|resolve)')
+                     r'with_variant|is_not|joinpath|resolve)')
 
 # module, call: reason
 EXCEPTED = {
