@@ -5,9 +5,9 @@ from blockattach import clock
 from blockattach import secrets
 from blockattach.conf import core as core_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
+from blockattach.db import services
 from blockattach.rpc import history
 from blockattach.wiring import dependencies
 
@@ -33,7 +33,7 @@ class Installation:
 
     def behind(self) -> list[str]:
         """Services of older releases that are up."""
-        return contracting.services_behind(
+        return services.of_releases(
             self.database, service_conf.settings(self.conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
 

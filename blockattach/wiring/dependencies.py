@@ -32,7 +32,6 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import unknown_options
 from blockattach.db import attachment_queries
-from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
@@ -206,7 +205,7 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
     """What stands against a contraction of the schema now, a sentence each."""
-    return contracting.hindrances(database, *_older(conf))
+    return online_migrations.hindrances(database, *_older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
@@ -214,7 +213,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
 
     :returns: what stands against it, a sentence each; then nothing was done
     """
-    behind = contracting.behind(database, *_older(conf))
+    behind = online_migrations.behind(database, *_older(conf))
     if behind:
         return behind
     online_migrations.run(database)
