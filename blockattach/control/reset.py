@@ -3,7 +3,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
 from blockattach.db import attachment_queries
-from blockattach.db import volume_settings
+from blockattach.db import volumes
 from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import reset_rule
@@ -27,12 +27,12 @@ class ResetControl:
         :raises BackendError: an attachment could not be ended
         """
         requested = reset_rule.Requested(status, attach_status)
-        _check(volume.id, volume_settings.reset_facts(self._database, volume.id, requested))
+        _check(volume.id, volumes.reset_facts(self._database, volume.id, requested))
         if attach_status == reset_rule.DETACHED:
             self._detach_all(caller, volume)
         if status is not None:
             # Decided again: the attachments are removed by now, and there may be new ones.
-            _check(volume.id, volume_settings.reset_status(
+            _check(volume.id, volumes.reset_status(
                 self._database, volume.id, reset_rule.Requested(status, None)))
 
     def _detach_all(self, caller: context.RequestContext, volume: records.Volume) -> None:

@@ -11,7 +11,7 @@ from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.control import legacy
-from blockattach.db import volume_settings
+from blockattach.db import volumes
 from blockattach.domain import connection
 from blockattach.domain import connectors
 from blockattach.http import operation
@@ -113,7 +113,7 @@ def update_readonly_flag(services: api_services.ApiServices, call: operation.Cal
     """Let attachments made from now on read only, or not."""
     value = call.body['os-update_readonly_flag']['readonly']
     readonly = value if isinstance(value, bool) else bool(listing.boolean(value))
-    volume_settings.set_readonly(services.database, call.target.id, readonly)
+    volumes.set_readonly(services.database, call.target.id, readonly)
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:
