@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import work_queries
+from blockattach.db import work
 
 _attachments = models.attachments
 _work = models.work
@@ -57,11 +57,11 @@ def _acts() -> sa.Select[Any]:
 
 def _moves() -> sa.Select[Any]:
     verb = sa.case(*((_attachments.c.state == state.value, verb)
-                     for state, verb in work_queries.VERBS.items()))
+                     for state, verb in work.VERBS.items()))
     query = sa.select(sa.literal('attachment').label('noun'), verb.label('verb'),
                       _phase(_attachments), sa.func.count().label('number'))
     return query.where(models.live(_attachments), _attachments.c.state.in_(
-        [state.value for state in work_queries.VERBS])).group_by(
+        [state.value for state in work.VERBS])).group_by(
         sa.text('verb'), sa.text('phase'))
 
 

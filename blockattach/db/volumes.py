@@ -139,7 +139,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
                     progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, remains(volume_id, row.pool, now.owner),
-                         clock.now() if now.owner is None else now.deadline, now.host)
+                         0 if now.owner is None else now.deadline, now.host)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
@@ -285,7 +285,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
     """What was made of a volume on its pool is not the volume's any more, and is there still."""
     pool = volume.pool or ''
     with database.writer() as connection:
-        work.replace(connection, database, remains(volume.id, pool), clock.now(retry_seconds),
+        work.replace(connection, database, remains(volume.id, pool), retry_seconds,
                      volume_rows.host_of(pool))
 
 

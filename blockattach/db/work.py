@@ -1,8 +1,10 @@
 """Asynchronous acts: taken on, renewed, handed over, ended. One statement each, in database time.
 
 Where a resource and its work change together, both do in one transaction, the resource first:
-those functions take a connection. The others are a verb of their own.
+those functions take a connection. The others are a verb of their own. What is under way are the
+rows of `work`, and attachments, whose own rows are their work.
 """
+import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,9 +15,16 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
 _work = models.work
+_attachments = models.attachments
+_volumes = models.volumes
+_State = attachment_lifecycle.State
+VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
+"""What an attachment in a transitional state is in the middle of."""
 _PASSED = -0.001
 _OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
                 _work.c.resource_id == prepared.value('resource_id'))
@@ -38,27 +47,26 @@ _END_OWNED = prepared.Statement(lambda dialect: _work.delete().where(*_OWNED))
 
 
 def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,
-          seconds: float, host: str | None = None, **values: Any) -> None:
+          seconds: float | datetime.datetime, host: str | None = None, **values: Any) -> None:
     """Write down work that shall be done, within the transaction that moves its resource.
 
     :param seconds: until which others leave it to the owner, or to the process that was sent a
-        message; negative ones are over
+        message; negative ones are over; or its deadline itself
     :param host: the ``host@backend`` that shall do it; None: any scheduler
     :param values: other columns; ``progress`` is a dictionary
     """
     prepared.insert(connection, _work, {
         **values, 'id': database.new_id(), **claim._asdict(), 'host': host, 'attempts': 0,
-        'progress': rows.to_json(values.get('progress') or {}), 'deadline': clock.Later(seconds),
+        'progress': rows.to_json(values.get('progress') or {}),
+        'deadline': seconds if isinstance(seconds, datetime.datetime) else clock.Later(seconds),
         'created_at': database.clock.utcnow()})
 
 
 def replace(connection: sa.Connection, database: engine.Database, claim: records.Claim,
-            deadline: Any, host: str | None) -> None:
+            seconds: float | datetime.datetime, host: str | None) -> None:
     """Write work down in the place of earlier work on the same resource, within a transaction."""
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-    connection.execute(_work.insert().values(
-        id=database.new_id(), **claim._asdict(), host=host, deadline=deadline,
-        created_at=database.clock.utcnow()))
+    begin(connection, database, claim, seconds, host)
 
 
 def end(connection: sa.Connection, claim: records.Claim) -> None:
@@ -66,9 +74,7 @@ def end(connection: sa.Connection, claim: records.Claim) -> None:
 
     :raises StaleGeneration: it is another owner's by now
     """
-    if claim.owner is None:
-        _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-    elif not _END_OWNED.change(connection, **claim._asdict()):
+    if not _end(connection, claim) and claim.owner is not None:
         raise _stale(claim)
 
 
@@ -168,12 +174,89 @@ def hasten(database: engine.Database, waiting: records.Claim) -> None:
 def forget(database: engine.Database, claim: records.Claim) -> None:
     """End work that no resource depends on; that of another owner stays."""
     with database.writer() as connection:
-        if claim.owner is None:
-            _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-        else:
-            _END_OWNED.change(connection, **claim._asdict())
+        _end(connection, claim)
+
+
+def due(database: engine.Database, host: str | None, owner: str | None = None,
+        shared: bool = False) -> list[records.Work]:
+    """Work of one ``host@backend`` (None: of schedulers) whose deadline has passed.
+
+    :param owner: at start: the process instance that asks; what no other one has, or another one
+        had, is due too
+    :param shared: others run that do the same: of other instances only earlier ones of its own
+    """
+    is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
+    if owner is not None:
+        other = _work.c.owner != owner
+        if shared:
+            other = sa.and_(other, volume_rows.of_service(_work.c.owner, owner))
+        is_due = sa.or_(is_due, _work.c.owner.is_(None), other)
+    return _read(database, _work.select().where(_work.c.host == host, is_due))
+
+
+def get(database: engine.Database, work_id: str) -> records.Work:
+    """One row of `work`.
+
+    :raises WorkNotFound: there is none: it has ended, or there never was one
+    """
+    found = _read(database, _work.select().where(_work.c.id == work_id))
+    if not found:
+        raise errors.WorkNotFound(work_id=work_id)
+    return found[0]
+
+
+def of_resource(database: engine.Database, noun: str, resource_id: str) -> records.Work | None:
+    """The work on one resource."""
+    found = _read(database, _work.select().where(
+        _work.c.noun == noun, _work.c.resource_id == resource_id))
+    return found[0] if found else None
+
+
+def list_all(database: engine.Database, host: str | None = None) -> list[records.Work]:
+    """All that is under way, attachments included; the oldest first.
+
+    :param host: only that of one ``host@backend``
+    """
+    acts = _work.select()
+    moves = sa.select(_attachments, _volumes.c.pool).outerjoin(
+        _volumes, _volumes.c.id == _attachments.c.volume_id).where(
+        models.live(_attachments), _attachments.c.deadline.is_not(None))
+    if host is not None:
+        acts, moves = acts.where(_work.c.host == host), moves.where(volume_rows.on_host(host))
+    with database.reader() as connection:
+        now = connection.execute(sa.select(clock.now())).scalar_one()
+        found = [_record(row, now) for row in connection.execute(acts)]
+        found += [_attachment(row, now) for row in connection.execute(moves)]
+    return sorted(found, key=lambda one: (one.created_at, one.id))
+
+
+def _end(connection: sa.Connection, claim: records.Claim) -> int:
+    if claim.owner is None:
+        return _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
+    return _END_OWNED.change(connection, **claim._asdict())
 
 
 def _stale(claim: records.Claim) -> errors.StaleGeneration:
     return errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
                                   generation=claim.generation)
+
+
+def _read(database: engine.Database, query: sa.Select[Any]) -> list[records.Work]:
+    with database.reader() as connection:
+        found = connection.execute(
+            query.add_columns(clock.now().label('now')).order_by(_work.c.created_at, _work.c.id),
+        ).all()
+    return [_record(row, row.now) for row in found]
+
+
+def _record(row: Any, now: datetime.datetime) -> records.Work:
+    return rows.record(records.Work, row, overdue=(now - row.deadline).total_seconds(),
+                       progress=rows.from_json(row.progress))
+
+
+def _attachment(row: Any, now: datetime.datetime) -> records.Work:
+    return records.Work(
+        row.id, 'attachment', row.id, VERBS[_State(row.state)], row.generation,
+        volume_rows.host_of(row.pool), row.owner, row.deadline,
+        (now - row.deadline).total_seconds(), 1, {'volume_id': row.volume_id}, row.last_error,
+        None, row.project_id, row.updated_at or row.created_at)

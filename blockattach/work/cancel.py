@@ -7,7 +7,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import records
 from blockattach.work import verbs
 
@@ -22,7 +22,7 @@ def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
     :raises WorkNotFound: there is no such work, or it has ended
     :raises Conflict: it cannot be cancelled, or not now
     """
-    found = work_queries.get(database, work_id)
+    found = work.get(database, work_id)
     verb = known.get(found.claim.name)
     if verb is None or verb.cancel is None:
         raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it can only be finished')

@@ -4,7 +4,7 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import log
 from blockattach.db import engine
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import records
 from blockattach.work import runner
 
@@ -24,13 +24,13 @@ class Recovery:
 
         :param shared: others run that serve this backend: theirs are left to them
         """
-        self._orphans = work_queries.due(self._database, self._runner.host, self._runner.owner,
+        self._orphans = work.due(self._database, self._runner.host, self._runner.owner,
                                          shared)
 
     def due(self) -> list[records.Work]:
         """What is to be resumed now: the orphans at first, then what is overdue."""
         found, self._orphans = self._orphans, []
-        return found or work_queries.due(self._database, self._runner.host)
+        return found or work.due(self._database, self._runner.host)
 
     def resume(self, found: records.Work) -> bool:
         """Run one to its end; False: another one does."""
@@ -41,7 +41,7 @@ class Recovery:
 
         :param host: those of a ``host@backend`` that no process serves
         """
-        found = self.due() if host is None else work_queries.due(self._database, host)
+        found = self.due() if host is None else work.due(self._database, host)
         return sum(self._resumed(one) for one in found if self._runner.knows(one))
 
     def _resumed(self, found: records.Work) -> bool:

@@ -25,7 +25,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -150,8 +150,8 @@ QUERIES = {
     'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state', *OF_VOLUME),
         'volumes': (ONE_VOLUME, ON_HOST)}),
-    'work that is due': (lambda db: work_queries.due(db, HOST), {'work': WORK_DUE}),
-    'work of schedulers': (lambda db: work_queries.due(db, None), {'work': WORK_DUE}),
+    'work that is due': (lambda db: work.due(db, HOST), {'work': WORK_DUE}),
+    'work of schedulers': (lambda db: work.due(db, None), {'work': WORK_DUE}),
     'messages of a project': (lambda db: messages.list_page(db, PROJECT, {}, PAGE), {
         'messages': 'ix_messages_project_id_created_at_id'}),
     'named request': (lambda db: idempotency.find(db, idempotency.Request(

@@ -25,7 +25,6 @@ from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
@@ -191,7 +190,7 @@ class VolumeTest(Case):
             self.broken, mine, 'storage-1@file', 60)))
         self.assertTrue(self.cut(where, lambda: work.renew(self.broken, mine, 60)))
         self.cut(where, lambda: work.hand_over(self.broken, mine.owner))
-        found = work_queries.of_resource(self.database, 'volume', made.id)
+        found = work.of_resource(self.database, 'volume', made.id)
         self.assertEqual(mine._replace(owner='two'), self.cut(
             where, lambda: work.take(self.broken, found, 'two', 60)))
         step(volumes.created, 4, False)

@@ -15,7 +15,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
@@ -117,8 +117,8 @@ class PlanTest(base.DatabaseTestCase):
             'project': lambda: page(make.PROJECT), 'all': lambda: page(None),
             'exist': lambda: volume_queries.existing_on(self.database, HOST, [self.volume.id]),
             'at work': lambda: attachment_queries.at_work(self.database, HOST),
-            'work': lambda: work_queries.due(self.database, HOST),
-            'work of schedulers': lambda: work_queries.due(self.database, None),
+            'work': lambda: work.due(self.database, HOST),
+            'work of schedulers': lambda: work.due(self.database, None),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
 
     def test_the_lifecycle_of_a_volume(self):

@@ -84,10 +84,9 @@ BUGS = (
         'a process that has lost a volume changes nothing of it', 'P6',
         'blockattach.tests.db.test_volumes.DeleteTest'),
     Bug('an_overtaken_owner_ends_work', 'db/work.py',
-        '    elif not _END_OWNED.change(connection, **claim._asdict()):\n'
+        '    if not _end(connection, claim) and claim.owner is not None:\n'
         '        raise _stale(claim)\n',
-        '    else:\n'
-        '        _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)\n',
+        '    _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)\n',
         'a process that has lost its work records no end of it', 'P6',
         'blockattach.tests.db.test_work'),
     Bug('an_old_message_claims_work', 'db/work.py',
