@@ -21,7 +21,6 @@ from blockattach.db import paging
 from blockattach.db import pools
 from blockattach.db import quotas
 from blockattach.db import volume_queries
-from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.db import work
@@ -228,7 +227,7 @@ class VolumeTest(Case):
     def test_a_type_is_encrypted_once_and_it_is_no_conflict(self):
         def check(where):
             kind = make.volume_type(self.database)
-            made = self.cut(where, lambda: volume_type_encryptions.create(
+            made = self.cut(where, lambda: volume_types.create_encryption(
                 self.broken, kind.id, 'luks', 'back-end'))
             self.assertEqual(made, volume_types.get(self.database, kind.id).encryption)
         self.both_ways(check)
