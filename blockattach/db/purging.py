@@ -9,6 +9,7 @@ there are, also where hardly any may go. Each batch is a transaction of its own,
 waits long.
 """
 import datetime
+import sys
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
@@ -49,16 +50,15 @@ def purge(database: engine.Database, older_than: datetime.timedelta, most: int |
     :param dry_run: only count them
     :param batch: how many rows a transaction removes at most
     """
-    remaining = most
+    remaining = sys.maxsize if most is None else most
     found = []
     for table in tables():
         which = _past(database, table, older_than, dry_run)
         if dry_run:
-            number = _count(database, table, which)
-            number = number if remaining is None else min(number, remaining)
+            number = min(_count(database, table, which), remaining)
         else:
             number = sum(_batches(database, table, which, remaining, batch))
-        remaining = None if remaining is None else remaining - number
+        remaining -= number
         if number:
             found.append(Purged(table.name, number))
     if not dry_run:
@@ -101,19 +101,16 @@ def _count(database: engine.Database, table: sa.Table, which: sa.ColumnElement[b
 
 
 def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
-             most: int | None, batch: int) -> Iterator[int]:
+             remaining: int, batch: int) -> Iterator[int]:
     """The number of rows that each transaction has removed."""
-    remaining = most
-    if remaining == 0:
-        return
     for part in _parts(database, table):
+        if not remaining:
+            return
         # Found without a lock, and checked once more under it.
         chosen = _keys(database, table, sa.and_(part, which))[:remaining]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])
-        remaining = None if remaining is None else remaining - len(chosen)
-        if remaining == 0:
-            return
+        remaining -= len(chosen)
 
 
 def _parts(database: engine.Database, table: sa.Table) -> Iterator[sa.ColumnElement[bool]]:
