@@ -6,6 +6,7 @@ rows of `work`, and attachments, whose own rows are their work.
 """
 import datetime
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -44,6 +45,25 @@ _RENEW = prepared.Statement(lambda dialect: _work.update().where(*_OWNED).values
     deadline=clock.now(prepared.value('seconds', sa.Float()))))
 _END = prepared.Statement(lambda dialect: _work.delete().where(*_OF_RESOURCE))
 _END_OWNED = prepared.Statement(lambda dialect: _work.delete().where(*_OWNED))
+
+
+class Overview(NamedTuple):
+    """All attachments by state; for states that are worked on, the age of the oldest in seconds;
+    and how much work is under way, by noun, verb and whether it is ``waiting``, ``running`` or
+    ``overdue``.
+    """
+
+    attachments: dict[str, int]
+    oldest: dict[str, float]
+    work: dict[tuple[str, str, str], int]
+
+    @property
+    def overdue(self) -> dict[str, int]:
+        """How much work of each noun has passed its deadline."""
+        found = {'attachment': 0, 'volume': 0}
+        for (noun, _, state), number in self.work.items():
+            found[noun] = found.get(noun, 0) + (number if state == 'overdue' else 0)
+        return found
 
 
 def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,
@@ -146,10 +166,7 @@ def interrupt(database: engine.Database, held: records.Claim, error: str) -> Non
     is made at the deadline.
     """
     with database.writer() as connection:
-        connection.execute(_work.update().where(
-            _work.c.noun == held.noun, _work.c.resource_id == held.resource_id,
-            _work.c.generation == held.generation, _work.c.owner == held.owner)
-            .values(owner=None, error=error))
+        _update(connection, held, owner=None, error=error)
 
 
 @engine.retried
@@ -164,10 +181,7 @@ def hand_over(database: engine.Database, owner: str) -> int:
 def hasten(database: engine.Database, waiting: records.Claim) -> None:
     """No message was sent of new work: it is found by the next look, not at its deadline."""
     with database.writer() as connection:
-        connection.execute(_work.update().where(
-            _work.c.noun == waiting.noun, _work.c.resource_id == waiting.resource_id,
-            _work.c.generation == waiting.generation, _work.c.owner.is_(None))
-            .values(deadline=clock.now(_PASSED)))
+        _update(connection, waiting._replace(owner=None), deadline=clock.now(_PASSED))
 
 
 @engine.retried
@@ -230,6 +244,33 @@ def list_all(database: engine.Database, host: str | None = None) -> list[records
     return sorted(found, key=lambda one: (one.created_at, one.id))
 
 
+def overview(database: engine.Database) -> Overview:
+    """The present state. Counts come from an index; the rest reads only rows with a deadline."""
+    counts = sa.select(_attachments.c.state, sa.func.count()).where(
+        models.live(_attachments)).group_by(_attachments.c.state)
+    since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))
+    worked_on = sa.select(_attachments.c.state, since.label('since')).where(
+        _attachments.c.deadline.is_not(None)).group_by(_attachments.c.state)
+    acts = sa.select(
+        _work.c.noun, _work.c.verb, _phase(_work), sa.func.count().label('number'),
+    ).group_by(_work.c.noun, _work.c.verb, sa.text('phase'))
+    with database.reader() as connection:
+        attachments = {row.state: row[1] for row in connection.execute(counts)}
+        now = database.clock.utcnow()
+        oldest = {row.state: max((now - row.since).total_seconds(), 0.0)
+                  for row in connection.execute(worked_on)}
+        found = {(row.noun, row.verb, row.phase): row.number
+                 for query in (acts, _moves()) for row in connection.execute(query)}
+    return Overview(attachments, oldest, found)
+
+
+def _update(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
+    """Write columns of work that is this owner's still; of None, that no process has."""
+    connection.execute(_work.update().where(
+        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
+        _work.c.generation == claim.generation, _work.c.owner == claim.owner).values(**values))
+
+
 def _end(connection: sa.Connection, claim: records.Claim) -> int:
     if claim.owner is None:
         return _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
@@ -260,3 +301,18 @@ def _attachment(row: Any, now: datetime.datetime) -> records.Work:
         volume_rows.host_of(row.pool), row.owner, row.deadline,
         (now - row.deadline).total_seconds(), 1, {'volume_id': row.volume_id}, row.last_error,
         None, row.project_id, row.updated_at or row.created_at)
+
+
+def _moves() -> sa.Select[Any]:
+    verb = sa.case(*((_attachments.c.state == state.value, verb)
+                     for state, verb in VERBS.items()))
+    query = sa.select(sa.literal('attachment').label('noun'), verb.label('verb'),
+                      _phase(_attachments), sa.func.count().label('number'))
+    return query.where(models.live(_attachments), _attachments.c.state.in_(
+        [state.value for state in VERBS])).group_by(
+        sa.text('verb'), sa.text('phase'))
+
+
+def _phase(table: sa.Table) -> sa.ColumnElement[str]:
+    return sa.case((table.c.deadline < clock.now(), 'overdue'),
+                   (table.c.owner.is_(None), 'waiting'), else_='running').label('phase')

@@ -16,7 +16,6 @@ from blockattach.db import detaches
 from blockattach.db import grants
 from blockattach.db import idempotency
 from blockattach.db import messages
-from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import preconditions
 from blockattach.db import sealed_grants
@@ -125,7 +124,7 @@ QUERIES = {
     'shared connections': (lambda db: shared_connections.of(db, [ROW]), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
     'counts': (lambda db: attachment_counts.by_volume(db, [VOLUME]), {'attachments': OF_VOLUME}),
-    'overview': (overview.read, {
+    'overview': (work.overview, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
         # All of it is under way.
         'work': ('none', *WORK_DUE)}),

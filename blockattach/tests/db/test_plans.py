@@ -7,7 +7,6 @@ from blockattach.db import attachments
 from blockattach.db import desired_state
 from blockattach.db import grants
 from blockattach.db import messages
-from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import preconditions
 from blockattach.db import purging
@@ -105,7 +104,7 @@ class PlanTest(base.DatabaseTestCase):
 
     def test_an_overview(self):
         # All work that there is, and no more, is under way.
-        self.check({'overview': lambda: overview.read(self.database)}, small='work')
+        self.check({'overview': lambda: work.overview(self.database)}, small='work')
 
     def test_looking_at_volumes(self):
         def page(project_id):
