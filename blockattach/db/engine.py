@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
-from typing import NoReturn
 from typing import ParamSpec
 from typing import TypeVar
 
@@ -405,18 +404,16 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
                 if seconds is None:
                     LOG.error('Cannot complete a transaction: all retries have failed',
                               exc_info=exc)
-                    _give_up(exc)
+                    if isinstance(exc, oslo_db_exception.DBConnectionError):
+                        raise errors.DatabaseUnavailable() from exc
+                    if isinstance(exc, oslo_db_exception.RetryRequest):
+                        raise exc.inner_exc from exc
+                    raise
             database.rest(seconds)
         failpoints.point(after)
         return result
     VERBS.append(name)
     return wrapped
-
-
-def _give_up(error: Exception) -> NoReturn:
-    if isinstance(error, oslo_db_exception.DBConnectionError):
-        raise errors.DatabaseUnavailable() from error
-    raise error.inner_exc if isinstance(error, oslo_db_exception.RetryRequest) else error
 
 
 def _is_thrown_out(error: Exception) -> bool:

@@ -25,9 +25,7 @@ _specs = models.qos_specs
 _types = models.volume_types
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _specs.c.id, 'name': _specs.c.name, 'consumer': _specs.c.consumer,
-    'created_at': _specs.c.created_at, 'updated_at': _specs.c.updated_at,
-}
+    name: _specs.c[name] for name in ('id', 'name', 'consumer', 'created_at', 'updated_at')}
 """Sort keys of a list; it may be filtered by the first three."""
 
 

@@ -1,4 +1,5 @@
 """Services and their heartbeats, by the database's clock alone."""
+import dataclasses
 import datetime
 import functools
 from collections.abc import Callable
@@ -230,9 +231,8 @@ def _record(row: sa.Row[Any], up: bool) -> records.Service:
 def _stored(values: records.Reconciled | None) -> str | None:
     if values is None:
         return None
-    at = values.last_at
-    return rows.to_json({'repaired': values.repaired, 'last': values.last,
-                         'last_at': None if at is None else at.isoformat()})
+    return rows.to_json({**dataclasses.asdict(values),
+                         'last_at': values.last_at and values.last_at.isoformat()})
 
 
 def _reconciled(text: str | None) -> records.Reconciled | None:
@@ -240,8 +240,8 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
     if values is None:
         return None
     at = values['last_at']
-    return records.Reconciled(values['repaired'], values['last'],
-                              None if at is None else datetime.datetime.fromisoformat(at))
+    return records.Reconciled(**{
+        **values, 'last_at': at and datetime.datetime.fromisoformat(at)})
 
 
 class Presence:

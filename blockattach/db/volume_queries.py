@@ -55,14 +55,10 @@ _SERVERS = prepared.Statement(lambda dialect: sa.select(
 ).order_by(_attachments.c.created_at, _attachments.c.id))
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _volumes.c.id, 'created_at': _volumes.c.created_at,
-    'updated_at': _volumes.c.updated_at, 'name': _volumes.c.name,
-    'display_name': _volumes.c.name, 'size': _volumes.c.size_gb, 'status': _volumes.c.status,
-    'availability_zone': _volumes.c.availability_zone, 'bootable': _volumes.c.bootable,
-    'host': _volumes.c.pool, 'project_id': _volumes.c.project_id,
-    'user_id': _volumes.c.user_id, 'volume_type_id': _volumes.c.volume_type_id,
-    'attach_status': _volumes.c.attach_status, 'multiattach': _volumes.c.multiattach,
-}
+    **{name: _volumes.c[name] for name in (
+        'id', 'created_at', 'updated_at', 'name', 'status', 'availability_zone', 'bootable',
+        'project_id', 'user_id', 'volume_type_id', 'attach_status', 'multiattach')},
+    'display_name': _volumes.c.name, 'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
 """Sort keys of a volume list, and the columns that an administrator may filter by."""
 
 

@@ -40,11 +40,8 @@ _BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
 _LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
 _SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
 
-SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _types.c.id, 'name': _types.c.name, 'description': _types.c.description,
-    'is_public': _types.c.is_public, 'created_at': _types.c.created_at,
-    'updated_at': _types.c.updated_at,
-}
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
+    'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
 """Sort keys of a list of types, by the API's names."""
 
 
