@@ -2,6 +2,7 @@
 """Draw the lifecycle of an attachment, from the table in the code: a picture (SVG) and a page."""
 import argparse
 import html
+import itertools
 import sys
 from typing import NamedTuple
 
@@ -131,14 +132,20 @@ def document() -> str:
         rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12)),
         rst.heading('Volumes', '-'), _VOLUMES,
         rst.table(('from', 'event', 'to'), [
-            [rst.literal(move.source.value), move.event.value, rst.literal(move.target.value)]
-            for move in volume_lifecycle.TRANSITIONS], (20, 20, 20))))
+            [', '.join(rst.literal(move.source.value) for move in moves), event.value,
+             rst.literal(target.value) if target else 'see below']
+            for (event, target), moves in itertools.groupby(
+                volume_lifecycle.TRANSITIONS, lambda move: (move.event, move.target))],
+            (40, 20, 20)), _CHOSEN))
 
 
 _VOLUMES = """
 ``blockattach/domain/volume_lifecycle.py`` holds the same for a volume itself, its *own status*.
-What clients see as its status follows from it and from the lowest rank of its attachments. An
-administrator's ``os-reset_status`` has a table of its own, ``blockattach/domain/reset_rule.py``.
+What clients see as its status follows from it and from the lowest rank of its attachments.
+"""
+_CHOSEN = """
+A deletion that is cancelled leads to where it came from. A reset leads where an administrator
+says, as far as ``blockattach/domain/reset_rule.py`` allows it.
 """
 _INTRODUCTION = """
 ``blockattach/domain/attachment_lifecycle.py`` holds the one table of moves, and says of each state

@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from blockattach import errors
 from blockattach.cmd import manage_db
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
 from blockattach.work import recover
@@ -15,7 +15,7 @@ from blockattach.work import verbs
 
 def print_all(conf: cfg.ConfigOpts) -> None:
     """Print all that is under way."""
-    found = work_queries.list_all(dependencies.open_database(conf), conf.noun.host)
+    found = work.list_all(dependencies.open_database(conf), conf.noun.host)
     if conf.noun.format == 'json':
         print(json.dumps([{**dataclasses.asdict(one), 'state': one.state} for one in found],
                          default=str, indent=2))

@@ -10,11 +10,11 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
 from blockattach.conf import core as core_conf
-from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
 from blockattach.db import sealed_grants
+from blockattach.db import services
 from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
@@ -45,7 +45,7 @@ class Installation(upgradecheck.UpgradeCommands):
 
     def behind(self) -> list[str]:
         """Services of older releases that are up."""
-        return contracting.services_behind(self.database, *dependencies.older(self.conf))
+        return services.of_releases(self.database, *dependencies.older(self.conf))
 
 
 def ok() -> Result:

@@ -60,8 +60,8 @@ class PoolCheck:
     def record(self, project_id: str, request_id: str | None, volume_id: str,
                refusal: str) -> None:
         """Write the user message that the scheduler would write, before it is asked."""
-        messages.create_once(self._database, project_id, request_id,
-                             domain_messages.NO_VALID_POOL, volume_id, refusal)
+        messages.create(self._database, project_id, request_id, domain_messages.NO_VALID_POOL,
+                        volume_id, refusal, once=True)
 
     def _reports(self) -> list[pools.Pool]:
         kept = self._kept

@@ -2,7 +2,6 @@
 in two while a row is given another connector.
 """
 import dataclasses
-import types
 from typing import Any
 
 import sqlalchemy as sa
@@ -98,7 +97,7 @@ _ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
 def _row(row: sa.Row[Any]) -> records.Attachment:
     columns = {column.name: getattr(row, f'{_OF_ROW}{column.name}') for column in _rows.c}
     return rows.attachment(
-        types.SimpleNamespace(**columns),
+        columns,
         pairs.facts(row, row.others_lowest, bool(row.others_connected), prefix=''))
 
 

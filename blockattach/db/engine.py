@@ -4,7 +4,7 @@ A connection may be lost at any time. Before the COMMIT nothing has happened, an
 repeated as after a deadlock. During the COMMIT the outcome is unknown: then the verb reads what it
 has written, on another connection, and is done or repeated. Stale connections are found when they
 are taken from the pool: by the state of the socket, which costs nothing, and by a ping where that
-shows something or the connection was idle (`Freshness`).
+shows something or the connection was idle (`check_freshness`).
 """
 import contextlib
 import functools
@@ -14,9 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
-from typing import NoReturn
 from typing import ParamSpec
 from typing import TypeVar
 
@@ -55,9 +53,6 @@ _USED_AT = 'blockattach_used_at'
 Happened = Callable[[sa.Connection], bool]
 """Whether the database holds what a transaction wrote. It waits for that one to end, by a lock."""
 
-# oslo.db's own choice; a server may have another one.
-_CONNECT = {'postgresql': {'client_encoding': 'utf8'}}
-
 # How long to wait for the locks of a transaction whose commit was not confirmed.
 _LOCK_TIMEOUT_SECONDS = 5
 _LOCK_TIMEOUT = {'mysql': f'SET innodb_lock_wait_timeout = {_LOCK_TIMEOUT_SECONDS}',
@@ -95,12 +90,17 @@ class Database:
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
-    def reader(self) -> contextlib.AbstractContextManager[sa.Connection]:
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[sa.Connection]:
         """A connection for looking only. Each statement sees what is there when it is sent.
 
         :raises DatabaseUnavailable: it is not there
         """
-        return _Reading(self._readers, self.telemetry.transaction('read'))
+        try:
+            with self.telemetry.transaction('read'), _connect(self._readers) as connection:
+                yield connection
+        except oslo_db_exception.DBConnectionError as exc:
+            raise errors.DatabaseUnavailable() from exc
 
     @contextlib.contextmanager
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
@@ -113,43 +113,45 @@ class Database:
         """
         if self._file.is_gone():
             raise errors.DatabaseNotWritable(_GONE)
+        lost = None
         try:
-            with self._writing(happened) as connection:
+            with (self.telemetry.transaction('write'), self._write_lock,
+                  _connect(self._writers) as connection):
+                begin(connection)
                 yield connection
+                failpoints.point('db.engine.before_commit')
+                try:
+                    connection.commit()
+                    failpoints.point('db.engine.after_commit')
+                except oslo_db_exception.DBConnectionError as exc:
+                    if happened is None:
+                        raise
+                    lost = exc
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
             if not write_refusals.is_refusal(exc):
                 raise
             self._refuses = True
             raise errors.DatabaseNotWritable() from exc
         self._refuses = False
+        if happened is not None and lost is not None:
+            self._find_out(happened, lost)
 
-    @contextlib.contextmanager
-    def _writing(self, happened: Happened | None) -> Iterator[sa.Connection]:
-        with (self.telemetry.transaction('write'), self._write_lock,
-              _connect(self._writers) as connection):
-            begin(connection)
-            yield connection
-            failpoints.point('db.engine.before_commit')
-            try:
-                connection.commit()
-                failpoints.point('db.engine.after_commit')
-                return
-            except oslo_db_exception.DBConnectionError as exc:
-                if happened is None:
-                    raise
-                lost = exc
-        if self._found_out(happened, lost):
-            LOG.warning('Connection was lost during a commit: the change is stored')
-            return
-        LOG.warning('Connection was lost during a commit: the change is not stored, and repeated')
-        raise lost
-
-    def _found_out(self, happened: Happened, lost: Exception) -> bool:
+    def _find_out(self, happened: Happened, lost: Exception) -> None:
+        """Return if a change is stored whose commit was not confirmed."""
+        # As long as a database may take to restart.
+        retry = oslo_db_api.wrap_db_retry(
+            max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
+            retry_on_disconnect=True)
         try:
-            return _patiently(_ask)(self._writers, happened)
+            is_stored = retry(_ask)(self._writers, happened)
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
             LOG.error('Cannot find out whether a change is stored', exc_info=exc)
             raise errors.OutcomeUnknown() from lost
+        if not is_stored:
+            LOG.warning('Connection was lost during a commit: the change is not stored, and '
+                        'repeated')
+            raise lost
+        LOG.warning('Connection was lost during a commit: the change is stored')
 
     def rest(self, seconds: float) -> None:
         """Wait for a random part of so many seconds, so that others go first."""
@@ -201,39 +203,6 @@ def inserted(key: sa.Column[str], value: str) -> Happened:
         sa.select(key).where(key == value).with_for_update()).first() is not None
 
 
-class _Reading:
-    """See `Database.reader`; a class, which costs a third of a generator."""
-
-    __slots__ = ('_act', '_connection', '_engine')
-
-    def __init__(self, engine: sa.Engine, act: acts.Act) -> None:
-        self._engine = engine
-        self._act = act
-
-    def __enter__(self) -> sa.Connection:
-        self._act.__enter__()
-        try:
-            self._connection = _connect(self._engine)
-        except BaseException as exc:
-            self._end(exc)
-            raise
-        return self._connection
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        try:
-            self._connection.close()
-        except BaseException as exc:
-            self._end(exc)
-            raise
-        self._end(error)
-
-    def _end(self, error: BaseException | None) -> None:
-        self._act.__exit__(None if error is None else type(error), error, None)
-        if isinstance(error, oslo_db_exception.DBConnectionError):
-            raise errors.DatabaseUnavailable() from error
-
-
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
     """Connect as configured; an SQLite file is made where it is missing."""
     url = sa.make_url(settings.connection)
@@ -241,9 +210,10 @@ def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
         made = sqlite.open_engine(url, settings)
         _name_errors(made)
         return made
-    made = _open_server(_prepare_url(url), settings)
-    if url.get_backend_name() == 'postgresql':
-        event.listen(made, 'connect', functools.partial(_prepare_postgresql, made.dialect))
+    # On PostgreSQL a transaction that has waited for a row sees what was written meanwhile,
+    # whatever the database's default isolation is.
+    made = _open_server(url, settings, isolation_level=(
+        'READ COMMITTED' if url.get_backend_name() == 'postgresql' else None))
     _await_server(made, settings, clock.Clock())
     return made
 
@@ -255,7 +225,7 @@ def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
         return None
-    return _open_server(_prepare_url(url), settings, isolation_level='AUTOCOMMIT',
+    return _open_server(url, settings, isolation_level='AUTOCOMMIT',
                         skip_autocommit_rollback=True)
 
 
@@ -267,17 +237,20 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
     has SQLAlchemy call listeners of every statement, for the sake of savepoints and green threads.
     A connection comes back to the pool when its transaction has ended: the pool ends none again.
     """
+    url = _prepare_url(url)
     kind = url.get_backend_name()
+    # oslo.db's own choice; a server may have another one.
+    arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else {}
     made = sa.create_engine(
         url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
         pool_timeout=settings.pool_timeout, pool_recycle=settings.connection_recycle_time,
         hide_parameters=True, pool_use_lifo=True, pool_reset_on_return=None,
-        connect_args=_CONNECT.get(kind, {}), **more)
+        connect_args=arguments, **more)
     if kind == 'mysql':
         event.listen(made, 'connect', functools.partial(
             _prepare_mysql, settings.prepare_statements))
     _name_errors(made)
-    Freshness(made.dialect, clock.Clock()).watch(made)
+    check_freshness(made, clock.Clock())
     return made
 
 
@@ -318,53 +291,41 @@ def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
     cursor.close()
 
 
-class Freshness:
-    """Whether a pooled connection can be used: in place of a ping each time it is taken.
+def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
+    """Check whether a pooled connection can be used: in place of a ping each time it is taken.
 
     A server that ends a connection closes its socket, which then becomes readable. A quiet one
     that was used a moment ago is trusted; any other is pinged.
     """
+    error = engine.dialect.loaded_dbapi.Error
 
-    def __init__(self, dialect: sa.Dialect, time: clock.Clock) -> None:
-        self._dialect = dialect
-        self._time = time
+    def used(connection: Any, record: Any) -> None:
+        record.info[_USED_AT] = time.monotonic()
 
-    def watch(self, engine: sa.Engine) -> None:
-        """Check an engine's connections from now on."""
-        event.listen(engine, 'checkin', self._used)
-        event.listen(engine, 'checkout', self._look)
-
-    def _used(self, connection: Any, record: Any) -> None:
-        record.info[_USED_AT] = self._time.monotonic()
-
-    def _look(self, connection: Any, record: Any, proxy: Any) -> None:
+    def look(connection: Any, record: Any, proxy: Any) -> None:
         used_at = record.info.get(_USED_AT)
-        if used_at is None or (self._time.monotonic() - used_at < TRUSTED_SECONDS
-                               and self._is_silent(connection)):
+        if used_at is None or (time.monotonic() - used_at < TRUSTED_SECONDS
+                               and _is_silent(connection, error)):
             return
         try:
-            self._dialect.do_ping(connection)
-        except self._dialect.loaded_dbapi.Error as exc:
+            engine.dialect.do_ping(connection)
+        except error as exc:
             # Whatever ended this one has ended those beside it.
             raise sa.exc.InvalidatePoolError() from exc
 
-    def _is_silent(self, connection: Any) -> bool:
-        """Whether nothing, not even an end, waits in the socket; False: nobody knows."""
-        look = select.poll()
-        try:
-            # PyMySQL has its socket in a private attribute; psycopg2 and mysqlclient have
-            # fileno().
-            look.register(getattr(connection, '_sock', connection), select.POLLIN)
-            return not look.poll(0)
-        except (TypeError, ValueError, OSError, self._dialect.loaded_dbapi.Error):
-            return False
+    event.listen(engine, 'checkin', used)
+    event.listen(engine, 'checkout', look)
 
 
-def _prepare_postgresql(dialect: sa.Dialect, connection: Any, record: Any) -> None:
-    """A transaction that has waited for a row sees what was written meanwhile, whatever the
-    database's default isolation is.
-    """
-    dialect.set_isolation_level(connection, 'READ COMMITTED')
+def _is_silent(connection: Any, error: type[Exception]) -> bool:
+    """Whether nothing, not even an end, waits in the socket; False: nobody knows."""
+    poll = select.poll()
+    try:
+        # PyMySQL has its socket in a private attribute; psycopg2 and mysqlclient have fileno().
+        poll.register(getattr(connection, '_sock', connection), select.POLLIN)
+        return not poll.poll(0)
+    except (TypeError, ValueError, OSError, error):
+        return False
 
 
 def _prepare_url(url: sa.URL) -> sa.URL:
@@ -409,14 +370,6 @@ def _ask(engine: sa.Engine, happened: Happened) -> bool:
         return happened(connection)
 
 
-def _patiently(ask: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a read for as long as a database may take to restart."""
-    wrapped: Callable[_P, _R] = oslo_db_api.wrap_db_retry(
-        max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
-        retry_on_disconnect=True)(ask)
-    return wrapped
-
-
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     """Repeat a verb, from its beginning, whose transaction the database rolled back, or whose
     connection was lost before it had committed.
@@ -451,18 +404,16 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
                 if seconds is None:
                     LOG.error('Cannot complete a transaction: all retries have failed',
                               exc_info=exc)
-                    _give_up(exc)
+                    if isinstance(exc, oslo_db_exception.DBConnectionError):
+                        raise errors.DatabaseUnavailable() from exc
+                    if isinstance(exc, oslo_db_exception.RetryRequest):
+                        raise exc.inner_exc from exc
+                    raise
             database.rest(seconds)
         failpoints.point(after)
         return result
     VERBS.append(name)
     return wrapped
-
-
-def _give_up(error: Exception) -> NoReturn:
-    if isinstance(error, oslo_db_exception.DBConnectionError):
-        raise errors.DatabaseUnavailable() from error
-    raise error.inner_exc if isinstance(error, oslo_db_exception.RetryRequest) else error
 
 
 def _is_thrown_out(error: Exception) -> bool:

@@ -1,8 +1,5 @@
 """The rows as input of `blockattach.domain.invariants`. Only read, in one transaction."""
 import datetime
-import functools
-from typing import Any
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -21,77 +18,50 @@ _pools = models.pools
 _transfers = models.transfers
 
 
-class _Queries(NamedTuple):
-    volumes: sa.Select
-    attachments: sa.Select
-    grants: sa.Select
-    pools: sa.Select
-    leased: sa.Select
-    work: sa.CompoundSelect
-    transfers: sa.Select
-    now: sa.Select
-
-
-@functools.cache
-def _queries() -> _Queries:
-    """Put together once: the simulation asks after every operation."""
-    return _Queries(
-        volumes=sa.select(
-            _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
-            _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
-            _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
-            _volumes.c.shared_targets).where(models.live(_volumes)),
-        attachments=sa.select(
-            _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid,
-            _rows.c.state, _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
-            _rows.c.initiator, _rows.c.previous_initiator, _rows.c.connection.is_not(None),
-            _rows.c.deleted, _rows.c.deadline).where(sa.or_(
-                # What is gone is history, as long as it holds nothing.
-                models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
-                _rows.c.deadline.is_not(None),
-                _rows.c.state != attachment_lifecycle.State.GONE.value)),
-        grants=sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias,
-                         _grants.c.username),
-        pools=sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb),
-        leased=sa.select(_leases.c.volume_id, _leases.c.initiator).where(
-            _leases.c.deadline >= clock.now()),
-        work=sa.union_all(
-            sa.select(_work.c.noun, _work.c.resource_id, _work.c.verb, _work.c.deadline),
-            sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
-                _rows.c.deadline.is_not(None))),
-        transfers=sa.select(_transfers.c.id, _transfers.c.volume_id),
-        now=sa.select(clock.now()))
+# In the order of the fields of their facts; put together once, as the simulation asks after every
+# operation.
+_VOLUMES = sa.select(
+    _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
+    _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
+    _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
+    _volumes.c.shared_targets == sa.false()).where(models.live(_volumes))
+_ATTACHMENTS = sa.select(
+    _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
+    _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode, _rows.c.initiator,
+    _rows.c.previous_initiator, _rows.c.connection.is_not(None), _rows.c.deleted,
+    _rows.c.deadline).where(sa.or_(
+        # What is gone is history, as long as it holds nothing.
+        models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
+        _rows.c.deadline.is_not(None), _rows.c.state != attachment_lifecycle.State.GONE.value))
+_WORK = sa.union_all(
+    sa.select(_work.c.noun, _work.c.resource_id, _work.c.verb, _work.c.deadline),
+    sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
+        _rows.c.deadline.is_not(None)))
+_GRANTS = sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias, _grants.c.username)
+_POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
+_TRANSFERS = sa.select(_transfers.c.id, _transfers.c.volume_id)
 
 
 def read(database: engine.Database) -> observed.Facts:
     """All that the rows say now; nothing of the targets."""
-    ask = _queries()
     with database.reader() as connection:
-        now = connection.execute(ask.now).scalar_one()
-        attachments = tuple(_attachment(row, now) for row in connection.execute(ask.attachments))
+        now = connection.execute(sa.select(clock.now())).scalar_one()
+        attachments = tuple(
+            observed.AttachmentFact(*(*values, _overdue(deadline, now)))
+            for *values, deadline in connection.execute(_ATTACHMENTS))
+        leased = sa.select(_leases.c.volume_id, _leases.c.initiator).where(
+            _leases.c.deadline >= clock.now())
         return observed.Facts(
-            volumes=tuple(_volume(row) for row in connection.execute(ask.volumes)),
+            volumes=tuple(observed.VolumeFact(*row) for row in connection.execute(_VOLUMES)),
             attachments=attachments,
             work=tuple(observed.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
-                       for noun, resource_id, verb, end in connection.execute(ask.work)),
-            grants=tuple(observed.GrantFact(*row) for row in connection.execute(ask.grants)),
+                       for noun, resource_id, verb, end in connection.execute(_WORK)),
+            grants=tuple(observed.GrantFact(*row) for row in connection.execute(_GRANTS)),
             transfers=tuple(observed.TransferFact(*row)
-                            for row in connection.execute(ask.transfers)),
-            pools=tuple(observed.PoolFact(*row) for row in connection.execute(ask.pools)),
+                            for row in connection.execute(_TRANSFERS)),
+            pools=tuple(observed.PoolFact(*row) for row in connection.execute(_POOLS)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
-                           in connection.execute(ask.leased)) | _at_work(attachments))
-
-
-def _volume(row: Any) -> observed.VolumeFact:
-    values: list[Any] = list(row)
-    values[-1] = not values[-1]
-    return observed.VolumeFact(*values)
-
-
-def _attachment(row: Any, now: datetime.datetime) -> observed.AttachmentFact:
-    values: list[Any] = list(row)
-    values[-1] = _overdue(values[-1], now)
-    return observed.AttachmentFact(*values)
+                           in connection.execute(leased)) | _at_work(attachments))
 
 
 def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> float | None:

@@ -27,46 +27,32 @@ SORT_COLUMNS = {
 
 @engine.retried
 def create(database: engine.Database, project_id: str, request_id: str | None,
-           text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
+           text: domain_messages.Text, resource_id: str, detail: str = '',
+           once: bool = False) -> None:
     """Write a message down for a project.
 
     :param detail: what went wrong in this case, behind the constant sentence
+    :param once: a resource has at most one such message: a later one replaces it
     """
-    message_id = database.new_id()
-    with database.writer(engine.inserted(_rows.c.id, message_id)) as connection:
-        _insert(connection, database, message_id, project_id, request_id, text, resource_id,
-                detail)
-
-
-@engine.retried
-def create_once(database: engine.Database, project_id: str, request_id: str | None,
-                text: domain_messages.Text, resource_id: str, detail: str = '') -> None:
-    """Write a message that a resource has at most once: a later one replaces it."""
-    name = name_of(text, resource_id)
+    message_id = name_of(text, resource_id) if once else database.new_id()
+    now = database.clock.utcnow()
+    user_message = f'{text.user_message} {detail}' if detail else text.user_message
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:
-        with database.writer() as connection:
-            _insert(connection, database, name, project_id, request_id, text, resource_id, detail)
+        with database.writer(engine.inserted(_rows.c.id, message_id)) as connection:
+            connection.execute(_rows.insert().values(
+                id=message_id, project_id=project_id, request_id=request_id,
+                event_id=text.event_id, user_message=user_message, message_level='ERROR',
+                resource_type=text.resource_type, resource_id=resource_id, created_at=now,
+                expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE)))
     except db_exception.DBDuplicateEntry:
         with database.writer() as connection:
-            connection.execute(_rows.update().where(_rows.c.id == name).values(
-                user_message=_sentence(text, detail), updated_at=database.clock.utcnow()))
-
-
-@engine.retried
-def withdraw(database: engine.Database, text: domain_messages.Text, resource_id: str) -> None:
-    """Forget what `create_once` wrote: it turned out otherwise. None is a success."""
-    name = name_of(text, resource_id)
-    with database.reader() as connection:
-        if connection.execute(sa.select(_rows.c.id).where(_rows.c.id == name)).first() is None:
-            return
-    with database.writer() as connection:
-        connection.execute(_rows.delete().where(_rows.c.id == name))
+            connection.execute(_rows.update().where(_rows.c.id == message_id).values(
+                user_message=user_message, updated_at=now))
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:
-    """Whether `create_once` has written what has this `name_of`, for a query that is made anyway.
-    """
+    """Whether the only message of this `name_of` is there, for a query that is made anyway."""
     return sa.exists().where(_rows.c.id == name)
 
 
@@ -90,11 +76,9 @@ def list_page(database: engine.Database, project_id: str | None, equal: dict[str
     :param equal: a key of `SORT_COLUMNS` to the value it must have
     :raises MessageNotFound: the marker is none
     """
-    query = _rows.select()
+    query = _rows.select().where(*(SORT_COLUMNS[key] == value for key, value in equal.items()))
     if project_id is not None:
         query = query.where(_rows.c.project_id == project_id)
-    for key, value in equal.items():
-        query = query.where(SORT_COLUMNS[key] == value)
     with database.reader() as connection:
         found = paging.fetch(connection, query, SORT_COLUMNS, page, sa.true(),
                              lambda marker: errors.MessageNotFound(message_id=marker))
@@ -114,21 +98,6 @@ def purge(database: engine.Database) -> int:
     with database.writer() as connection:
         return connection.execute(
             _rows.delete().where(_rows.c.expires_at <= database.clock.utcnow())).rowcount
-
-
-def _insert(connection: sa.Connection, database: engine.Database, message_id: str,
-            project_id: str, request_id: str | None, text: domain_messages.Text,
-            resource_id: str, detail: str) -> None:
-    now = database.clock.utcnow()
-    connection.execute(_rows.insert().values(
-        id=message_id, project_id=project_id, request_id=request_id, event_id=text.event_id,
-        user_message=_sentence(text, detail), message_level='ERROR',
-        resource_type=text.resource_type, resource_id=resource_id, created_at=now,
-        expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE)))
-
-
-def _sentence(text: domain_messages.Text, detail: str) -> str:
-    return f'{text.user_message} {detail}' if detail else text.user_message
 
 
 def name_of(text: domain_messages.Text, resource_id: str) -> str:

@@ -7,7 +7,6 @@ import io
 import os
 import pathlib
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import NamedTuple
@@ -79,7 +78,8 @@ def expand(engine: sa.Engine) -> None:
 
 
 def contract(engine: sa.Engine) -> None:
-    """Take away what only older releases need. `blockattach.db.contracting` says whether one may.
+    """Take away what only older releases need; `blockattach.db.online_migrations` says whether one
+    may.
 
     :raises ConfigurationError: it was not expanded, or is of another release
     """
@@ -128,7 +128,7 @@ def sql(url: str) -> str:
     settings = _settings(text)
     # ConfigParser would take a percent sign for a reference.
     settings.set_main_option('sqlalchemy.url', url.replace('%', '%%'))
-    command.upgrade(settings, _head(EXPAND), sql=True)
+    command.upgrade(settings, f'{EXPAND.name}@head', sql=True)
     return text.getvalue()
 
 
@@ -141,7 +141,7 @@ def _run(engine: sa.Engine, choose: Callable[[Version], tuple[Phase, ...]]) -> N
         settings = _settings()
         settings.attributes['connection'] = connection
         for phase in filter(_revisions, choose(before)):
-            command.upgrade(settings, _head(phase))
+            command.upgrade(settings, f'{phase.name}@head')
         after = _version(connection)
     if after != before:
         LOG.info('Database is migrated%s', log.fields(old=before, new=after))
@@ -162,10 +162,6 @@ def _revisions(phase: Phase) -> set[str]:
             for path in (_SCRIPTS / phase.folder).glob('[0-9c]*_*.py')}
 
 
-def _head(phase: Phase) -> str:
-    return f'{phase.name}@head'
-
-
 def _settings(output: io.StringIO | None = None) -> 'alembic_config.Config':
     from alembic import config as alembic_config
 
@@ -180,14 +176,11 @@ def _settings(output: io.StringIO | None = None) -> 'alembic_config.Config':
 def _version(connection: sa.Connection) -> Version:
     if not sa.inspect(connection).has_table(_TABLE):
         return Version(None, None)
-    return _sorted(connection.scalars(sa.select(sa.column('version_num')).select_from(
-        sa.table(_TABLE))).all())
-
-
-def _sorted(heads: Iterable[str]) -> Version:
-    """By phase: the revisions of contraction begin with a "c"."""
+    heads: set[str] = set(connection.scalars(sa.select(sa.column('version_num')).select_from(
+        sa.table(_TABLE))))
+    # The revisions of contraction begin with a "c".
     contracts = {head for head in heads if head.startswith('c')}
-    return Version(next(iter(set(heads) - contracts), None), next(iter(contracts), None))
+    return Version(next(iter(heads - contracts), None), next(iter(contracts), None))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ NAME_LENGTH = 255
 
 # Text is compared byte by byte, on MySQL too: keys of metadata that differ in case are two, and a
 # list is sorted alike everywhere. All of Unicode fits.
-OPTIONS: dict[str, Any] = {
+_OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
 # MySQL's DATETIME drops fractions of a second by default, and its TEXT ends at 64 KiB.
@@ -27,9 +27,9 @@ PoolName = sa.String(NAME_LENGTH).with_variant(
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
-def uuid_column(name: str, **options: Any) -> sa.Column[str]:
+def uuid_column(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Column[str]:
     """A column that holds a UUID as text."""
-    return sa.Column(name, sa.String(ID_LENGTH), **options)
+    return sa.Column(name, sa.String(ID_LENGTH), *parts, **options)
 
 
 def timestamps() -> tuple[sa.Column, ...]:
@@ -44,13 +44,17 @@ def soft_deletion() -> tuple[sa.Column, ...]:
             sa.Column('deleted_at', Timestamp))
 
 
+def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(name, metadata, *parts, **_OPTIONS)
+
+
 def live(table: sa.Table) -> sa.ColumnElement[bool]:
     """Rows that are not gone. A comparison: MariaDB finds no index for ``deleted IS false``."""
     return table.c.deleted == sa.false()
 
 # QoS specs: limits under a name.
-qos_specs = sa.Table(
-    'qos_specs', metadata,
+qos_specs = _table(
+    'qos_specs',
     uuid_column('id', primary_key=True),
     sa.Column('name', sa.String(NAME_LENGTH), nullable=False),
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
@@ -59,47 +63,41 @@ qos_specs = sa.Table(
     # A JSON object: always read as a whole, and with a volume in one row.
     sa.Column('specs', LongText, nullable=False),
     *timestamps(), *soft_deletion(),
-    sa.Index(None, 'deleted', 'created_at', 'id'),
-    **OPTIONS)
+    sa.Index(None, 'deleted', 'created_at', 'id'))
 
 # Volumes and their types.
-volume_types = sa.Table(
-    'volume_types', metadata,
+volume_types = _table(
+    'volume_types',
     uuid_column('id', primary_key=True),
     sa.Column('name', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('description', sa.String(NAME_LENGTH)),
     sa.Column('is_public', sa.Boolean, nullable=False, default=True),
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
     sa.Column('live_name', sa.String(NAME_LENGTH), unique=True),
-    uuid_column('qos_specs_id'),
-    *timestamps(), *soft_deletion(),
-    sa.Index(None, 'qos_specs_id'),
-    **OPTIONS)
+    uuid_column('qos_specs_id', index=True),
+    *timestamps(), *soft_deletion())
 
-volume_type_extra_specs = sa.Table(
-    'volume_type_extra_specs', metadata,
-    uuid_column('volume_type_id', primary_key=True),
+volume_type_extra_specs = _table(
+    'volume_type_extra_specs',
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
+                primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column('value', sa.String(NAME_LENGTH), nullable=False),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'], ondelete='CASCADE'),
-    **OPTIONS)
+    sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
-volume_type_encryptions = sa.Table(
-    'volume_type_encryptions', metadata,
+volume_type_encryptions = _table(
+    'volume_type_encryptions',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_type_id', nullable=False),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
     # NULL once deleted: a type is encrypted in one way at a time.
     uuid_column('live_volume_type_id', unique=True),
     sa.Column('provider', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('control_location', sa.String(32), nullable=False),
     sa.Column('cipher', sa.String(NAME_LENGTH)),
     sa.Column('key_size', sa.Integer),
-    *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
-    **OPTIONS)
+    *timestamps(), *soft_deletion())
 
-volumes = sa.Table(
-    'volumes', metadata,
+volumes = _table(
+    'volumes',
     uuid_column('id', primary_key=True),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('user_id', sa.String(NAME_LENGTH), nullable=False),
@@ -127,7 +125,7 @@ volumes = sa.Table(
     # Raised with each change of an attachment that others depend on: part of their precondition.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
-    uuid_column('volume_type_id', nullable=False),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
     sa.Column('pool', PoolName),
     uuid_column('service_uuid'),
     sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
@@ -136,26 +134,23 @@ volumes = sa.Table(
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', LongText),
     *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id']),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
-    sa.Index(None, 'deleted', 'volume_type_id'),
-    **OPTIONS)
+    sa.Index(None, 'deleted', 'volume_type_id'))
 
-volume_metadata = sa.Table(
-    'volume_metadata', metadata,
-    uuid_column('volume_id', primary_key=True),
+volume_metadata = _table(
+    'volume_metadata',
+    uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column('value', sa.String(NAME_LENGTH), nullable=False),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], ondelete='CASCADE'),
-    **OPTIONS)
+    sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
 # Volumes that a project offers to another one.
-transfers = sa.Table(
-    'transfers', metadata,
+transfers = _table(
+    'transfers',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_id', nullable=False, unique=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), nullable=False,
+                unique=True),
     # The project that offers it.
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('name', sa.String(NAME_LENGTH)),
@@ -163,15 +158,13 @@ transfers = sa.Table(
     # `blockattach.domain.transfers.seal` of the key.
     sa.Column('sealed', sa.String(128), nullable=False),
     sa.Column('created_at', Timestamp, nullable=False),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], ondelete='CASCADE'),
-    sa.Index(None, 'project_id', 'created_at', 'id'),
-    **OPTIONS)
+    sa.Index(None, 'project_id', 'created_at', 'id'))
 
 # Attachments, and the grants that they share per (volume, initiator).
-attachments = sa.Table(
-    'attachments', metadata,
+attachments = _table(
+    'attachments',
     uuid_column('id', primary_key=True),
-    uuid_column('volume_id', nullable=False),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('instance_uuid'),
     sa.Column('state', sa.String(32), nullable=False),
@@ -196,12 +189,11 @@ attachments = sa.Table(
     sa.Column('connection', LongText),
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(NAME_LENGTH)),
-    sa.Column('deadline', Timestamp),
+    sa.Column('deadline', Timestamp, index=True),
     sa.Column('last_error', LongText),
     sa.Column('attached_at', Timestamp),
     sa.Column('detached_at', Timestamp),
     *timestamps(), *soft_deletion(),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id']),
     sa.UniqueConstraint('volume_id', 'slot'),
     sa.Index(None, 'volume_id', 'rank'),
     sa.Index(None, 'volume_id', 'deleted', 'initiator'),
@@ -210,13 +202,11 @@ attachments = sa.Table(
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'instance_uuid'),
     sa.Index(None, 'deleted', 'host'),
-    sa.Index(None, 'deleted', 'state'),
-    sa.Index(None, 'deadline'),
-    **OPTIONS)
+    sa.Index(None, 'deleted', 'state'))
 
-grants = sa.Table(
-    'grants', metadata,
-    uuid_column('volume_id', primary_key=True),
+grants = _table(
+    'grants',
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), primary_key=True),
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
     # Distinguishes a volume's later initiators where each needs a target of its own.
     sa.Column('alias', sa.String(32), nullable=False),
@@ -225,39 +215,35 @@ grants = sa.Table(
     # `blockattach.secrets.Key.id` of the key that sealed it.
     sa.Column('key_id', sa.String(16), nullable=False, index=True),
     sa.Column('created_at', Timestamp, nullable=False),
-    sa.UniqueConstraint('volume_id', 'alias'),
-    sa.ForeignKeyConstraint(['volume_id'], ['volumes.id']),
-    **OPTIONS)
+    sa.UniqueConstraint('volume_id', 'alias'))
 
 
 # Since when an attachment waits for its consumer, in database time.
 # No foreign key: it would hold rows that are purged, and what is left of those is harmless.
-waits = sa.Table(
-    'waits', metadata,
+waits = _table(
+    'waits',
     uuid_column('attachment_id', primary_key=True),
     # Of the attachment: one that has moved since waits anew, or no more.
     sa.Column('generation', sa.Integer, nullable=False),
-    sa.Column('since', Timestamp, nullable=False, index=True),
-    **OPTIONS)
+    sa.Column('since', Timestamp, nullable=False, index=True))
 
 
 # Leases: which process acts on a pair or on a volume, where several serve its backend.
 # No foreign key: it would lock the volume, and what a dead process left outlives its volume.
-leases = sa.Table(
-    'leases', metadata,
+leases = _table(
+    'leases',
     uuid_column('volume_id', primary_key=True),
     # Empty: the volume as a whole.
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
     # A process instance: host@backend/instance.
     sa.Column('owner', sa.String(NAME_LENGTH), nullable=False),
-    sa.Column('deadline', Timestamp, nullable=False, index=True),
-    **OPTIONS)
+    sa.Column('deadline', Timestamp, nullable=False, index=True))
 
 
 # Asynchronous acts that are under way: one row each, and none once it has ended.
 # No foreign key: the rows of several nouns, some of which outlive what they are about.
-work = sa.Table(
-    'work', metadata,
+work = _table(
+    'work',
     uuid_column('id', primary_key=True),
     sa.Column('noun', sa.String(32), nullable=False),
     # Of what may remain of a volume on a pool: the volume's id, "@" and the name of the pool.
@@ -269,7 +255,7 @@ work = sa.Table(
     sa.Column('host', sa.String(NAME_LENGTH)),
     # The process instance that does it; NULL: none has taken it on.
     sa.Column('owner', sa.String(NAME_LENGTH)),
-    sa.Column('deadline', Timestamp, nullable=False),
+    sa.Column('deadline', Timestamp, nullable=False, index=True),
     # How often it was taken on.
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
     # A JSON object: what the verb has to remember of earlier attempts.
@@ -281,13 +267,11 @@ work = sa.Table(
     sa.Column('created_at', Timestamp, nullable=False),
     # One act at a time on a resource.
     sa.UniqueConstraint('noun', 'resource_id'),
-    sa.Index(None, 'deadline'),
-    sa.Index(None, 'host', 'deadline'),
-    **OPTIONS)
+    sa.Index(None, 'host', 'deadline'))
 
 # Services and their heartbeat.
-services = sa.Table(
-    'services', metadata,
+services = _table(
+    'services',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
     uuid_column('uuid', nullable=False, unique=True),
     sa.Column('binary', sa.String(64), nullable=False),
@@ -308,12 +292,11 @@ services = sa.Table(
     sa.Column('release', sa.String(16)),
     sa.Column('reported_at', Timestamp, nullable=False),
     *timestamps(),
-    sa.UniqueConstraint('binary', 'host'),
-    **OPTIONS)
+    sa.UniqueConstraint('binary', 'host'))
 
 # What the pools last reported, and what has been given away of them.
-pools = sa.Table(
-    'pools', metadata,
+pools = _table(
+    'pools',
     # host@backend#pool
     sa.Column('name', PoolName, primary_key=True),
     sa.Column('host', sa.String(NAME_LENGTH), nullable=False, index=True),
@@ -328,21 +311,19 @@ pools = sa.Table(
     sa.Column('multiattach', sa.Boolean, nullable=False),
     # Raised by a claim and lowered with the volume, never by a report.
     sa.Column('allocated_gb', sa.Integer, nullable=False, default=0),
-    sa.Column('reported_at', Timestamp, nullable=False),
-    **OPTIONS)
+    sa.Column('reported_at', Timestamp, nullable=False))
 
 # What projects may have, where that is not the default.
-quotas = sa.Table(
-    'quotas', metadata,
+quotas = _table(
+    'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
     # NULL: the default. Such a row is there to be locked.
-    sa.Column('hard_limit', sa.Integer),
-    **OPTIONS)
+    sa.Column('hard_limit', sa.Integer))
 
 # User messages about failures that came after the answer.
-messages = sa.Table(
-    'messages', metadata,
+messages = _table(
+    'messages',
     uuid_column('id', primary_key=True),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('request_id', sa.String(NAME_LENGTH)),
@@ -351,21 +332,16 @@ messages = sa.Table(
     sa.Column('message_level', sa.String(16), nullable=False),
     sa.Column('resource_type', sa.String(64), nullable=False),
     uuid_column('resource_id'),
-    sa.Column('expires_at', Timestamp, nullable=False),
+    sa.Column('expires_at', Timestamp, nullable=False, index=True),
     *timestamps(),
-    sa.Index(None, 'project_id', 'created_at', 'id'),
-    sa.Index(None, 'expires_at'),
-    **OPTIONS)
+    sa.Index(None, 'project_id', 'created_at', 'id'))
 
 # Requests that a client named, and what they made.
-idempotency_keys = sa.Table(
-    'idempotency_keys', metadata,
+idempotency_keys = _table(
+    'idempotency_keys',
     # A digest of project, user, method, path and the client's key: of any length and content.
     sa.Column('scope', sa.String(64), primary_key=True),
     sa.Column('body_digest', sa.String(64), nullable=False),
-    uuid_column('resource_id', nullable=False),
-    sa.Column('expires_at', Timestamp, nullable=False),
-    sa.Column('created_at', Timestamp, nullable=False),
-    sa.Index(None, 'expires_at'),
-    sa.Index(None, 'resource_id'),
-    **OPTIONS)
+    uuid_column('resource_id', nullable=False, index=True),
+    sa.Column('expires_at', Timestamp, nullable=False, index=True),
+    sa.Column('created_at', Timestamp, nullable=False))

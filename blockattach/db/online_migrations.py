@@ -1,15 +1,18 @@
-"""What rows must be brought to after the schema was expanded, while every process works.
+"""What rows must be brought to after the schema was expanded, while every process works; and what
+stands against removing what only older releases need.
 
 Each is done in batches, may be stopped and begun again at any time, and ends by itself: what this
 release writes needs it no more. The next contraction relies on all of them.
 """
 from collections.abc import Callable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from oslo_log import log as oslo_log
 
 from blockattach import log
 from blockattach.db import engine
+from blockattach.db import services
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -67,6 +70,25 @@ def remaining(database: engine.Database,
     """How many rows still need each of them; finished ones are left out."""
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}
+
+
+def hindrances(database: engine.Database, down_after: float,
+               older: Collection[str]) -> list[str]:
+    """What stands against a contraction, a sentence each.
+
+    :param down_after: seconds without a heartbeat after which a service is not counted
+    :param older: the names of the releases before this one
+    """
+    return [f'{number} rows wait for the online migration {name}: run blockattach-manage db '
+            'online_data_migrations'
+            for name, number in remaining(database).items()] + behind(database, down_after, older)
+
+
+def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
+    """Services of older releases that prevent it: one sentence, or none."""
+    names = services.of_releases(database, down_after, older)
+    return ([f'services of an older release send heartbeats: {", ".join(names)}'] if names
+            else [])
 
 
 def _run_one(database: engine.Database, migration: Migration, most: int | None) -> Result:

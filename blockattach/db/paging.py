@@ -51,15 +51,23 @@ def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page:
     """
     keys = page.sort if any(key == 'id' for key, _ in page.sort) else (
         *page.sort, ('id', page.sort[-1][1] if page.sort else DESCENDING))
+    ways: list[sa.ColumnElement[bool]] = []
+    equal: list[sa.ColumnElement[bool]] = []
     for key, direction in keys:
         column = columns[key]
-        # NULL sorts first going up and last going down, on every database alike.
-        nulls = sa.case((column.is_(None), 0), else_=1)
-        if _nullable(column):
-            query = query.order_by(nulls if direction == ASCENDING else nulls.desc())
-        query = query.order_by(column if direction == ASCENDING else column.desc())
+        value = None if marker is None else getattr(marker, key)
+        parts = [(column, value)]
+        if getattr(column, 'nullable', True):
+            # NULL sorts first going up and last going down, on every database alike.
+            parts.insert(0, (sa.case((column.is_(None), 0), else_=1), int(value is not None)))
+        for part, at in parts:
+            query = query.order_by(part if direction == ASCENDING else part.desc())
+            # Behind the marker: equal on the parts before, beyond it on one.
+            if at is not None:
+                ways.append(sa.and_(*equal, part > at if direction == ASCENDING else part < at))
+            equal.append(part == at)
     if marker is not None:
-        query = query.where(_after(keys, columns, marker))
+        query = query.where(sa.or_(*ways))
     if page.limit is not None:
         query = query.limit(page.limit)
     if page.offset:
@@ -68,30 +76,3 @@ def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page:
         if page.limit is None:
             query = query.limit(2 ** 31 - 1)
     return query
-
-
-def _after(keys: tuple[tuple[str, str], ...], columns: Mapping[str, sa.ColumnElement],
-           marker: sa.Row[Any]) -> sa.ColumnElement[bool]:
-    """Rows that come behind the marker: equal on the keys before, beyond it on one."""
-    ways = []
-    equal: list[sa.ColumnElement[bool]] = []
-    for key, direction in keys:
-        column, value = columns[key], getattr(marker, key)
-        beyond = _beyond(column, value, direction)
-        if beyond is not None:
-            ways.append(sa.and_(*equal, beyond))
-        equal.append(column.is_(None) if value is None else column == value)
-    return sa.or_(*ways)
-
-
-def _beyond(column: sa.ColumnElement, value: Any,
-            direction: str) -> sa.ColumnElement[bool] | None:
-    if direction == ASCENDING:
-        return column.is_not(None) if value is None else column > value
-    if value is None:
-        return None
-    return sa.or_(column < value, column.is_(None)) if _nullable(column) else column < value
-
-
-def _nullable(column: sa.ColumnElement) -> bool:
-    return bool(getattr(column, 'nullable', True))

@@ -82,7 +82,7 @@ def _tried(progress: str | None) -> tuple[str, ...]:
 
 def forget_refusal(database: engine.Database, volume_id: str) -> None:
     """Remove the user message that no pool will do: it was too early."""
-    messages.withdraw(database, domain_messages.NO_VALID_POOL, volume_id)
+    messages.delete(database, messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
 
 
 def _named(hints: dict[str, Any]) -> set[str]:

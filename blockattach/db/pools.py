@@ -52,14 +52,12 @@ def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]])
 
     It must report what it has provisioned, which is used instead of the allocated room.
     """
-    try:
-        with database.writer() as connection:
-            for name, capabilities in sorted(reports.items()):
-                if prepared.update(connection, _pools, {'name': name}, {
-                        **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
-                    raise errors.PoolNotFound(pool=name)
-    except errors.PoolNotFound:
-        return False
+    with database.writer() as connection:
+        for name, capabilities in sorted(reports.items()):
+            if prepared.update(connection, _pools, {'name': name}, {
+                    **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
+                connection.rollback()
+                return False
     return True
 
 

@@ -9,6 +9,7 @@ there are, also where hardly any may go. Each batch is a transaction of its own,
 waits long.
 """
 import datetime
+import sys
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
@@ -49,16 +50,17 @@ def purge(database: engine.Database, older_than: datetime.timedelta, most: int |
     :param dry_run: only count them
     :param batch: how many rows a transaction removes at most
     """
-    remaining = most
+    remaining = sys.maxsize if most is None else most
     found = []
     for table in tables():
         which = _past(database, table, older_than, dry_run)
         if dry_run:
-            number = _count(database, table, which)
-            number = number if remaining is None else min(number, remaining)
+            [number] = _scalars(
+                database, sa.select(sa.func.count()).select_from(table).where(which))
+            number = min(number, remaining)
         else:
             number = sum(_batches(database, table, which, remaining, batch))
-        remaining = None if remaining is None else remaining - number
+        remaining -= number
         if number:
             found.append(Purged(table.name, number))
     if not dry_run:
@@ -94,48 +96,37 @@ def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
                 yield other, key
 
 
-def _count(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
-    with database.reader() as connection:
-        return connection.execute(
-            sa.select(sa.func.count()).select_from(table).where(which)).scalar_one()
-
-
 def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
-             most: int | None, batch: int) -> Iterator[int]:
+             remaining: int, batch: int) -> Iterator[int]:
     """The number of rows that each transaction has removed."""
-    remaining = most
-    if remaining == 0:
-        return
-    for part in _parts(database, table):
+    [key] = table.primary_key.columns
+    for part in _parts(database, key):
+        if not remaining:
+            return
         # Found without a lock, and checked once more under it.
-        chosen = _keys(database, table, sa.and_(part, which))[:remaining]
+        chosen = _scalars(database, sa.select(key).where(part, which))[:remaining]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])
-        remaining = None if remaining is None else remaining - len(chosen)
-        if remaining == 0:
-            return
+        remaining -= len(chosen)
 
 
-def _parts(database: engine.Database, table: sa.Table) -> Iterator[sa.ColumnElement[bool]]:
+def _parts(database: engine.Database,
+           key: sa.Column[Any]) -> Iterator[sa.ColumnElement[bool]]:
     """Conditions that cut a table into pieces of about so many rows, by its key."""
-    [key] = table.primary_key.columns
     after: sa.ColumnElement[bool] = sa.true()
     while True:
-        query = sa.select(key).where(after).order_by(key).offset(PART - 1).limit(1)
-        with database.reader() as connection:
-            last = connection.execute(query).scalar_one_or_none()
-        if last is None:
+        last = _scalars(database, sa.select(key).where(after).order_by(key).offset(
+            PART - 1).limit(1))
+        if not last:
             yield after
             return
-        yield sa.and_(after, key <= last)
-        after = key > last
+        yield sa.and_(after, key <= last[0])
+        after = key > last[0]
 
 
-def _keys(database: engine.Database, table: sa.Table,
-          which: sa.ColumnElement[bool]) -> list[Any]:
-    [key] = table.primary_key.columns
+def _scalars(database: engine.Database, query: sa.Select[Any]) -> list[Any]:
     with database.reader() as connection:
-        return list(connection.execute(sa.select(key).where(which)).scalars())
+        return list(connection.scalars(query))
 
 
 @engine.retried

@@ -25,9 +25,7 @@ _specs = models.qos_specs
 _types = models.volume_types
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _specs.c.id, 'name': _specs.c.name, 'consumer': _specs.c.consumer,
-    'created_at': _specs.c.created_at, 'updated_at': _specs.c.updated_at,
-}
+    name: _specs.c[name] for name in ('id', 'name', 'consumer', 'created_at', 'updated_at')}
 """Sort keys of a list; it may be filtered by the first three."""
 
 
@@ -191,13 +189,9 @@ def _types_of(connection: sa.Connection, specs_id: str) -> list[records.Limited]
         .order_by(_types.c.created_at, _types.c.id))]
 
 
-def _find(connection: sa.Connection, specs_id: str, lock: bool = False) -> sa.Row[Any] | None:
-    query = _specs.select().where(_specs.c.id == specs_id, models.live(_specs))
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
-
-
 def _read(connection: sa.Connection, specs_id: str, lock: bool = False) -> records.QosSpecs:
-    row = _find(connection, specs_id, lock)
+    query = _specs.select().where(_specs.c.id == specs_id, models.live(_specs))
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise errors.QosSpecsNotFound(qos_specs_id=specs_id)
     return rows.qos_specs(row)

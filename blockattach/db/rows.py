@@ -2,11 +2,8 @@
 import dataclasses
 import functools
 import json
-import operator
-import types
 from collections.abc import Callable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeVar
@@ -26,15 +23,11 @@ if TYPE_CHECKING:
 
 _Record = TypeVar('_Record', bound='DataclassInstance')
 
-_FIELDS = {field.name for field in dataclasses.fields(records.Attachment)}
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
 _MODES: dict[str | None, Any] = {None: None}
 _MODES |= {mode.value: mode for mode in connections.AccessMode}
-_OF_VOLUME = {field.name for field in dataclasses.fields(records.Volume)}
-# Fields of a volume that its row has as they are.
-_PLAIN = tuple(sorted(_OF_VOLUME - {'metadata', 'attached', 'limits'}))
 TEXT_LENGTH = models.NAME_LENGTH
 """Characters that a name, a host or a mountpoint may have."""
 
@@ -66,12 +59,19 @@ _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
 
 
 def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
-    """A row as a record whose fields are called like its columns.
+    """A row, or its values by name, as a record whose fields are called like its columns.
 
     :param given: fields that are not stored as they are
     """
-    return kind(**{name: getattr(row, name) for name in _names(kind) if name not in given},
-                **given)
+    values = _values(row)
+    return kind(**{name: values[name] for name in _names(kind) if name not in given}, **given)
+
+
+def _values(row: Any) -> Any:
+    # To look up thirty names in a row itself takes twice as long.
+    if isinstance(row, sa.Row):
+        return row._mapping
+    return row._asdict() if hasattr(row, '_asdict') else row
 
 
 @functools.cache
@@ -89,20 +89,21 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
                sealed: records.SealedCredential | None = None) -> records.Attachment:
     """One row of ``attachments``, with what was read besides."""
-    return record(records.Attachment, row, volume=volume, sealed=sealed,
-                  **{name: read(getattr(row, name)) for name, read in _READ.items()})
+    values = _values(row)
+    return record(records.Attachment, values, volume=volume, sealed=sealed,
+                  **{name: read(values[name]) for name, read in _READ.items()})
 
 
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
     """What a new row is read as; columns that are not named are empty."""
-    return attachment(types.SimpleNamespace(**{**dict.fromkeys(_FIELDS), **values}), sealed=sealed)
+    return attachment({**dict.fromkeys(_names(records.Attachment)), **values}, sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
     """What the row is read as once these columns are written, without its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
-               for name, value in values.items() if name in _FIELDS}
+               for name, value in values.items() if name in _names(records.Attachment)}
     return dataclasses.replace(before, **changed, volume=None)
 
 
@@ -128,35 +129,11 @@ def limits(row: sa.Row[Any]) -> dict[str, str | int | None] | None:
 def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
                 metadata: Mapping[str, str]) -> records.Volume:
     """What a new row is read as; columns that are not named are empty."""
-    return volume(types.SimpleNamespace(**{
-        **dict.fromkeys(_OF_VOLUME), **values, 'volume_type_name': kind.name}), metadata, ())
+    return volume({**dict.fromkeys(_names(records.Volume)), **values,
+                   'volume_type_name': kind.name}, dict(metadata), ())
 
 
-def volume(row: Any, metadata: Mapping[str, str],
-           attached: tuple[records.AttachedServer, ...],
-           limits: Mapping[str, str | int | None] | None = None) -> records.Volume:
+def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedServer, ...],
+           limits: dict[str, str | int | None] | None = None) -> records.Volume:
     """One row of ``volumes`` with its type's name, and its children."""
-    return _volume({name: getattr(row, name) for name in _PLAIN}, metadata, attached, limits)
-
-
-def volumes(found: Sequence[sa.Row[Any]], metadata: Mapping[str, Mapping[str, str]],
-            attached: Mapping[str, tuple[records.AttachedServer, ...]]) -> list[records.Volume]:
-    """Volumes from the rows of one result; their children by their ids.
-
-    By position: to look up thirty names in each row takes longer than everything else here.
-    """
-    if not found:
-        return []
-    keys = found[0]._fields
-    plain = operator.itemgetter(*map(keys.index, _PLAIN))
-    own = keys.index('id')
-    return [_volume(dict(zip(_PLAIN, plain(row), strict=True)),
-                    metadata.get(row[own], {}), attached.get(row[own], ())) for row in found]
-
-
-def _volume(plain: dict[str, Any], metadata: Mapping[str, str],
-            attached: tuple[records.AttachedServer, ...],
-            limits: Mapping[str, str | int | None] | None = None) -> records.Volume:
-    return records.Volume(
-        metadata=dict(metadata), attached=attached,
-        limits=None if limits is None else dict(limits), **plain)
+    return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits)

@@ -1,6 +1,9 @@
 """Services and their heartbeats, by the database's clock alone."""
+import dataclasses
 import datetime
+import functools
 from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -90,8 +93,7 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
                                    _services.c.host.startswith(f'{host}@', autoescape=True)))
     if binary is not None:
         query = query.where(_services.c.binary == binary)
-    with database.reader() as connection:
-        return [_record(row, row.up) for row in connection.execute(query)]
+    return _read(database, query)
 
 
 def all_up(database: engine.Database, binary: str, down_after: float) -> bool:
@@ -109,14 +111,22 @@ def silent(database: engine.Database, binary: str, down_after: float) -> list[st
     return sorted({service.backend for service in found} - living)
 
 
+def of_releases(database: engine.Database, down_after: float,
+                releases: Collection[str]) -> list[str]:
+    """The services of some releases that send heartbeats, by name."""
+    query = sa.select(_services).where(
+        _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(releases))
+    with database.reader() as connection:
+        return [f'{row.binary} on {row.host} (release {row.release})'
+                for row in connection.execute(query.order_by(_services.c.id))]
+
+
 def keeping(database: engine.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
     """The services that keep one backend, those that send heartbeats first."""
     up = _services.c.reported_at >= clock.now(-down_after)
-    query = _with_up(down_after).where(
-        _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id)
-    with database.reader() as connection:
-        return [_record(row, row.up) for row in connection.execute(query)]
+    return _read(database, _with_up(down_after).where(
+        _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
 
 
 def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:
@@ -141,12 +151,10 @@ def get_by_host(database: engine.Database, binary: str, host: str,
 
     :raises ServiceNotFound: there is none
     """
-    with database.reader() as connection:
-        row = connection.execute(
-            _with_up(down_after).where(*_named(binary, host))).one_or_none()
-    if row is None:
+    found = _read(database, _with_up(down_after).where(*_named(binary, host)))
+    if not found:
         raise errors.ServiceNotFound(binary=binary, host=host)
-    return _record(row, row.up)
+    return found[0]
 
 
 @engine.retried
@@ -156,12 +164,8 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
 
     :raises ServiceNotFound: there is none
     """
-    with database.writer() as connection:
-        done = connection.execute(_services.update().where(*_named(binary, host)).values(
-            disabled=disabled, disabled_reason=reason if disabled else None,
-            updated_at=database.clock.utcnow()))
-        if done.rowcount != 1:
-            raise errors.ServiceNotFound(binary=binary, host=host)
+    _change(database, binary, host, _services.c.host == host,
+            disabled=disabled, disabled_reason=reason if disabled else None)
     LOG.info('Service is enabled or disabled%s',
              log.fields(binary=binary, host=host, disabled=disabled))
 
@@ -173,13 +177,8 @@ def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
     :param host: ``host@backend``; or ``cluster@backend``, for all that keep it
     :raises ServiceNotFound: there is none
     """
-    with database.writer() as connection:
-        done = connection.execute(_services.update().where(
-            _services.c.binary == binaries.VOLUME,
-            sa.or_(_services.c.host == host, _services.c.cluster == host)).values(
-            frozen=frozen, updated_at=database.clock.utcnow()))
-        if not done.rowcount:
-            raise errors.ServiceNotFound(binary=binaries.VOLUME, host=host)
+    _change(database, binaries.VOLUME, host,
+            sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
     LOG.info('Backend is frozen or thawed%s', log.fields(host=host, frozen=frozen))
 
 
@@ -205,6 +204,21 @@ def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
     return _services.c.binary == binary, _services.c.host == host
 
 
+def _change(database: engine.Database, binary: str, host: str,
+            which: sa.ColumnElement[bool], **values: Any) -> None:
+    with database.writer() as connection:
+        done = connection.execute(
+            _services.update().where(_services.c.binary == binary, which)
+            .values(updated_at=database.clock.utcnow(), **values))
+        if not done.rowcount:
+            raise errors.ServiceNotFound(binary=binary, host=host)
+
+
+def _read(database: engine.Database, query: sa.Select[Any]) -> list[records.Service]:
+    with database.reader() as connection:
+        return [_record(row, row.up) for row in connection.execute(query)]
+
+
 def _with_up(down_after: float) -> sa.Select[Any]:
     return sa.select(_services, (_services.c.reported_at >= clock.now(-down_after)).label('up'))
 
@@ -217,9 +231,8 @@ def _record(row: sa.Row[Any], up: bool) -> records.Service:
 def _stored(values: records.Reconciled | None) -> str | None:
     if values is None:
         return None
-    at = values.last_at
-    return rows.to_json({'repaired': values.repaired, 'last': values.last,
-                         'last_at': None if at is None else at.isoformat()})
+    return rows.to_json({**dataclasses.asdict(values),
+                         'last_at': values.last_at and values.last_at.isoformat()})
 
 
 def _reconciled(text: str | None) -> records.Reconciled | None:
@@ -227,8 +240,8 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
     if values is None:
         return None
     at = values['last_at']
-    return records.Reconciled(values['repaired'], values['last'],
-                              None if at is None else datetime.datetime.fromisoformat(at))
+    return records.Reconciled(**{
+        **values, 'last_at': at and datetime.datetime.fromisoformat(at)})
 
 
 class Presence:
@@ -243,43 +256,32 @@ class Presence:
         :param sole: no other process may serve under this name; see `wrong`
         :param reconciled: what each heartbeat reports, see `register`
         """
-        self._cluster = cluster
-        self._reconciled = reconciled
-        self._sole = sole
-        self._superseded = False
-        self._release = release
-        self._database = database
-        self._binary = binary
-        self._host = host
-        self._availability_zone = availability_zone
         self.process_instance = database.new_id().replace('-', '')
         """Names this process instance: the work of others is orphaned."""
+        self._database = database
+        self._register = functools.partial(register, database, binary, host, availability_zone,
+                                           self.process_instance, release, cluster)
+        self._named = log.fields(binary=binary, host=host)
+        self._sole = sole
+        self._reconciled = reconciled
+        self._superseded = False
         self._service_id: int | None = None
 
     def beat(self) -> None:
         """Send a heartbeat; a service that was removed registers anew."""
-        if self._service_id is None or not self._is_registered():
-            self._service_id = register(self._database, self._binary, self._host,
-                                        self._availability_zone, self.process_instance,
-                                        self._release, self._cluster, self._last_reconciled()).id
+        reconciled = None if self._reconciled is None else self._reconciled()
+        try:
+            if self._service_id is None or not heartbeat(
+                    self._database, self._service_id,
+                    self.process_instance if self._sole else None, reconciled):
+                self._service_id = self._register(reconciled).id
+        except errors.Conflict:
+            # Of two instances, the later one is the service.
+            if not self._superseded:
+                LOG.error('Cannot serve any longer: another process has begun under the same '
+                          'name%s', self._named)
+            self._superseded = True
 
     def wrong(self) -> str | None:
         """Why this process should be ended; None: it is the only one of its name."""
         return 'another process serves under the same name' if self._superseded else None
-
-    def _last_reconciled(self) -> records.Reconciled | None:
-        return None if self._reconciled is None else self._reconciled()
-
-    def _is_registered(self) -> bool:
-        """Whether the row names this instance; of two, the later one is the service."""
-        assert self._service_id is not None
-        try:
-            return heartbeat(self._database, self._service_id,
-                             self.process_instance if self._sole else None,
-                             self._last_reconciled())
-        except errors.Conflict:
-            if not self._superseded:
-                LOG.error('Cannot serve any longer: another process has begun under the same '
-                          'name%s', log.fields(binary=self._binary, host=self._host))
-            self._superseded = True
-            return True

@@ -56,7 +56,11 @@ def get(database: engine.Database, transfer_id: str) -> transfers.Transfer:
     :raises TransferNotFound: there is none
     """
     with database.reader() as connection:
-        return _found(connection, transfer_id)
+        row = connection.execute(
+            _rows.select().where(_rows.c.id == transfer_id, _OFFERED)).one_or_none()
+    if row is None:
+        raise errors.TransferNotFound(transfer_id=transfer_id)
+    return rows.record(transfers.Transfer, row)
 
 
 def list_page(database: engine.Database, project_id: str | None, equal: Mapping[str, str],
@@ -114,16 +118,4 @@ def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
 def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
     """Whether a transfer has ended in this way, for a writer whose connection was lost."""
     return rows.holds(volume_rows.await_others(connection, of.volume_id), values) and \
-        _row(connection, of.id) is None
-
-
-def _row(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
-    return connection.execute(_rows.select().where(_rows.c.id == transfer_id)).one_or_none()
-
-
-def _found(connection: sa.Connection, transfer_id: str) -> transfers.Transfer:
-    row = connection.execute(
-        _rows.select().where(_rows.c.id == transfer_id, _OFFERED)).one_or_none()
-    if row is None:
-        raise errors.TransferNotFound(transfer_id=transfer_id)
-    return rows.record(transfers.Transfer, row)
+        connection.execute(_rows.select().where(_rows.c.id == of.id)).first() is None

@@ -2,6 +2,7 @@
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -35,8 +36,10 @@ _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE
         _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
         _work.c.verb == prepared.value('verb'), _work.c.owner == prepared.value('owner'),
         _work.c.generation == prepared.value('generation'))))
-_ONE = prepared.Statement(lambda dialect: _with_metadata())
-_ONE_LIVE = prepared.Statement(lambda dialect: _with_metadata().where(volume_rows.LIVE))
+_ONE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+    _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
+).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
+    _volumes.c.id == prepared.value('volume_id')))
 # So many values every database takes as a list.
 _SLICE = 500
 # Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
@@ -52,14 +55,10 @@ _SERVERS = prepared.Statement(lambda dialect: sa.select(
 ).order_by(_attachments.c.created_at, _attachments.c.id))
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _volumes.c.id, 'created_at': _volumes.c.created_at,
-    'updated_at': _volumes.c.updated_at, 'name': _volumes.c.name,
-    'display_name': _volumes.c.name, 'size': _volumes.c.size_gb, 'status': _volumes.c.status,
-    'availability_zone': _volumes.c.availability_zone, 'bootable': _volumes.c.bootable,
-    'host': _volumes.c.pool, 'project_id': _volumes.c.project_id,
-    'user_id': _volumes.c.user_id, 'volume_type_id': _volumes.c.volume_type_id,
-    'attach_status': _volumes.c.attach_status, 'multiattach': _volumes.c.multiattach,
-}
+    **{name: _volumes.c[name] for name in (
+        'id', 'created_at', 'updated_at', 'name', 'status', 'availability_zone', 'bootable',
+        'project_id', 'user_id', 'volume_type_id', 'attach_status', 'multiattach')},
+    'display_name': _volumes.c.name, 'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
 """Sort keys of a volume list, and the columns that an administrator may filter by."""
 
 
@@ -86,11 +85,8 @@ class Totals:
     size_gb: int
 
 
-_OPERATORS = {
-    'gt': lambda column, value: column > value, 'gte': lambda column, value: column >= value,
-    'eq': lambda column, value: column == value, 'neq': lambda column, value: column != value,
-    'lt': lambda column, value: column < value, 'lte': lambda column, value: column <= value,
-}
+_OPERATORS = {'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq, 'neq': operator.ne,
+              'lt': operator.lt, 'lte': operator.le}
 
 
 def get(database: engine.Database, volume_id: str) -> records.Volume:
@@ -138,13 +134,12 @@ def list_page(database: engine.Database, filters: Filters,
     :raises VolumeNotFound: the marker is none
     """
     with database.reader() as connection:
-        marker = None
-        if page.marker is not None:
-            marker = _marker(connection, page.marker, filters)
-        found = connection.execute(
-            paging.select_page(_filtered(_WITH_TYPE, filters), SORT_COLUMNS, page, marker)).all()
+        found = paging.fetch(connection, _filtered(_WITH_TYPE, filters), SORT_COLUMNS, page,
+                             sa.and_(*_listed(filters)),
+                             lambda marker: errors.VolumeNotFound(volume_id=marker))
         metadata, attached = _children(connection, found)
-    return rows.volumes(found, metadata, attached)
+    return [rows.volume(row, metadata.get(row.id, {}), attached.get(row.id, ()))
+            for row in found]
 
 
 def count(database: engine.Database, filters: Filters) -> int:
@@ -194,50 +189,38 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
 
     :param unused: the caller knows that nothing is attached
     """
-    found = (_ONE_LIVE if live_only else _ONE).rows(connection, volume_id=volume_id)
-    if not found:
+    found = _ONE.rows(connection, volume_id=volume_id)
+    if not found or (live_only and found[0].deleted):
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    return rows.volume(found[0], metadata, () if unused else _attached(connection, volume_id),
-                       rows.limits(found[0]))
+    attached = () if unused else tuple(
+        _server(row) for row in _SERVERS.rows(connection, volume_id=volume_id))
+    return rows.volume(found[0], metadata, attached, rows.limits(found[0]))
 
 
-def _with_metadata() -> sa.Select:
-    return volume_rows.with_limits(_WITH_TYPE).add_columns(
-        _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
-    ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
-        _volumes.c.id == prepared.value('volume_id'))
+def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
+    """What the project could see, whatever else is filtered by."""
+    if filters.project_id is None:
+        return [volume_rows.LIVE]
+    return [volume_rows.LIVE, _volumes.c.project_id == filters.project_id]
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
-    query = query.where(volume_rows.LIVE)
-    if filters.project_id is not None:
-        query = query.where(_volumes.c.project_id == filters.project_id)
+    query = query.where(*_listed(filters))
     for key, value in filters.equal.items():
         column = SORT_COLUMNS[key]
         query = query.where(column.in_(value) if isinstance(value, (list, tuple))
                             else column == value)
     for key, text in filters.like.items():
         query = query.where(SORT_COLUMNS[key].contains(text, autoescape=True))
-    for key, operator, value in filters.compared:
-        query = query.where(_OPERATORS[operator](SORT_COLUMNS[key], value))
+    for key, name, value in filters.compared:
+        query = query.where(_OPERATORS[name](SORT_COLUMNS[key], value))
     for key, value in filters.metadata.items():
         query = query.where(sa.exists().where(
             _metadata.c.volume_id == _volumes.c.id, _metadata.c.key == key,
             _metadata.c.value == value))
     return query
-
-
-def _marker(connection: sa.Connection, marker: str, filters: Filters) -> sa.Row[Any]:
-    query = sa.select(*(column.label(key) for key, column in SORT_COLUMNS.items())).where(
-        _volumes.c.id == marker, volume_rows.LIVE)
-    if filters.project_id is not None:
-        query = query.where(_volumes.c.project_id == filters.project_id)
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        raise errors.VolumeNotFound(volume_id=marker)
-    return row
 
 
 def _children(connection: sa.Connection, volumes: Sequence[sa.Row[Any]],
@@ -253,7 +236,7 @@ def _children(connection: sa.Connection, volumes: Sequence[sa.Row[Any]],
         return {}, {}
     ids = [row.id for row in volumes]
     used = [row.id for row in volumes if row.lowest_rank == _ATTACHED]
-    sizes = {_ID: (size := _size(len(ids))), _USED_ID: _used_size(len(used), size)}
+    sizes = {_ID: (size := _size(len(ids))), _USED_ID: min(size, _size(len(used)))}
     for row in _children_of(sizes[_ID], sizes[_USED_ID]).rows(connection, **{
             f'{prefix}{number}': one for prefix, some in ((_ID, ids), (_USED_ID, used))
             for number, one in enumerate(some + [None] * (sizes[prefix] - len(some)))}):
@@ -272,13 +255,6 @@ def _size(length: int) -> int:
         return length
     return next((size for size in _SIZES if size >= length),
                 math.ceil(length / _SIZES[-1]) * _SIZES[-1])
-
-
-def _used_size(length: int, size: int) -> int:
-    """How many ids of volumes in use, beside so many in all: a few lengths for each."""
-    if length == 0:
-        return 0
-    return min(size, next(one for one in (_SHORT, *_SIZES, size) if one >= length))
 
 
 @functools.cache
@@ -306,8 +282,3 @@ def _ids(prefix: str, size: int) -> list[Any]:
 def _server(row: Any) -> records.AttachedServer:
     return records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
                                   row.attached_at)
-
-
-def _attached(connection: sa.Connection,
-              volume_id: str) -> tuple[records.AttachedServer, ...]:
-    return tuple(_server(row) for row in _SERVERS.rows(connection, volume_id=volume_id))

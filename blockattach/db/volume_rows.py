@@ -18,6 +18,8 @@ from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
 
 _volumes = models.volumes
+_pools = models.pools
+_Own = volume_lifecycle.OwnStatus
 _attachments = models.attachments
 LIVE = models.live(_volumes)
 """Volumes that are not gone."""
@@ -26,6 +28,36 @@ _LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
 _AFTER_HASH = chr(ord('#') + 1)
 INSTANCE = '/'
 """In the name of an owner: between a service and its process instance."""
+
+
+# The steps of its lifecycle that every volume takes: one statement each.
+def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
+    """A volume at one step; by the key alone, as `blockattach.db.pairs.Unchanged`."""
+    return (_volumes.c.id == prepared.value('volume_id'),
+            _volumes.c.generation == prepared.value('generation'),
+            _volumes.c.own_status == own_status.value)
+
+
+_NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': prepared.value('now')}
+# Its words stay as they are: it is being made, now as before.
+CLAIM = prepared.Statement(lambda dialect: _volumes.update().where(
+    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
+        pool=prepared.value('pool'), service_uuid=prepared.value('service_uuid'), **_NEXT))
+_SIZE = sa.select(_volumes.c.size_gb).where(
+    _volumes.c.id == prepared.value('volume_id')).scalar_subquery()
+TAKE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool'),
+    sa.or_(_pools.c.limit_gb.is_(None), _pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb),
+).values(allocated_gb=_pools.c.allocated_gb + _SIZE))
+GIVE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool')).values(
+        allocated_gb=_pools.c.allocated_gb - prepared.value('size_gb', sa.Integer())))
+NO_GRANTS = prepared.Statement(lambda dialect: models.grants.delete().where(
+    models.grants.c.volume_id == prepared.value('volume_id')))
+CREATED = prepared.Statement(lambda dialect: _volumes.update().where(
+    *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
+).values(own_status=_Own.AVAILABLE.value, shared_targets=prepared.value('shared_targets'),
+         **volume_lifecycle.derive_status(_Own.AVAILABLE, None)._asdict(), **_NEXT))
 
 
 def with_limits(query: sa.Select) -> sa.Select:
@@ -71,11 +103,10 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     :raises VolumeTypeChanged: the type is not what it was when it was judged
     """
     volume_types.hold(connection, kind)
-    own_status = volume_lifecycle.OwnStatus.CREATING
-    derived = volume_lifecycle.derive_status(own_status, None)
+    derived = volume_lifecycle.derive_status(_Own.CREATING, None)
     row = {
-        **values, 'own_status': own_status.value, 'status': derived.status,
-        'attach_status': derived.attach_status, 'volume_type_id': kind.id,
+        **values, 'own_status': _Own.CREATING.value, **derived._asdict(),
+        'volume_type_id': kind.id,
         'multiattach': volume_type.is_multiattach(kind.extra_specs),
         'single_writer': volume_type.is_single_writer(kind.extra_specs),
         'encrypted': kind.encryption is not None, 'bootable': False, 'shared_targets': True,
@@ -98,33 +129,27 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
     now = (lowest_rank, announced, *derived)
     if metadata or \
             (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
-        _store(connection, row.id, lowest_rank=lowest_rank, detach_announced=announced,
-               status=derived.status, attach_status=derived.attach_status,
-               updated_at=database.clock.utcnow(), **metadata)
+        prepared.update(connection, _volumes, {'id': row.id}, {
+            'lowest_rank': lowest_rank, 'detach_announced': announced, **derived._asdict(),
+            'updated_at': database.clock.utcnow(), **metadata})
     return derived
 
 
 def move(connection: sa.Connection, database: engine.Database, row: Any,
-         event: volume_lifecycle.Event, **values: Any) -> None:
-    """Let an event happen to a volume itself: its own status moves as the lifecycle says.
+         event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
+         **values: Any) -> None:
+    """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
+    generation is raised, and its words are derived.
 
+    :param chosen: as `volume_lifecycle.next_status`
     :raises InvalidVolume: the volume is not where that can happen
     """
-    store_own_status(connection, database, row,
-                     volume_lifecycle.next_status(row.own_status, event), **values)
-
-
-def store_own_status(connection: sa.Connection, database: engine.Database, row: Any,
-                     own_status: volume_lifecycle.OwnStatus, **values: Any) -> None:
-    """Write the volume's own status, raise its generation, and derive its words.
-
-    For `move`, and for what an administrator may do whatever the status is.
-    """
+    own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
-    _store(connection, row.id, own_status=own_status.value, status=derived.status,
-           attach_status=derived.attach_status, generation=row.generation + 1,
-           updated_at=database.clock.utcnow(), **values)
+    prepared.update(connection, _volumes, {'id': row.id}, {
+        'own_status': own_status.value, **derived._asdict(), 'generation': row.generation + 1,
+        'updated_at': database.clock.utcnow(), **values})
 
 
 def is_frozen(connection: sa.Connection, pool: str) -> bool:
@@ -157,7 +182,3 @@ def attached_count(connection: sa.Connection, volume_id: str) -> int:
         sa.select(sa.func.count()).where(
             _attachments.c.volume_id == volume_id,
             _attachments.c.rank == volume_lifecycle.ATTACHED_RANK)).scalar_one()
-
-
-def _store(connection: sa.Connection, volume_id: str, **values: Any) -> None:
-    prepared.update(connection, _volumes, {'id': volume_id}, values)

@@ -1,7 +1,8 @@
-"""Volume types and their extra specs. A type that live volumes use keeps its meaning.
+"""Volume types, their extra specs and their encryption. A type that live volumes use keeps its
+meaning.
 
 A change of a type locks its row first; a new volume shares that lock, so that the type cannot
-become used after the check.
+become used after the check. A type has one encryption at a time, or none.
 """
 import dataclasses
 from collections.abc import Iterable
@@ -39,11 +40,8 @@ _BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
 _LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
 _SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
 
-SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
-    'id': _types.c.id, 'name': _types.c.name, 'description': _types.c.description,
-    'is_public': _types.c.is_public, 'created_at': _types.c.created_at,
-    'updated_at': _types.c.updated_at,
-}
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
+    'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
 """Sort keys of a list of types, by the API's names."""
 
 
@@ -176,7 +174,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
                        f'deleted.')
         if _is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
-        remove_encryption(connection, database, type_id)
+        _store_encryption(connection, type_id, **_ended(database))
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))
@@ -191,7 +189,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
     :raises EncryptedMultiattach: several hosts could share its volumes, which are encrypted
     """
     with database.writer() as connection:
-        lock_unused(connection, type_id)
+        _lock_unused(connection, type_id)
         connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
@@ -210,7 +208,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
     :raises ExtraSpecNotFound: the type has none of that key
     """
     with database.writer() as connection:
-        lock_unused(connection, type_id)
+        _lock_unused(connection, type_id)
         done = connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
                                                         _specs.c.key == key))
         if done.rowcount != 1:
@@ -220,24 +218,70 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
              log.fields(volume_type_id=type_id, key=key))
 
 
+@engine.retried
+def create_encryption(database: engine.Database, type_id: str, provider: str,
+                      control_location: str, cipher: str | None = None,
+                      key_size: int | None = None) -> records.TypeEncryption:
+    """Say how the volumes of a type shall be encrypted from now on.
+
+    :param key_size: in bits
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionExists: it has one
+    :raises EncryptedMultiattach: several hosts could share its volumes
+    """
+    encryption_id = database.new_id()
+    with database.writer(engine.inserted(_encryptions.c.id, encryption_id)) as connection:
+        if _lock_encryption(connection, type_id, 'create') is not None:
+            raise errors.VolumeTypeEncryptionExists(volume_type_id=type_id)
+        connection.execute(_encryptions.insert().values(
+            id=encryption_id, volume_type_id=type_id, live_volume_type_id=type_id,
+            provider=provider, control_location=control_location, cipher=cipher,
+            key_size=key_size, created_at=database.clock.utcnow()))
+        kind = read(connection, type_id)
+        volume_type.check_sharing(kind)
+        assert kind.encryption is not None
+    LOG.info('Volume type is encrypted%s', log.fields(volume_type_id=type_id))
+    return kind.encryption
+
+
+@engine.retried
+def update_encryption(database: engine.Database, type_id: str, encryption_id: str | None,
+                      changes: Mapping[str, str | int | None]) -> None:
+    """Change what is named of a type's encryption; the rest stays.
+
+    :param encryption_id: the one that is meant; None: whichever the type has
+    :param changes: new values by their names in `records.TypeEncryption`
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    """
+    _change_encryption(database, type_id, encryption_id, 'update',
+                       updated_at=database.clock.utcnow(), **changes)
+    LOG.info('Encryption of a volume type is changed%s',
+             log.fields(volume_type_id=type_id, keys=','.join(sorted(changes))))
+
+
+@engine.retried
+def delete_encryption(database: engine.Database, type_id: str,
+                      encryption_id: str | None) -> None:
+    """Let the volumes of a type be plain from now on; the row stays as history.
+
+    :param encryption_id: the one that is meant; None: whichever the type has
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    """
+    _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
+    LOG.info('Encryption of a volume type is deleted%s', log.fields(volume_type_id=type_id))
+
+
 def lock(connection: sa.Connection, type_id: str) -> None:
     """Lock a live type's row until the transaction ends; the transaction's first statement.
 
     :raises VolumeTypeNotFound: there is none
     """
     _lock(connection, _LOCK, type_id)
-
-
-def lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
-    """Lock a type that no live volume has, until the transaction ends.
-
-    :param refusal: the error for one that is used
-    :raises VolumeTypeNotFound: there is none
-    :raises VolumeTypeInUse: live volumes have the type
-    """
-    lock(connection, type_id)
-    if _is_used(connection, type_id):
-        raise errors.VolumeTypeInUse(refusal)
 
 
 def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
@@ -265,12 +309,41 @@ def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
     return found[0]
 
 
-def remove_encryption(connection: sa.Connection, database: engine.Database,
-                      type_id: str) -> None:
-    """Let the encryption of a type that is locked become history, if it has one."""
-    connection.execute(
-        _encryptions.update().where(_encryptions.c.live_volume_type_id == type_id)
-        .values(live_volume_type_id=None, deleted=True, deleted_at=database.clock.utcnow()))
+def _change_encryption(database: engine.Database, type_id: str, encryption_id: str | None,
+                       verb: str, **values: Any) -> None:
+    with database.writer() as connection:
+        found = _lock_encryption(connection, type_id, verb)
+        if found is None or encryption_id not in (None, found.id):
+            raise errors.VolumeTypeEncryptionNotFound(volume_type_id=type_id)
+        _store_encryption(connection, type_id, **values)
+
+
+def _lock_encryption(connection: sa.Connection, type_id: str,
+                     verb: str) -> records.TypeEncryption | None:
+    """Lock a type that no live volume has; how it is encrypted."""
+    _lock_unused(connection, type_id,
+                 f'Cannot {verb} encryption specs. Volume type in use.')
+    return read(connection, type_id).encryption
+
+
+def _store_encryption(connection: sa.Connection, type_id: str, **values: Any) -> None:
+    connection.execute(_encryptions.update().where(
+        _encryptions.c.live_volume_type_id == type_id).values(**values))
+
+
+def _ended(database: engine.Database) -> dict[str, Any]:
+    """Of an encryption that is history."""
+    return {'live_volume_type_id': None, 'deleted': True, 'deleted_at': database.clock.utcnow()}
+
+
+def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
+    """Lock a type that no live volume has, until the transaction ends.
+
+    :param refusal: the error for one that is used
+    """
+    lock(connection, type_id)
+    if _is_used(connection, type_id):
+        raise errors.VolumeTypeInUse(refusal)
 
 
 def _lock(connection: sa.Connection, how: prepared.Statement, type_id: str) -> None:

@@ -1,4 +1,6 @@
-"""Volumes: the verbs of their own lifecycle. Each is one transaction under the volume's lock."""
+"""Volumes: the verbs of their own lifecycle, and an administrator's settings. Each is one
+transaction under the volume's lock.
+"""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -16,9 +18,9 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import volume_queries
 from blockattach.db import volume_rows
-from blockattach.db import volume_steps
 from blockattach.db import work
 from blockattach.domain import records
+from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
@@ -52,10 +54,6 @@ class Deleting(NamedTuple):
     generation: int
     own_status: volume_lifecycle.OwnStatus
     host: str | None
-
-
-class _NoRoom(Exception):
-    """What was written meanwhile is thrown away."""
 
 
 @engine.retried
@@ -102,19 +100,17 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
-    try:
-        with database.writer(_stepped(
-                volume_id, generation, _Own.CREATING, pool=pool_name)) as connection:
-            done = volume_steps.CLAIM.change(
-                connection, volume_id=volume_id, generation=generation, pool=pool_name,
-                service_uuid=service_uuid, now=database.clock.utcnow())
-            if done != 1:
-                _lock(connection, volume_id, generation, _Own.CREATING)
-                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            if volume_steps.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
-                raise _NoRoom
-    except _NoRoom:
-        return None
+    with database.writer(_stepped(
+            volume_id, generation, own_status=_Own.CREATING, pool=pool_name)) as connection:
+        done = volume_rows.CLAIM.change(
+            connection, volume_id=volume_id, generation=generation, pool=pool_name,
+            service_uuid=service_uuid, now=database.clock.utcnow())
+        if done != 1:
+            _lock(connection, volume_id, generation, _Own.CREATING)
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+        if volume_rows.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
+            connection.rollback()
+            return None
     return generation + 1
 
 
@@ -129,7 +125,8 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
     :returns: the volume's new generation
     :raises StaleGeneration: another process has gone on with it
     """
-    with database.writer(_stepped(volume_id, generation, _Own.CREATING, pool=None)) as connection:
+    with database.writer(_stepped(
+            volume_id, generation, own_status=_Own.CREATING, pool=None)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         mine = creation(volume_id, generation, owner)
         now = work.read(connection, mine)
@@ -142,7 +139,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
                     progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, remains(volume_id, row.pool, now.owner),
-                         clock.now() if now.owner is None else now.deadline, now.host)
+                         0 if now.owner is None else now.deadline, now.host)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
@@ -156,8 +153,8 @@ def created(database: engine.Database, volume_id: str, generation: int,
     :param owner: as `unclaim`
     :raises StaleGeneration: another process went on with it; what was made must be removed
     """
-    with database.writer(_stepped(volume_id, generation, _Own.AVAILABLE)) as connection:
-        if volume_steps.CREATED.change(
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        if volume_rows.CREATED.change(
                 connection, volume_id=volume_id, generation=generation,
                 shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
             row = _lock(connection, volume_id, generation, _Own.CREATING)
@@ -172,7 +169,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
 @engine.retried
 def failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """No pool could make it: it ends in error, its room is given back."""
-    with database.writer(_stepped(volume_id, generation, _Own.ERROR)) as connection:
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.ERROR)) as connection:
         row = _lock(connection, volume_id, generation, _Own.CREATING)
         _give_back(connection, row)
         volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
@@ -190,7 +187,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
     """
     with database.writer(lambda again: _stepped(
-            volume_id, row.generation, own_status)(again)) as connection:
+            volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
@@ -200,19 +197,21 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                        'belong to a group, have snapshots, awaiting a transfer, or be '
                        'disassociated from snapshots after volume transfer.')
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
+        host = volume_rows.host_of(row.pool)
         if force:
             work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
-            _remove(connection, database, row)
+            _remove(connection, database, row, _Event.DISCARD)
         elif volume_rows.is_frozen(connection, row.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume_id} is frozen.')
         else:
-            volume_rows.store_own_status(connection, database, row, _Own.DELETING)
+            volume_rows.move(connection, database, row,
+                             _Event.FORCE_DELETE if force else _Event.DELETE)
             work.begin(connection, database, deletion(volume_id, row.generation + 1),
-                       lease_seconds, volume_rows.host_of(row.pool), request_id=request_id,
+                       lease_seconds, host, request_id=request_id,
                        project_id=row.project_id, progress={'was': row.own_status})
     LOG.info('Volume is being deleted%s', log.fields(volume_id=volume_id, pool=row.pool))
-    return Deleting(volume_id, row.generation + 1, own_status, volume_rows.host_of(row.pool))
+    return Deleting(volume_id, row.generation + 1, own_status, host)
 
 
 @engine.retried
@@ -221,11 +220,11 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
     """The backend has removed it: the row becomes history, its room is free. ``owner``: as
     `unclaim`.
     """
-    with database.writer(_stepped(volume_id, generation, _Own.GONE)) as connection:
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.GONE)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
         _give_back(connection, row)
-        _remove(connection, database, row)
+        _remove(connection, database, row, _Event.DELETED)
     LOG.info('Volume is gone%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
@@ -233,7 +232,8 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
 def delete_failed(database: engine.Database, volume_id: str, generation: int,
                   owner: str | None = None) -> None:
     """The backend refused for good to remove it. ``owner``: as `unclaim`."""
-    with database.writer(_stepped(volume_id, generation, _Own.ERROR_DELETING)) as connection:
+    with database.writer(_stepped(
+            volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
         volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
@@ -264,8 +264,8 @@ def delete_cancelled(database: engine.Database, found: records.Work) -> None:
         if now.attempts:
             raise errors.Conflict(reason='cannot cancel volume.delete: it has begun')
         work.end(connection, found.claim)
-        volume_rows.store_own_status(connection, database, row,
-                                     _Own(rows.from_json(now.progress)['was']))
+        volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
+                         _Own(rows.from_json(now.progress)['was']))
     LOG.warning('Removal of a volume is cancelled%s', log.fields(volume_id=volume_id))
 
 
@@ -285,8 +285,70 @@ def leave_remains(database: engine.Database, volume: records.Volume,
     """What was made of a volume on its pool is not the volume's any more, and is there still."""
     pool = volume.pool or ''
     with database.writer() as connection:
-        work.replace(connection, database, remains(volume.id, pool), clock.now(retry_seconds),
+        work.replace(connection, database, remains(volume.id, pool), retry_seconds,
                      volume_rows.host_of(pool))
+
+
+@engine.retried
+def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> None:
+    """Let attachments made from now on read only, or not.
+
+    :raises InvalidVolume: it is in use
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock(connection, volume_id)
+        if row.status != _Own.AVAILABLE:
+            raise errors.InvalidVolume(
+                reason=f'Volume {volume_id} status must be available to update readonly flag, '
+                       f'but current status is: {row.status}.')
+        connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+            readonly=readonly, updated_at=database.clock.utcnow()))
+
+
+def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
+                ) -> reset_rule.Facts:
+    """The input of the rule for a reset now; nothing is written.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.reader() as connection:
+        row = connection.execute(_volumes.select().where(
+            _volumes.c.id == volume_id, volume_rows.LIVE)).one_or_none()
+        if row is None:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        return _reset_facts(connection, row, requested)
+
+
+@engine.retried
+def reset_status(database: engine.Database, volume_id: str,
+                 requested: reset_rule.Requested) -> reset_rule.Facts:
+    """Reset the volume's own status, unless the rule refuses.
+
+    :returns: the input of the rule; where it refuses, nothing was written
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock(connection, volume_id)
+        facts = _reset_facts(connection, row, requested)
+        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
+                requested.status is not None:
+            if facts.is_derived and requested.status == facts.from_attachments \
+                    and row.detach_announced:
+                # The detaches that were announced will not come.
+                volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+                row = volume_rows.lock(connection, volume_id)
+            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
+            work.end(connection, creation(volume_id, row.generation))
+    return facts
+
+
+def _reset_facts(connection: sa.Connection, row: Any,
+                 requested: reset_rule.Requested) -> reset_rule.Facts:
+    return reset_rule.Facts(
+        requested=requested, own_status=row.own_status,
+        at_work=work.find(connection, 'volume', row.id) is not None,
+        # Its targets count as shared until a backend reports otherwise.
+        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)
 
 
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
@@ -313,16 +375,10 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
         _volumes.c.id == volume_id)).one_or_none() is not None
 
 
-def _stepped(volume_id: str, generation: int, own_status: str | None = None,
-             **values: Any) -> engine.Happened:
+def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
     """Whether the volume has gone from a generation to the next one, in this way."""
-    if own_status is not None:
-        values['own_status'] = own_status
-
-    def happened(connection: sa.Connection) -> bool:
-        return rows.holds(volume_rows.await_others(connection, volume_id),
-                          {'generation': generation + 1, **values})
-    return happened
+    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
+                                         {'generation': generation + 1, **values})
 
 
 def _lock(connection: sa.Connection, volume_id: str, generation: int,
@@ -335,10 +391,11 @@ def _lock(connection: sa.Connection, volume_id: str, generation: int,
 
 def _give_back(connection: sa.Connection, row: Any) -> None:
     if row.pool is not None:
-        volume_steps.GIVE.change(connection, pool=row.pool, size_gb=row.size_gb)
+        volume_rows.GIVE.change(connection, pool=row.pool, size_gb=row.size_gb)
 
 
-def _remove(connection: sa.Connection, database: engine.Database, row: Any) -> None:
-    volume_rows.store_own_status(connection, database, row, _Own.GONE, deleted=True,
-                                 deleted_at=database.clock.utcnow())
-    volume_steps.NO_GRANTS.change(connection, volume_id=row.id)
+def _remove(connection: sa.Connection, database: engine.Database, row: Any,
+            event: _Event) -> None:
+    volume_rows.move(connection, database, row, event, deleted=True,
+                     deleted_at=database.clock.utcnow())
+    volume_rows.NO_GRANTS.change(connection, volume_id=row.id)

@@ -1,9 +1,12 @@
 """Asynchronous acts: taken on, renewed, handed over, ended. One statement each, in database time.
 
 Where a resource and its work change together, both do in one transaction, the resource first:
-those functions take a connection. The others are a verb of their own.
+those functions take a connection. The others are a verb of their own. What is under way are the
+rows of `work`, and attachments, whose own rows are their work.
 """
+import datetime
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -13,9 +16,16 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
 _work = models.work
+_attachments = models.attachments
+_volumes = models.volumes
+_State = attachment_lifecycle.State
+VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
+"""What an attachment in a transitional state is in the middle of."""
 _PASSED = -0.001
 _OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
                 _work.c.resource_id == prepared.value('resource_id'))
@@ -37,28 +47,46 @@ _END = prepared.Statement(lambda dialect: _work.delete().where(*_OF_RESOURCE))
 _END_OWNED = prepared.Statement(lambda dialect: _work.delete().where(*_OWNED))
 
 
+class Overview(NamedTuple):
+    """All attachments by state; for states that are worked on, the age of the oldest in seconds;
+    and how much work is under way, by noun, verb and whether it is ``waiting``, ``running`` or
+    ``overdue``.
+    """
+
+    attachments: dict[str, int]
+    oldest: dict[str, float]
+    work: dict[tuple[str, str, str], int]
+
+    @property
+    def overdue(self) -> dict[str, int]:
+        """How much work of each noun has passed its deadline."""
+        found = {'attachment': 0, 'volume': 0}
+        for (noun, _, state), number in self.work.items():
+            found[noun] = found.get(noun, 0) + (number if state == 'overdue' else 0)
+        return found
+
+
 def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,
-          seconds: float, host: str | None = None, **values: Any) -> None:
+          seconds: float | datetime.datetime, host: str | None = None, **values: Any) -> None:
     """Write down work that shall be done, within the transaction that moves its resource.
 
     :param seconds: until which others leave it to the owner, or to the process that was sent a
-        message; negative ones are over
+        message; negative ones are over; or its deadline itself
     :param host: the ``host@backend`` that shall do it; None: any scheduler
     :param values: other columns; ``progress`` is a dictionary
     """
     prepared.insert(connection, _work, {
         **values, 'id': database.new_id(), **claim._asdict(), 'host': host, 'attempts': 0,
-        'progress': rows.to_json(values.get('progress') or {}), 'deadline': clock.Later(seconds),
+        'progress': rows.to_json(values.get('progress') or {}),
+        'deadline': seconds if isinstance(seconds, datetime.datetime) else clock.Later(seconds),
         'created_at': database.clock.utcnow()})
 
 
 def replace(connection: sa.Connection, database: engine.Database, claim: records.Claim,
-            deadline: Any, host: str | None) -> None:
+            seconds: float | datetime.datetime, host: str | None) -> None:
     """Write work down in the place of earlier work on the same resource, within a transaction."""
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-    connection.execute(_work.insert().values(
-        id=database.new_id(), **claim._asdict(), host=host, deadline=deadline,
-        created_at=database.clock.utcnow()))
+    begin(connection, database, claim, seconds, host)
 
 
 def end(connection: sa.Connection, claim: records.Claim) -> None:
@@ -66,9 +94,7 @@ def end(connection: sa.Connection, claim: records.Claim) -> None:
 
     :raises StaleGeneration: it is another owner's by now
     """
-    if claim.owner is None:
-        _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-    elif not _END_OWNED.change(connection, **claim._asdict()):
+    if not _end(connection, claim) and claim.owner is not None:
         raise _stale(claim)
 
 
@@ -140,10 +166,7 @@ def interrupt(database: engine.Database, held: records.Claim, error: str) -> Non
     is made at the deadline.
     """
     with database.writer() as connection:
-        connection.execute(_work.update().where(
-            _work.c.noun == held.noun, _work.c.resource_id == held.resource_id,
-            _work.c.generation == held.generation, _work.c.owner == held.owner)
-            .values(owner=None, error=error))
+        _update(connection, held, owner=None, error=error)
 
 
 @engine.retried
@@ -158,22 +181,138 @@ def hand_over(database: engine.Database, owner: str) -> int:
 def hasten(database: engine.Database, waiting: records.Claim) -> None:
     """No message was sent of new work: it is found by the next look, not at its deadline."""
     with database.writer() as connection:
-        connection.execute(_work.update().where(
-            _work.c.noun == waiting.noun, _work.c.resource_id == waiting.resource_id,
-            _work.c.generation == waiting.generation, _work.c.owner.is_(None))
-            .values(deadline=clock.now(_PASSED)))
+        _update(connection, waiting._replace(owner=None), deadline=clock.now(_PASSED))
 
 
 @engine.retried
 def forget(database: engine.Database, claim: records.Claim) -> None:
     """End work that no resource depends on; that of another owner stays."""
     with database.writer() as connection:
-        if claim.owner is None:
-            _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-        else:
-            _END_OWNED.change(connection, **claim._asdict())
+        _end(connection, claim)
+
+
+def due(database: engine.Database, host: str | None, owner: str | None = None,
+        shared: bool = False) -> list[records.Work]:
+    """Work of one ``host@backend`` (None: of schedulers) whose deadline has passed.
+
+    :param owner: at start: the process instance that asks; what no other one has, or another one
+        had, is due too
+    :param shared: others run that do the same: of other instances only earlier ones of its own
+    """
+    is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
+    if owner is not None:
+        other = _work.c.owner != owner
+        if shared:
+            other = sa.and_(other, volume_rows.of_service(_work.c.owner, owner))
+        is_due = sa.or_(is_due, _work.c.owner.is_(None), other)
+    return _read(database, _work.select().where(_work.c.host == host, is_due))
+
+
+def get(database: engine.Database, work_id: str) -> records.Work:
+    """One row of `work`.
+
+    :raises WorkNotFound: there is none: it has ended, or there never was one
+    """
+    found = _read(database, _work.select().where(_work.c.id == work_id))
+    if not found:
+        raise errors.WorkNotFound(work_id=work_id)
+    return found[0]
+
+
+def of_resource(database: engine.Database, noun: str, resource_id: str) -> records.Work | None:
+    """The work on one resource."""
+    found = _read(database, _work.select().where(
+        _work.c.noun == noun, _work.c.resource_id == resource_id))
+    return found[0] if found else None
+
+
+def list_all(database: engine.Database, host: str | None = None) -> list[records.Work]:
+    """All that is under way, attachments included; the oldest first.
+
+    :param host: only that of one ``host@backend``
+    """
+    acts = _work.select()
+    moves = sa.select(_attachments, _volumes.c.pool).outerjoin(
+        _volumes, _volumes.c.id == _attachments.c.volume_id).where(
+        models.live(_attachments), _attachments.c.deadline.is_not(None))
+    if host is not None:
+        acts, moves = acts.where(_work.c.host == host), moves.where(volume_rows.on_host(host))
+    with database.reader() as connection:
+        now = connection.execute(sa.select(clock.now())).scalar_one()
+        found = [_record(row, now) for row in connection.execute(acts)]
+        found += [_attachment(row, now) for row in connection.execute(moves)]
+    return sorted(found, key=lambda one: (one.created_at, one.id))
+
+
+def overview(database: engine.Database) -> Overview:
+    """The present state. Counts come from an index; the rest reads only rows with a deadline."""
+    counts = sa.select(_attachments.c.state, sa.func.count()).where(
+        models.live(_attachments)).group_by(_attachments.c.state)
+    since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))
+    worked_on = sa.select(_attachments.c.state, since.label('since')).where(
+        _attachments.c.deadline.is_not(None)).group_by(_attachments.c.state)
+    acts = sa.select(
+        _work.c.noun, _work.c.verb, _phase(_work), sa.func.count().label('number'),
+    ).group_by(_work.c.noun, _work.c.verb, sa.text('phase'))
+    with database.reader() as connection:
+        attachments = {row.state: row[1] for row in connection.execute(counts)}
+        now = database.clock.utcnow()
+        oldest = {row.state: max((now - row.since).total_seconds(), 0.0)
+                  for row in connection.execute(worked_on)}
+        found = {(row.noun, row.verb, row.phase): row.number
+                 for query in (acts, _moves()) for row in connection.execute(query)}
+    return Overview(attachments, oldest, found)
+
+
+def _update(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
+    """Write columns of work that is this owner's still; of None, that no process has."""
+    connection.execute(_work.update().where(
+        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
+        _work.c.generation == claim.generation, _work.c.owner == claim.owner).values(**values))
+
+
+def _end(connection: sa.Connection, claim: records.Claim) -> int:
+    if claim.owner is None:
+        return _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
+    return _END_OWNED.change(connection, **claim._asdict())
 
 
 def _stale(claim: records.Claim) -> errors.StaleGeneration:
     return errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
                                   generation=claim.generation)
+
+
+def _read(database: engine.Database, query: sa.Select[Any]) -> list[records.Work]:
+    with database.reader() as connection:
+        found = connection.execute(
+            query.add_columns(clock.now().label('now')).order_by(_work.c.created_at, _work.c.id),
+        ).all()
+    return [_record(row, row.now) for row in found]
+
+
+def _record(row: Any, now: datetime.datetime) -> records.Work:
+    return rows.record(records.Work, row, overdue=(now - row.deadline).total_seconds(),
+                       progress=rows.from_json(row.progress))
+
+
+def _attachment(row: Any, now: datetime.datetime) -> records.Work:
+    return records.Work(
+        row.id, 'attachment', row.id, VERBS[_State(row.state)], row.generation,
+        volume_rows.host_of(row.pool), row.owner, row.deadline,
+        (now - row.deadline).total_seconds(), 1, {'volume_id': row.volume_id}, row.last_error,
+        None, row.project_id, row.updated_at or row.created_at)
+
+
+def _moves() -> sa.Select[Any]:
+    verb = sa.case(*((_attachments.c.state == state.value, verb)
+                     for state, verb in VERBS.items()))
+    query = sa.select(sa.literal('attachment').label('noun'), verb.label('verb'),
+                      _phase(_attachments), sa.func.count().label('number'))
+    return query.where(models.live(_attachments), _attachments.c.state.in_(
+        [state.value for state in VERBS])).group_by(
+        sa.text('verb'), sa.text('phase'))
+
+
+def _phase(table: sa.Table) -> sa.ColumnElement[str]:
+    return sa.case((table.c.deadline < clock.now(), 'overdue'),
+                   (table.c.owner.is_(None), 'waiting'), else_='running').label('phase')

@@ -60,8 +60,13 @@ class Event(enum.StrEnum):
     CREATE_FAILED = 'create failed'
     """No pool could make it."""
     DELETE = 'delete'
+    FORCE_DELETE = 'force delete'
+    """An administrator deletes it, whatever it is."""
+    DISCARD = 'discard'
+    """It is deleted where no backend has it: there is nothing to wait for."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
+    DELETE_CANCELLED = 'delete cancelled'
     DOWNLOAD = 'download'
     DOWNLOADED = 'downloaded'
     DOWNLOAD_FAILED = 'download failed'
@@ -91,15 +96,21 @@ class Event(enum.StrEnum):
     """Another project takes it."""
     MANAGED = 'managed'
     MANAGE_FAILED = 'manage failed'
+    RESET = 'reset'
+    """An administrator says what it is, as `blockattach.domain.reset_rule` allows."""
 
 
 class Move(NamedTuple):
-    """One legal move of a volume itself."""
+    """One legal move of a volume itself. ``target`` None: it depends on more than the source; the
+    caller says which.
+    """
 
     source: OwnStatus
     event: Event
-    target: OwnStatus
+    target: OwnStatus | None
 
+
+_LIVE = tuple(status for status in OwnStatus if status is not OwnStatus.GONE)
 
 TRANSITIONS = (
     Move(OwnStatus.CREATING, Event.CREATED, OwnStatus.AVAILABLE),
@@ -110,8 +121,12 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_DELETING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
+    *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE),
+    *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
     Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
     Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
+    # Where it was before.
+    Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOAD_FAILED, OwnStatus.ERROR),
@@ -134,9 +149,9 @@ TRANSITIONS = (
     Move(OwnStatus.AWAITING_TRANSFER, Event.ACCEPT, OwnStatus.AVAILABLE),
     Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.AVAILABLE),
     Move(OwnStatus.MANAGING, Event.MANAGE_FAILED, OwnStatus.ERROR_MANAGING),
+    *(Move(status, Event.RESET, None) for status in _LIVE),
 )
-"""Every move of a volume itself. An administrator's os-reset_status has a table of its own
-(`blockattach.domain.reset_rule`)."""
+"""Every move of a volume itself."""
 
 _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
@@ -149,14 +164,17 @@ RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 
 
-def next_status(own_status: str, event: Event) -> OwnStatus:
+def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) -> OwnStatus:
     """Where an event leads.
 
+    :param chosen: the target, where the table has none
     :raises InvalidVolume: the volume is not where that can happen
     """
-    target = _MOVES.get((OwnStatus(own_status), event))
-    if target is None:
+    move = OwnStatus(own_status), event
+    if move not in _MOVES:
         raise errors.InvalidVolume(reason=f'cannot {event} a volume that is {own_status}')
+    target = _MOVES[move] or chosen
+    assert target is not None
     return target
 
 

@@ -69,8 +69,9 @@ class Placement:
             volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            messages.create_once(self._database, volume.project_id, caller.request_id,
-                                 domain_messages.NO_VALID_POOL, volume_id, found['summary'])
+            messages.create(self._database, volume.project_id, caller.request_id,
+                            domain_messages.NO_VALID_POOL, volume_id, found['summary'],
+                            once=True)
             volumes.failed(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,

@@ -33,7 +33,6 @@ from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import attachment_queries
-from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
@@ -288,7 +287,7 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
     """What stands against a contraction of the schema now, a sentence each."""
-    return contracting.hindrances(database, *older(conf))
+    return online_migrations.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
@@ -296,7 +295,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]
 
     :returns: what stands against it, a sentence each; then nothing was done
     """
-    behind = contracting.behind(database, *older(conf))
+    behind = online_migrations.behind(database, *older(conf))
     if behind:
         return behind
     online_migrations.run(database)

@@ -11,7 +11,7 @@ from blockattach import version
 from blockattach.conf import locations
 from blockattach.conf import telemetry as telemetry_conf
 from blockattach.db import engine
-from blockattach.db import overview
+from blockattach.db import work
 from blockattach.health import monitor
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
@@ -103,13 +103,13 @@ class _Overview:
     def __init__(self, database: engine.Database) -> None:
         self._database = database
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix='overview')
-        self._asked: futures.Future[overview.Overview] | None = None
+        self._asked: futures.Future[work.Overview] | None = None
 
     def read(self) -> dict[metrics.Metric, readings.Reading]:
         """The overview as readings; raises where there is none in time."""
         asked = self._asked
         if asked is None or asked.done():
-            self._asked = asked = self._thread.submit(overview.read, self._database)
+            self._asked = asked = self._thread.submit(work.overview, self._database)
         try:
             found = asked.result(_OVERVIEW_SECONDS)
         except TimeoutError:

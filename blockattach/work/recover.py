@@ -21,7 +21,7 @@ from blockattach import log
 from blockattach import metrics
 from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import runner
@@ -71,9 +71,9 @@ def of_work(database: engine.Database, running: runner.Runner,
     :param unserved: other ``host@backend`` whose overdue work it does, if it has the verb
     """
     def due(**start: Any) -> list[records.Work]:
-        found = work_queries.due(database, running.host, **start)
+        found = work.due(database, running.host, **start)
         for host in unserved():
-            found += work_queries.due(database, host)
+            found += work.due(database, host)
         return [one for one in found if running.knows(one)]
 
     def case(found: records.Work) -> Case:
@@ -213,7 +213,7 @@ def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
     :raises WorkNotFound: there is no such work, or it has ended
     :raises Conflict: it cannot be cancelled, or not now
     """
-    found = work_queries.get(database, work_id)
+    found = work.get(database, work_id)
     verb = known.get(found.claim.name)
     if verb is None or verb.cancel is None:
         raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it can only be finished')

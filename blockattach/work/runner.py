@@ -12,7 +12,6 @@ from blockattach import log
 from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import work
-from blockattach.db import work_queries
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import verbs
@@ -157,7 +156,7 @@ class Runner:
     def _fail(self, caller: context.RequestContext, verb: verbs.Verb, claim: records.Claim,
               reason: Exception) -> None:
         made = getattr(reason, 'made', None)
-        found = work_queries.of_resource(self._database, claim.noun, claim.resource_id)
+        found = work.of_resource(self._database, claim.noun, claim.resource_id)
         try:
             assert verb.failed is not None
             verb.failed(self._manager, claim)

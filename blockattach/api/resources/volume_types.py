@@ -9,7 +9,6 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_type
@@ -140,7 +139,7 @@ def encryption_fact(services: api_services.ApiServices, call: operation.Call) ->
 
 def create_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Let the volumes of a type be encrypted."""
-    made = volume_type_encryptions.create(services.database, call.target.id,
+    made = volume_types.create_encryption(services.database, call.target.id,
                                           **_asked_encryption(call))
     return {'encryption': _ENCRYPTION_MADE.show(made)}
 
@@ -148,13 +147,13 @@ def create_encryption(services: api_services.ApiServices, call: operation.Call) 
 def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Change what is named; answers that."""
     changes = _asked_encryption(call)
-    volume_type_encryptions.update(services.database, call.target.id, _named(call), changes)
+    volume_types.update_encryption(services.database, call.target.id, _named(call), changes)
     return {'encryption': changes}
 
 
 def delete_encryption(services: api_services.ApiServices, call: operation.Call) -> None:
     """Let the volumes of a type be plain again."""
-    volume_type_encryptions.delete(services.database, call.target.id, _named(call))
+    volume_types.delete_encryption(services.database, call.target.id, _named(call))
 
 
 def _asked(call: operation.Call) -> listing.Asked:

@@ -8,7 +8,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import clock
 from blockattach.db import volumes
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -99,7 +99,7 @@ class DeadlineTest(base.DatabaseTestCase):
             for seconds, expected in ((-5, True), (60, False)):
                 volume = make.volume(seen)
                 volumes.start_delete(seen, volume.id, seconds)
-                found = {found.resource_id for found in work_queries.due(seen, HOST)}
+                found = {found.resource_id for found in work.due(seen, HOST)}
                 self.assertEqual(expected, volume.id in found)
 
     def test_a_volume_waits_too_long_for_a_pool_when_the_database_says_so(self):
@@ -110,4 +110,4 @@ class DeadlineTest(base.DatabaseTestCase):
             self.assertIn(volume.id, self.unplaced(seen))
 
     def unplaced(self, seen):
-        return {found.resource_id for found in work_queries.due(seen, None)}
+        return {found.resource_id for found in work.due(seen, None)}

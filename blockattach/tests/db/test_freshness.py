@@ -73,7 +73,7 @@ class PingTest(base.DatabaseTestCase):
         manual = testing_clock.ManualClock()
         watched = sa.create_engine(self.fixture.url)
         self.addCleanup(watched.dispose)
-        engine.Freshness(watched.dialect, manual).watch(watched)
+        engine.check_freshness(watched, manual)
 
         def pings():
             with watched.connect() as connection:

@@ -16,7 +16,6 @@ from blockattach.db import detaches
 from blockattach.db import grants
 from blockattach.db import idempotency
 from blockattach.db import messages
-from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import preconditions
 from blockattach.db import sealed_grants
@@ -25,7 +24,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -125,7 +124,7 @@ QUERIES = {
     'shared connections': (lambda db: shared_connections.of(db, [ROW]), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
     'counts': (lambda db: attachment_counts.by_volume(db, [VOLUME]), {'attachments': OF_VOLUME}),
-    'overview': (overview.read, {
+    'overview': (work.overview, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
         # All of it is under way.
         'work': ('none', *WORK_DUE)}),
@@ -150,8 +149,8 @@ QUERIES = {
     'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state', *OF_VOLUME),
         'volumes': (ONE_VOLUME, ON_HOST)}),
-    'work that is due': (lambda db: work_queries.due(db, HOST), {'work': WORK_DUE}),
-    'work of schedulers': (lambda db: work_queries.due(db, None), {'work': WORK_DUE}),
+    'work that is due': (lambda db: work.due(db, HOST), {'work': WORK_DUE}),
+    'work of schedulers': (lambda db: work.due(db, None), {'work': WORK_DUE}),
     'messages of a project': (lambda db: messages.list_page(db, PROJECT, {}, PAGE), {
         'messages': 'ix_messages_project_id_created_at_id'}),
     'named request': (lambda db: idempotency.find(db, idempotency.Request(

@@ -8,7 +8,7 @@ from blockattach.db import detaches
 from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import volume_queries
-from blockattach.db import volume_settings
+from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base
@@ -121,16 +121,16 @@ class LegacyTest(base.DatabaseTestCase):
 
     def test_a_read_only_volume_overrules_everybody(self):
         volume = make.volume(self.database)
-        volume_settings.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume.id, True)
         row = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, 'instance-a', RW), 0)
         self.assertIs(RO, row.mode)
-        self.assertRaises(errors.InvalidVolume, volume_settings.set_readonly, self.database,
+        self.assertRaises(errors.InvalidVolume, volumes.set_readonly, self.database,
                           volume.id, False)
 
     def test_a_flag_set_after_the_reserve_counts_when_the_connector_comes(self):
         volume = make.volume(self.database, multiattach=True)
-        volume_settings.set_readonly(self.database, volume.id, False)
+        volumes.set_readonly(self.database, volume.id, False)
         row = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, 'instance-a', connector=make.connector(mode='rw')), 9)
         self.assertIs(RW, row.mode)
@@ -165,7 +165,7 @@ class MetadataTest(base.DatabaseTestCase):
 
     def test_a_flag_that_was_set_stays(self):
         volume = make.volume(self.database)
-        volume_settings.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume.id, True)
         self.attach(volume, RO)
         self.assertEqual((True, 'ro'), self.details(volume))
 
@@ -200,7 +200,7 @@ class MetadataTest(base.DatabaseTestCase):
 
     def test_a_mode_that_cannot_be_leaves_nothing(self):
         volume = make.volume(self.database)
-        volume_settings.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume.id, True)
         for attach in (self.attach, self.adopt):
             with self.assertRaisesRegex(errors.InvalidVolume, "Invalid attaching mode 'rw'"):
                 attach(volume)

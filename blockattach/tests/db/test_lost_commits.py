@@ -21,11 +21,9 @@ from blockattach.db import paging
 from blockattach.db import pools
 from blockattach.db import quotas
 from blockattach.db import volume_queries
-from blockattach.db import volume_type_encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
@@ -191,7 +189,7 @@ class VolumeTest(Case):
             self.broken, mine, 'storage-1@file', 60)))
         self.assertTrue(self.cut(where, lambda: work.renew(self.broken, mine, 60)))
         self.cut(where, lambda: work.hand_over(self.broken, mine.owner))
-        found = work_queries.of_resource(self.database, 'volume', made.id)
+        found = work.of_resource(self.database, 'volume', made.id)
         self.assertEqual(mine._replace(owner='two'), self.cut(
             where, lambda: work.take(self.broken, found, 'two', 60)))
         step(volumes.created, 4, False)
@@ -229,7 +227,7 @@ class VolumeTest(Case):
     def test_a_type_is_encrypted_once_and_it_is_no_conflict(self):
         def check(where):
             kind = make.volume_type(self.database)
-            made = self.cut(where, lambda: volume_type_encryptions.create(
+            made = self.cut(where, lambda: volume_types.create_encryption(
                 self.broken, kind.id, 'luks', 'back-end'))
             self.assertEqual(made, volume_types.get(self.database, kind.id).encryption)
         self.both_ways(check)

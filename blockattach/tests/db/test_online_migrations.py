@@ -1,7 +1,6 @@
 """Rows that the release before wrote are brought to what this one writes; then it may contract."""
 import sqlalchemy as sa
 
-from blockattach.db import contracting
 from blockattach.db import models
 from blockattach.db import online_migrations
 from blockattach.db import services
@@ -78,7 +77,7 @@ class OlderServicesTest(base.DatabaseTestCase):
         for number, release in enumerate(('0.8', '0.9', '1.0', '9.9')):
             services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'instance',
                               release)
-        [found] = contracting.hindrances(self.database, 60, OLDER)
+        [found] = online_migrations.hindrances(self.database, 60, OLDER)
         self.assertIn(f'{binaries.VOLUME} on h0@b (release 0.8), '
                       f'{binaries.VOLUME} on h1@b (release 0.9)', found)
         self.assertNotIn('h2@b', found)
@@ -87,4 +86,4 @@ class OlderServicesTest(base.DatabaseTestCase):
         with self.database.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01' "
                                        "WHERE host = 'h1@b'"))
-        self.assertEqual([], contracting.hindrances(self.database, 60, OLDER))
+        self.assertEqual([], online_migrations.hindrances(self.database, 60, OLDER))

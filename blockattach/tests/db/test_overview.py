@@ -1,7 +1,7 @@
 """How much there is and what takes too long, on each database."""
 from blockattach.db import attachments
-from blockattach.db import overview
 from blockattach.db import volumes
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock
@@ -13,7 +13,7 @@ S = lifecycle.State
 class OverviewTest(base.DatabaseTestCase):
 
     def test_an_empty_database(self):
-        found = overview.read(self.database)
+        found = work.overview(self.database)
         self.assertEqual(({}, {}, {}), found)
         self.assertEqual({'attachment': 0, 'volume': 0}, found.overdue)
 
@@ -24,10 +24,10 @@ class OverviewTest(base.DatabaseTestCase):
             if state is S.CONNECTING:
                 connecting = row
         self.assertEqual({'reserved': 2, 'connecting': 1},
-                         overview.read(self.database).attachments)
+                         work.overview(self.database).attachments)
         make.move(self.database, connecting, lifecycle.Event.CONNECTED)
         self.assertEqual({'reserved': 2, 'connected': 1},
-                         overview.read(self.database).attachments)
+                         work.overview(self.database).attachments)
 
     def test_the_oldest_row_that_somebody_works_on(self):
         volume = make.volume(self.database, multiattach=True)
@@ -39,7 +39,7 @@ class OverviewTest(base.DatabaseTestCase):
         make.attachment(later, volume, S.CONNECTING)
         manual.advance(10)
         # One that only waits for its consumer may be of any age.
-        self.assertEqual({'connecting': 40}, overview.read(later).oldest)
+        self.assertEqual({'connecting': 40}, work.overview(later).oldest)
 
     def test_one_that_was_born_connecting_is_as_old_as_itself(self):
         manual = clock.ManualClock()
@@ -48,7 +48,7 @@ class OverviewTest(base.DatabaseTestCase):
         attachments.reserve(later, attachments.Wish(
             volume.id, make.PROJECT, connector=make.connector()), 60)
         manual.advance(7)
-        self.assertEqual({'connecting': 7}, overview.read(later).oldest)
+        self.assertEqual({'connecting': 7}, work.overview(later).oldest)
 
     def test_what_has_passed_its_deadline(self):
         volume = make.volume(self.database, multiattach=True)
@@ -57,7 +57,7 @@ class OverviewTest(base.DatabaseTestCase):
                 volume.id, make.PROJECT, connector=make.connector()), lease)
         deleting = make.volume(self.database)
         volumes.start_delete(self.database, deleting.id, -1)
-        found = overview.read(self.database)
+        found = work.overview(self.database)
         self.assertEqual({'attachment': 1, 'volume': 1}, found.overdue)
         self.assertEqual({('attachment', 'connect', 'overdue'): 1,
                           ('attachment', 'connect', 'running'): 1,

@@ -14,7 +14,7 @@ from blockattach.db import pools
 from blockattach.db import services
 from blockattach.db import volume_queries
 from blockattach.db import volumes
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.scheduler import flows
@@ -79,7 +79,7 @@ class PlacementCase(base.DatabaseTestCase):
 
     def work(self, volume_id):
         """Who makes a volume, and the pools that could not."""
-        found = work_queries.of_resource(self.database, 'volume', volume_id)
+        found = work.of_resource(self.database, 'volume', volume_id)
         return found and (found.owner, found.progress.get('tried', []))
 
     def reasons(self, volume_id):

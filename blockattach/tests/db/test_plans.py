@@ -7,7 +7,6 @@ from blockattach.db import attachments
 from blockattach.db import desired_state
 from blockattach.db import grants
 from blockattach.db import messages
-from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import preconditions
 from blockattach.db import purging
@@ -15,7 +14,7 @@ from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
@@ -105,7 +104,7 @@ class PlanTest(base.DatabaseTestCase):
 
     def test_an_overview(self):
         # All work that there is, and no more, is under way.
-        self.check({'overview': lambda: overview.read(self.database)}, small='work')
+        self.check({'overview': lambda: work.overview(self.database)}, small='work')
 
     def test_looking_at_volumes(self):
         def page(project_id):
@@ -117,8 +116,8 @@ class PlanTest(base.DatabaseTestCase):
             'project': lambda: page(make.PROJECT), 'all': lambda: page(None),
             'exist': lambda: volume_queries.existing_on(self.database, HOST, [self.volume.id]),
             'at work': lambda: attachment_queries.at_work(self.database, HOST),
-            'work': lambda: work_queries.due(self.database, HOST),
-            'work of schedulers': lambda: work_queries.due(self.database, None),
+            'work': lambda: work.due(self.database, HOST),
+            'work of schedulers': lambda: work.due(self.database, None),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
 
     def test_the_lifecycle_of_a_volume(self):

@@ -10,7 +10,6 @@ from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db import work_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.domain import volume_lifecycle
@@ -309,10 +308,10 @@ class HostTest(Case):
             started = volumes.start_delete(self.database, volume.id, 60)
             self.assertTrue(work.claim(self.database, volumes.deletion(
                 volume.id, started.generation, 'one/1'), started.host, 60))
-        self.assertEqual([], work_queries.due(self.database, self.MINE))
-        found = work_queries.due(self.database, self.MINE, 'one/2')
+        self.assertEqual([], work.due(self.database, self.MINE))
+        found = work.due(self.database, self.MINE, 'one/2')
         self.assertEqual([self.mine.id], [one.resource_id for one in found])
-        self.assertEqual([], work_queries.due(self.database, self.MINE, 'one/1'))
+        self.assertEqual([], work.due(self.database, self.MINE, 'one/1'))
 
 
 @base.on_chosen_databases

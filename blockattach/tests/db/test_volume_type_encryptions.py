@@ -3,7 +3,6 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import volume_queries
-from blockattach.db import volume_type_encryptions as encryptions
 from blockattach.db import volume_types
 from blockattach.db import volumes
 from blockattach.domain import volume_lifecycle
@@ -25,7 +24,7 @@ class LifecycleTest(base.DatabaseTestCase):
         self.kind = make.volume_type(self.database)
 
     def create(self, kind=None, cipher='aes-xts-plain64', key_size=256):
-        return encryptions.create(self.database, (kind or self.kind).id, 'luks',
+        return volume_types.create_encryption(self.database, (kind or self.kind).id, 'luks',
                                   volume_type.FRONT_END, cipher, key_size)
 
     def found(self, type_id=None):
@@ -59,8 +58,8 @@ class LifecycleTest(base.DatabaseTestCase):
     def test_what_is_not_named_stays(self):
         made = self.create()
         other = self.create(make.volume_type(self.database))
-        encryptions.update(self.database, self.kind.id, made.id, {'cipher': None})
-        encryptions.update(self.database, self.kind.id, None, {'key_size': 512})
+        volume_types.update_encryption(self.database, self.kind.id, made.id, {'cipher': None})
+        volume_types.update_encryption(self.database, self.kind.id, None, {'key_size': 512})
         found = self.found()
         self.assertEqual((made.id, 'luks', 'front-end', None, 512),
                          (found.id, found.provider, found.control_location, found.cipher,
@@ -70,7 +69,7 @@ class LifecycleTest(base.DatabaseTestCase):
 
     def test_a_removed_one_is_history_and_another_may_follow(self):
         first = self.create()
-        encryptions.delete(self.database, self.kind.id, first.id)
+        volume_types.delete_encryption(self.database, self.kind.id, first.id)
         self.assertIsNone(self.found())
         self.assertIsNone(volume_types.get(self.database, self.kind.id).encryption)
         second = self.create()
@@ -90,9 +89,9 @@ class LifecycleTest(base.DatabaseTestCase):
         self.assertIsNotNone(gone.deleted_at)
 
     def test_what_is_not_there(self):
-        acts = {'update': lambda type_id, named: encryptions.update(
+        acts = {'update': lambda type_id, named: volume_types.update_encryption(
                     self.database, type_id, named, {'key_size': 1}),
-                'delete': lambda type_id, named: encryptions.delete(
+                'delete': lambda type_id, named: volume_types.delete_encryption(
                     self.database, type_id, named)}
         for name, act in acts.items():
             with self.subTest(name):
@@ -102,7 +101,8 @@ class LifecycleTest(base.DatabaseTestCase):
                 with self.assertRaises(errors.VolumeTypeNotFound):
                     act('nowhere', None)
         with self.assertRaises(errors.VolumeTypeNotFound):
-            encryptions.create(self.database, 'nowhere', 'luks', volume_type.BACK_END)
+            volume_types.create_encryption(self.database, 'nowhere', 'luks',
+                                           volume_type.BACK_END)
         made = self.create()
         another = self.create(make.volume_type(self.database))
         for name, act in acts.items():
@@ -119,12 +119,12 @@ class LifecycleTest(base.DatabaseTestCase):
         made = self.create()
         volume = make.volume(self.database, kind=volume_types.get(self.database, self.kind.id))
         with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot update encryption specs. '):
-            encryptions.update(self.database, self.kind.id, None, {'key_size': 1})
+            volume_types.update_encryption(self.database, self.kind.id, None, {'key_size': 1})
         with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot delete encryption specs. '):
-            encryptions.delete(self.database, self.kind.id, None)
+            volume_types.delete_encryption(self.database, self.kind.id, None)
         self.assertEqual(made, self.found())
         self.remove(volume)
-        encryptions.delete(self.database, self.kind.id, None)
+        volume_types.delete_encryption(self.database, self.kind.id, None)
 
     def remove(self, volume):
         deleting = volumes.start_delete(self.database, volume.id, 60)
@@ -139,7 +139,8 @@ class ExclusionTest(base.DatabaseTestCase):
             kind = make.volume_type(self.database, extra_specs={'multiattach': value})
             with self.subTest(value):
                 with self.assertRaises(errors.EncryptedMultiattach):
-                    encryptions.create(self.database, kind.id, 'luks', volume_type.BACK_END)
+                    volume_types.create_encryption(self.database, kind.id, 'luks',
+                                                   volume_type.BACK_END)
                 self.assertIsNone(volume_types.get(self.database, kind.id).encryption)
 
     def test_an_encrypted_type_is_not_shared(self):
@@ -154,9 +155,9 @@ class ExclusionTest(base.DatabaseTestCase):
     def test_one_may_follow_the_other(self):
         kind = make.volume_type(self.database, multiattach=True)
         volume_types.set_extra_specs(self.database, kind.id, {'multiattach': '<is> False'})
-        encryptions.create(self.database, kind.id, 'luks', volume_type.BACK_END)
+        volume_types.create_encryption(self.database, kind.id, 'luks', volume_type.BACK_END)
         volume_types.set_extra_specs(self.database, kind.id, {'multiattach': 'no', 'tier': '1'})
-        encryptions.delete(self.database, kind.id, None)
+        volume_types.delete_encryption(self.database, kind.id, None)
         volume_types.set_extra_specs(self.database, kind.id, SHARED)
 
 
@@ -175,11 +176,11 @@ class VolumeTest(base.DatabaseTestCase):
     def test_a_type_that_has_changed_since_the_check(self):
         changes = {
             'shared': lambda kind: volume_types.set_extra_specs(self.database, kind.id, SHARED),
-            'encrypted': lambda kind: encryptions.create(
+            'encrypted': lambda kind: volume_types.create_encryption(
                 self.database, kind.id, 'luks', volume_type.FRONT_END),
-            'changed': lambda kind: encryptions.update(
+            'changed': lambda kind: volume_types.update_encryption(
                 self.database, kind.id, None, {'control_location': volume_type.FRONT_END}),
-            'plain': lambda kind: encryptions.delete(self.database, kind.id, None)}
+            'plain': lambda kind: volume_types.delete_encryption(self.database, kind.id, None)}
         for name, change in changes.items():
             kind = make.encrypted_type(self.database) if name in (
                 'changed', 'plain') else make.volume_type(self.database)
@@ -204,7 +205,7 @@ class VolumeTest(base.DatabaseTestCase):
 class RaceTest(test_races.Case):
 
     def encrypt(self, kind):
-        return lambda database: encryptions.create(database, kind.id, 'luks',
+        return lambda database: volume_types.create_encryption(database, kind.id, 'luks',
                                                    volume_type.BACK_END)
 
     def share(self, kind):

@@ -7,7 +7,7 @@ from blockattach.db import placing_facts
 from blockattach.db import pools
 from blockattach.db import volume_queries
 from blockattach.db import volumes
-from blockattach.db import work_queries
+from blockattach.db import work
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
@@ -119,7 +119,7 @@ class PlacementTest(Case):
         after = self.again(volume)
         self.assertEqual(('available', 'available', False, 3), (
             after.own_status, after.status, after.shared_targets, after.generation))
-        self.assertIsNone(work_queries.of_resource(self.database, 'volume', volume.id))
+        self.assertIsNone(work.of_resource(self.database, 'volume', volume.id))
         for generation in (2, 3):
             self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
                               generation, False)
@@ -148,7 +148,7 @@ class DeleteTest(Case):
                          (started.own_status, started.host, started.generation, self.allocated()))
         again = self.again(volume)
         self.assertEqual(('deleting', started.generation), (again.status, again.generation))
-        asked = work_queries.of_resource(self.database, 'volume', volume.id)
+        asked = work.of_resource(self.database, 'volume', volume.id)
         self.assertEqual(volumes.deletion(volume.id, started.generation), asked.claim)
         self.assertEqual((started.host, 'waiting'), (asked.host, asked.state))
         volumes.deleted(self.database, volume.id, started.generation)

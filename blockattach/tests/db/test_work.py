@@ -13,7 +13,6 @@ from blockattach.db import paging
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import work
-from blockattach.db import work_queries
 from blockattach.domain import messages as texts
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -38,7 +37,7 @@ class Case(base.DatabaseTestCase):
             connection.execute(models.work.update().values(deadline=clock.now(-1)))
 
     def due(self, owner=None, shared=False, host=HOST):
-        return [one.resource_id for one in work_queries.due(self.database, host, owner, shared)]
+        return [one.resource_id for one in work.due(self.database, host, owner, shared)]
 
     def messages(self, resource_id):
         return [message.user_message for message in messages.list_page(
@@ -60,7 +59,7 @@ class ClaimTest(Case):
         return work.claim(self.database, claim._replace(owner=owner), HOST, SECONDS)
 
     def found(self, claim):
-        return work_queries.of_resource(self.database, claim.noun, claim.resource_id)
+        return work.of_resource(self.database, claim.noun, claim.resource_id)
 
     def test_as_it_was_written(self):
         found = self.found(self.begun())
@@ -68,9 +67,9 @@ class ClaimTest(Case):
             ('thing', 'melt', 1, HOST, None, 0, {'a': 1}, None, 'req-1', make.PROJECT, 'waiting'),
             (found.noun, found.verb, found.generation, found.host, found.owner, found.attempts,
              found.progress, found.error, found.request_id, found.project_id, found.state))
-        self.assertEqual(found, work_queries.get(self.database, found.id))
+        self.assertEqual(found, work.get(self.database, found.id))
         with self.assertRaises(errors.WorkNotFound):
-            work_queries.get(self.database, str(uuid.uuid4()))
+            work.get(self.database, str(uuid.uuid4()))
 
     def test_one_of_several_claims_it(self):
         mine = self.begun()
@@ -152,12 +151,12 @@ class ClaimTest(Case):
         mine = self.begun()
         row = make.attachment(self.database, state=make.attachment_lifecycle.State.CONNECTING)
         done = make.attachment(self.database)
-        found = {one.resource_id: one for one in work_queries.list_all(self.database)}
+        found = {one.resource_id: one for one in work.list_all(self.database)}
         self.assertEqual('attachment.connect', found[row.id].claim.name)
         self.assertEqual('storage-1@file', found[row.id].host)
         self.assertNotIn(done.id, found)
         self.assertEqual([mine.resource_id], [
-            one.resource_id for one in work_queries.list_all(self.database, HOST)])
+            one.resource_id for one in work.list_all(self.database, HOST)])
 
 
 class Things:
@@ -224,7 +223,7 @@ class NewNounTest(Case):
         return self.things.status(thing_id)
 
     def found(self, thing_id):
-        return work_queries.of_resource(self.database, 'thing', thing_id)
+        return work.of_resource(self.database, 'thing', thing_id)
 
     def meet(self, error):
         def meet(thing_id):
@@ -291,7 +290,7 @@ class NewNounTest(Case):
     def test_it_is_listed_and_cancelled(self):
         asked, begun = self.things.ask(), self.things.ask()
         work.claim(self.database, self.found(begun).claim._replace(owner=ONE), HOST, SECONDS)
-        listed = {one.resource_id: one for one in work_queries.list_all(self.database, HOST)}
+        listed = {one.resource_id: one for one in work.list_all(self.database, HOST)}
         self.assertEqual({asked: 'waiting', begun: 'running'},
                          {name: one.state for name, one in listed.items()})
         known = verbs.declared(Things)
@@ -309,7 +308,7 @@ class CancelTest(Case):
     """What may be cancelled of volumes."""
 
     def cancel(self, resource_id):
-        found = work_queries.of_resource(self.database, 'volume', resource_id)
+        found = work.of_resource(self.database, 'volume', resource_id)
         return recover.cancel(self.database, verbs.declared(volume_work.VolumeWork), found.id)
 
     def status(self, volume):
@@ -354,4 +353,4 @@ class CancelTest(Case):
         volume = make.volume(self.database)
         volumes.leave_remains(self.database, volume, SECONDS)
         self.cancel(f'{volume.id}@{volume.pool}')
-        self.assertEqual([], work_queries.list_all(self.database))
+        self.assertEqual([], work.list_all(self.database))

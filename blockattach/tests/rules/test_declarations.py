@@ -37,7 +37,7 @@ DECLARATIONS = (
 
 # Calls of methods: on what is a declaration itself, and on literals and constants of the module.
 METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
-                     r'with_variant|joinpath|resolve)')
+                     r'with_variant|is_not|joinpath|resolve)')
 
 # module, call: reason
 EXCEPTED = {
@@ -51,6 +51,10 @@ EXCEPTED = {
     ('blockattach/db/models.py', 'uuid_column'): 'columns that several tables have',
     ('blockattach/db/models.py', 'timestamps'): 'the same',
     ('blockattach/db/models.py', 'soft_deletion'): 'the same',
+    ('blockattach/db/models.py', '_table'): 'tables, with the options that all of them have',
+    ('blockattach/db/migrations/versions/0001_first_release.py', '_timestamps'):
+        'columns that several tables have',
+    ('blockattach/db/migrations/versions/0001_first_release.py', '_soft_deletion'): 'the same',
     ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',

@@ -12,7 +12,7 @@ from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.control import reset
 from blockattach.db import attachments
-from blockattach.db import volume_settings
+from blockattach.db import volumes
 from blockattach.domain import connection
 from blockattach.http import operation
 from blockattach.policy import access
@@ -111,7 +111,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
     """Let attachments made from now on read only, or not."""
     value = call.body['os-update_readonly_flag']['readonly']
-    volume_settings.set_readonly(services.database, call.target.id, bool(listing.boolean(value)))
+    volumes.set_readonly(services.database, call.target.id, bool(listing.boolean(value)))
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:

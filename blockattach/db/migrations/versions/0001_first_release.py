@@ -22,78 +22,22 @@ OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
 
-def upgrade() -> None:
-    """Make every table, and the default volume type."""
-    for create in (_services, _pools, _qos_specs, _volume_types, _volume_type_extra_specs,
-                   _volume_type_encryptions, _volumes, _volume_metadata, _attachments, _waits,
-                   _transfers, _work, _grants, _leases, _quotas, _idempotency_keys, _messages,
-                   _default_volume_type):
-        create()
+def _timestamps() -> tuple[sa.Column, ...]:
+    return (sa.Column('created_at', TIMESTAMP, nullable=False),
+            sa.Column('updated_at', TIMESTAMP))
 
 
-def _messages() -> None:
-    op.create_table(
-        'messages',
-        sa.Column('id', UUID, nullable=False),
-        sa.Column('project_id', NAME, nullable=False),
-        sa.Column('request_id', NAME),
-        sa.Column('event_id', sa.String(64), nullable=False),
-        sa.Column('user_message', LONG_TEXT, nullable=False),
-        sa.Column('message_level', sa.String(16), nullable=False),
-        sa.Column('resource_type', sa.String(64), nullable=False),
-        sa.Column('resource_id', UUID),
-        sa.Column('expires_at', TIMESTAMP, nullable=False),
-        *_timestamps(),
-        sa.PrimaryKeyConstraint('id', name='pk_messages'),
-        **OPTIONS)
-    _indexes('messages',
-             ('expires_at',),
-             ('project_id', 'created_at', 'id'))
+def _soft_deletion() -> tuple[sa.Column, ...]:
+    return (sa.Column('deleted', sa.Boolean, nullable=False),
+            sa.Column('deleted_at', TIMESTAMP))
 
 
-def _transfers() -> None:
-    op.create_table(
-        'transfers',
-        sa.Column('id', UUID, nullable=False),
-        sa.Column('volume_id', UUID, nullable=False),
-        sa.Column('project_id', NAME, nullable=False),
-        sa.Column('name', NAME),
-        sa.Column('no_snapshots', sa.Boolean, nullable=False),
-        sa.Column('sealed', sa.String(128), nullable=False),
-        sa.Column('created_at', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('id', name='pk_transfers'),
-        sa.UniqueConstraint('volume_id', name='uq_transfers_volume_id'),
-        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'], name='fk_transfers_volume_id',
-                                ondelete='CASCADE'),
-        **OPTIONS)
-    _indexes('transfers', ('project_id', 'created_at', 'id'))
-
-
-def _pools() -> None:
-    op.create_table(
-        'pools',
-        sa.Column('name', POOL_NAME, nullable=False),
-        sa.Column('host', NAME, nullable=False),
-        sa.Column('availability_zone', NAME, nullable=False),
-        sa.Column('capabilities', LONG_TEXT, nullable=False),
-        sa.Column('total_gb', sa.Double),
-        sa.Column('free_gb', sa.Double),
-        sa.Column('provisioned_gb', sa.Double, nullable=False),
-        sa.Column('limit_gb', sa.Double),
-        sa.Column('thin', sa.Boolean, nullable=False),
-        sa.Column('multiattach', sa.Boolean, nullable=False),
-        sa.Column('allocated_gb', sa.Integer, nullable=False),
-        sa.Column('reported_at', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('name', name='pk_pools'),
-        **OPTIONS)
-    _indexes('pools', ('host',))
-
-
-def _services() -> None:
-    op.create_table(
-        'services',
-        sa.Column('id', sa.Integer, autoincrement=True, nullable=False),
-        sa.Column('uuid', UUID, nullable=False),
+# What others refer to comes first. The names of constraints and indexes follow from the convention
+# of `blockattach.db.models.metadata`.
+TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
+    'services': (
+        sa.Column('id', sa.Integer, autoincrement=True, primary_key=True),
+        sa.Column('uuid', UUID, nullable=False, unique=True),
         sa.Column('binary', sa.String(64), nullable=False),
         sa.Column('host', NAME, nullable=False),
         sa.Column('availability_zone', NAME, nullable=False),
@@ -106,83 +50,51 @@ def _services() -> None:
         sa.Column('reported_at', TIMESTAMP, nullable=False),
         sa.Column('reconciled', sa.Text),
         *_timestamps(),
-        sa.PrimaryKeyConstraint('id', name='pk_services'),
-        sa.UniqueConstraint('binary', 'host', name='uq_services_binary_host'),
-        sa.UniqueConstraint('uuid', name='uq_services_uuid'),
-        **OPTIONS)
-    _indexes('services', ('cluster',))
-
-
-def _qos_specs() -> None:
-    op.create_table(
-        'qos_specs',
-        sa.Column('id', UUID, nullable=False),
+        sa.UniqueConstraint('binary', 'host')),
+    'pools': (
+        sa.Column('name', POOL_NAME, primary_key=True),
+        sa.Column('host', NAME, nullable=False),
+        sa.Column('availability_zone', NAME, nullable=False),
+        sa.Column('capabilities', LONG_TEXT, nullable=False),
+        sa.Column('total_gb', sa.Double),
+        sa.Column('free_gb', sa.Double),
+        sa.Column('provisioned_gb', sa.Double, nullable=False),
+        sa.Column('limit_gb', sa.Double),
+        sa.Column('thin', sa.Boolean, nullable=False),
+        sa.Column('multiattach', sa.Boolean, nullable=False),
+        sa.Column('allocated_gb', sa.Integer, nullable=False),
+        sa.Column('reported_at', TIMESTAMP, nullable=False)),
+    'qos_specs': (
+        sa.Column('id', UUID, primary_key=True),
         sa.Column('name', NAME, nullable=False),
-        sa.Column('live_name', NAME),
+        sa.Column('live_name', NAME, unique=True),
         sa.Column('consumer', sa.String(32), nullable=False),
         sa.Column('specs', LONG_TEXT, nullable=False),
-        *_timestamps(),
-        *_soft_deletion(),
-        sa.PrimaryKeyConstraint('id', name='pk_qos_specs'),
-        sa.UniqueConstraint('live_name', name='uq_qos_specs_live_name'),
-        **OPTIONS)
-    _indexes('qos_specs', ('deleted', 'created_at', 'id'))
-
-
-def _volume_types() -> None:
-    op.create_table(
-        'volume_types',
-        sa.Column('id', UUID, nullable=False),
+        *_timestamps(), *_soft_deletion()),
+    'volume_types': (
+        sa.Column('id', UUID, primary_key=True),
         sa.Column('name', NAME, nullable=False),
         sa.Column('description', NAME),
         sa.Column('is_public', sa.Boolean, nullable=False),
-        sa.Column('live_name', NAME),
+        sa.Column('live_name', NAME, unique=True),
         sa.Column('qos_specs_id', UUID),
-        *_timestamps(),
-        *_soft_deletion(),
-        sa.PrimaryKeyConstraint('id', name='pk_volume_types'),
-        sa.UniqueConstraint('live_name', name='uq_volume_types_live_name'),
-        **OPTIONS)
-    _indexes('volume_types', ('qos_specs_id',))
-
-
-def _volume_type_extra_specs() -> None:
-    op.create_table(
-        'volume_type_extra_specs',
-        sa.Column('volume_type_id', UUID, nullable=False),
-        sa.Column('key', NAME, nullable=False),
-        sa.Column('value', NAME, nullable=False),
-        sa.PrimaryKeyConstraint('volume_type_id', 'key', name='pk_volume_type_extra_specs'),
-        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
-                                name='fk_volume_type_extra_specs_volume_type_id',
-                                ondelete='CASCADE'),
-        **OPTIONS)
-
-
-def _volume_type_encryptions() -> None:
-    op.create_table(
-        'volume_type_encryptions',
-        sa.Column('id', UUID, nullable=False),
-        sa.Column('volume_type_id', UUID, nullable=False),
-        sa.Column('live_volume_type_id', UUID),
+        *_timestamps(), *_soft_deletion()),
+    'volume_type_extra_specs': (
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('key', NAME, primary_key=True),
+        sa.Column('value', NAME, nullable=False)),
+    'volume_type_encryptions': (
+        sa.Column('id', UUID, primary_key=True),
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id'), nullable=False),
+        sa.Column('live_volume_type_id', UUID, unique=True),
         sa.Column('provider', NAME, nullable=False),
         sa.Column('control_location', sa.String(32), nullable=False),
         sa.Column('cipher', NAME),
         sa.Column('key_size', sa.Integer),
-        *_timestamps(),
-        *_soft_deletion(),
-        sa.PrimaryKeyConstraint('id', name='pk_volume_type_encryptions'),
-        sa.UniqueConstraint('live_volume_type_id',
-                            name='uq_volume_type_encryptions_live_volume_type_id'),
-        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
-                                name='fk_volume_type_encryptions_volume_type_id'),
-        **OPTIONS)
-
-
-def _volumes() -> None:
-    op.create_table(
-        'volumes',
-        sa.Column('id', UUID, nullable=False),
+        *_timestamps(), *_soft_deletion()),
+    'volumes': (
+        sa.Column('id', UUID, primary_key=True),
         sa.Column('project_id', NAME, nullable=False),
         sa.Column('user_id', NAME, nullable=False),
         sa.Column('name', NAME),
@@ -202,42 +114,21 @@ def _volumes() -> None:
         sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
         sa.Column('bootable', sa.Boolean, nullable=False),
         sa.Column('availability_zone', NAME, nullable=False),
-        sa.Column('volume_type_id', UUID, nullable=False),
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id'), nullable=False),
         sa.Column('pool', POOL_NAME),
         sa.Column('service_uuid', UUID),
         sa.Column('shared_targets', sa.Boolean, nullable=False),
         sa.Column('generation', sa.Integer, nullable=False),
         sa.Column('scheduler_hints', LONG_TEXT),
-        *_timestamps(),
-        *_soft_deletion(),
-        sa.PrimaryKeyConstraint('id', name='pk_volumes'),
-        sa.ForeignKeyConstraint(['volume_type_id'], ['volume_types.id'],
-                                name='fk_volumes_volume_type_id'),
-        **OPTIONS)
-    _indexes('volumes',
-             ('deleted', 'created_at', 'id'),
-             ('deleted', 'pool'),
-             ('deleted', 'project_id', 'created_at', 'id'),
-             ('deleted', 'volume_type_id'))
-
-
-def _volume_metadata() -> None:
-    op.create_table(
-        'volume_metadata',
-        sa.Column('volume_id', UUID, nullable=False),
-        sa.Column('key', NAME, nullable=False),
-        sa.Column('value', NAME, nullable=False),
-        sa.PrimaryKeyConstraint('volume_id', 'key', name='pk_volume_metadata'),
-        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
-                                name='fk_volume_metadata_volume_id', ondelete='CASCADE'),
-        **OPTIONS)
-
-
-def _attachments() -> None:
-    op.create_table(
-        'attachments',
-        sa.Column('id', UUID, nullable=False),
-        sa.Column('volume_id', UUID, nullable=False),
+        *_timestamps(), *_soft_deletion()),
+    'volume_metadata': (
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('key', NAME, primary_key=True),
+        sa.Column('value', NAME, nullable=False)),
+    'attachments': (
+        sa.Column('id', UUID, primary_key=True),
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id'), nullable=False),
         sa.Column('project_id', NAME, nullable=False),
         sa.Column('instance_uuid', UUID),
         sa.Column('state', sa.String(32), nullable=False),
@@ -260,40 +151,23 @@ def _attachments() -> None:
         sa.Column('attached_at', TIMESTAMP),
         sa.Column('detached_at', TIMESTAMP),
         sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
-        *_timestamps(),
-        *_soft_deletion(),
-        sa.PrimaryKeyConstraint('id', name='pk_attachments'),
-        sa.UniqueConstraint('volume_id', 'slot', name='uq_attachments_volume_id_slot'),
-        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
-                                name='fk_attachments_volume_id'),
-        **OPTIONS)
-    _indexes('attachments',
-             ('deadline',),
-             ('deleted', 'created_at', 'id'),
-             ('deleted', 'host'),
-             ('deleted', 'instance_uuid'),
-             ('deleted', 'project_id', 'created_at', 'id'),
-             ('deleted', 'state'),
-             ('volume_id', 'deleted', 'initiator'),
-             ('volume_id', 'previous_initiator'),
-             ('volume_id', 'rank'))
-
-
-def _waits() -> None:
-    op.create_table(
-        'waits',
-        sa.Column('attachment_id', UUID, nullable=False),
+        *_timestamps(), *_soft_deletion(),
+        sa.UniqueConstraint('volume_id', 'slot')),
+    'waits': (
+        sa.Column('attachment_id', UUID, primary_key=True),
         sa.Column('generation', sa.Integer, nullable=False),
-        sa.Column('since', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('attachment_id', name='pk_waits'),
-        **OPTIONS)
-    _indexes('waits', ('since',))
-
-
-def _work() -> None:
-    op.create_table(
-        'work',
-        sa.Column('id', UUID, nullable=False),
+        sa.Column('since', TIMESTAMP, nullable=False)),
+    'transfers': (
+        sa.Column('id', UUID, primary_key=True),
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id', ondelete='CASCADE'),
+                  nullable=False, unique=True),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('name', NAME),
+        sa.Column('no_snapshots', sa.Boolean, nullable=False),
+        sa.Column('sealed', sa.String(128), nullable=False),
+        sa.Column('created_at', TIMESTAMP, nullable=False)),
+    'work': (
+        sa.Column('id', UUID, primary_key=True),
         sa.Column('noun', sa.String(32), nullable=False),
         sa.Column('resource_id', sa.String(300), nullable=False),
         sa.Column('verb', sa.String(32), nullable=False),
@@ -307,65 +181,74 @@ def _work() -> None:
         sa.Column('request_id', NAME),
         sa.Column('project_id', NAME),
         sa.Column('created_at', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('id', name='pk_work'),
-        sa.UniqueConstraint('noun', 'resource_id', name='uq_work_noun_resource_id'),
-        **OPTIONS)
-    _indexes('work',
-             ('deadline',),
-             ('host', 'deadline'))
-
-
-def _grants() -> None:
-    op.create_table(
-        'grants',
-        sa.Column('volume_id', UUID, nullable=False),
-        sa.Column('initiator', NAME, nullable=False),
+        sa.UniqueConstraint('noun', 'resource_id')),
+    'grants': (
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id'), primary_key=True),
+        sa.Column('initiator', NAME, primary_key=True),
         sa.Column('alias', sa.String(32), nullable=False),
         sa.Column('username', sa.String(64), nullable=False),
         sa.Column('sealed_password', NAME, nullable=False),
         sa.Column('key_id', sa.String(16), nullable=False),
         sa.Column('created_at', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('volume_id', 'initiator', name='pk_grants'),
-        sa.UniqueConstraint('volume_id', 'alias', name='uq_grants_volume_id_alias'),
-        sa.ForeignKeyConstraint(['volume_id'], ['volumes.id'],
-                                name='fk_grants_volume_id'),
-        **OPTIONS)
-    _indexes('grants', ('key_id',))
-
-
-def _leases() -> None:
-    op.create_table(
-        'leases',
-        sa.Column('volume_id', UUID, nullable=False),
-        sa.Column('initiator', NAME, nullable=False),
+        sa.UniqueConstraint('volume_id', 'alias')),
+    'leases': (
+        sa.Column('volume_id', UUID, primary_key=True),
+        sa.Column('initiator', NAME, primary_key=True),
         sa.Column('owner', NAME, nullable=False),
-        sa.Column('deadline', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('volume_id', 'initiator', name='pk_leases'),
-        **OPTIONS)
-    _indexes('leases', ('deadline',))
-
-
-def _quotas() -> None:
-    op.create_table(
-        'quotas',
-        sa.Column('project_id', NAME, nullable=False),
-        sa.Column('resource', sa.String(64), nullable=False),
-        sa.Column('hard_limit', sa.Integer),
-        sa.PrimaryKeyConstraint('project_id', 'resource', name='pk_quotas'),
-        **OPTIONS)
-
-
-def _idempotency_keys() -> None:
-    op.create_table(
-        'idempotency_keys',
-        sa.Column('scope', sa.String(64), nullable=False),
+        sa.Column('deadline', TIMESTAMP, nullable=False)),
+    'quotas': (
+        sa.Column('project_id', NAME, primary_key=True),
+        sa.Column('resource', sa.String(64), primary_key=True),
+        sa.Column('hard_limit', sa.Integer)),
+    'idempotency_keys': (
+        sa.Column('scope', sa.String(64), primary_key=True),
         sa.Column('body_digest', sa.String(64), nullable=False),
         sa.Column('resource_id', UUID, nullable=False),
         sa.Column('expires_at', TIMESTAMP, nullable=False),
-        sa.Column('created_at', TIMESTAMP, nullable=False),
-        sa.PrimaryKeyConstraint('scope', name='pk_idempotency_keys'),
-        **OPTIONS)
-    _indexes('idempotency_keys', ('expires_at',), ('resource_id',))
+        sa.Column('created_at', TIMESTAMP, nullable=False)),
+    'messages': (
+        sa.Column('id', UUID, primary_key=True),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('request_id', NAME),
+        sa.Column('event_id', sa.String(64), nullable=False),
+        sa.Column('user_message', LONG_TEXT, nullable=False),
+        sa.Column('message_level', sa.String(16), nullable=False),
+        sa.Column('resource_type', sa.String(64), nullable=False),
+        sa.Column('resource_id', UUID),
+        sa.Column('expires_at', TIMESTAMP, nullable=False),
+        *_timestamps()),
+}
+# In their order: of two that serve alike, PostgreSQL chooses the one that was made first.
+INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
+    'services': (('cluster',),),
+    'pools': (('host',),),
+    'qos_specs': (('deleted', 'created_at', 'id'),),
+    'volume_types': (('qos_specs_id',),),
+    'volumes': (
+        ('deleted', 'created_at', 'id'), ('deleted', 'pool'),
+        ('deleted', 'project_id', 'created_at', 'id'), ('deleted', 'volume_type_id')),
+    'attachments': (
+        ('deadline',), ('deleted', 'created_at', 'id'), ('deleted', 'host'),
+        ('deleted', 'instance_uuid'), ('deleted', 'project_id', 'created_at', 'id'),
+        ('deleted', 'state'), ('volume_id', 'deleted', 'initiator'),
+        ('volume_id', 'previous_initiator'), ('volume_id', 'rank')),
+    'waits': (('since',),),
+    'transfers': (('project_id', 'created_at', 'id'),),
+    'work': (('deadline',), ('host', 'deadline')),
+    'grants': (('key_id',),),
+    'leases': (('deadline',),),
+    'idempotency_keys': (('expires_at',), ('resource_id',)),
+    'messages': (('expires_at',), ('project_id', 'created_at', 'id')),
+}
+
+
+def upgrade() -> None:
+    """Make every table, and the default volume type."""
+    for name, parts in TABLES.items():
+        op.create_table(name, *parts, **OPTIONS)
+        for columns in INDEXES.get(name, ()):
+            op.create_index(None, name, list(columns))
+    _default_volume_type()
 
 
 def _default_volume_type() -> None:
@@ -377,18 +260,3 @@ def _default_volume_type() -> None:
     op.execute(types.insert().values(
         id=str(uuid.uuid4()), name='__DEFAULT__', live_name='__DEFAULT__',
         description='Default Volume Type', is_public=True, deleted=False, created_at=clock.now()))
-
-
-def _timestamps() -> tuple[sa.Column, ...]:
-    return (sa.Column('created_at', TIMESTAMP, nullable=False),
-            sa.Column('updated_at', TIMESTAMP))
-
-
-def _soft_deletion() -> tuple[sa.Column, ...]:
-    return (sa.Column('deleted', sa.Boolean, nullable=False),
-            sa.Column('deleted_at', TIMESTAMP))
-
-
-def _indexes(table: str, *each: tuple[str, ...]) -> None:
-    for columns in each:
-        op.create_index(f'ix_{table}_{"_".join(columns)}', table, list(columns))

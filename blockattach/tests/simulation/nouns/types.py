@@ -65,8 +65,4 @@ NOUN = operations.Noun(
         operations.Operation('types', _types),
     ),
     clear=_clear,
-    unreached={
-        'db.messages.withdraw.*': 'passed where a volume that was said to fit nowhere is placed '
-                                  'after all: tests/db/test_placement.py',
-    },
 )

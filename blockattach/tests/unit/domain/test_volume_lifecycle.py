@@ -41,6 +41,11 @@ class DeriveStatusTest(unittest.TestCase):
         self.assertRaises(KeyError, lifecycle.derive_status, Own.AVAILABLE, 6)
 
 
+# Of an administrator, and of a client where no backend has it: from wherever it is.
+AT_ANY_TIME = (lifecycle.Event.FORCE_DELETE, lifecycle.Event.DISCARD, lifecycle.Event.RESET)
+TRANSITIONS = [move for move in lifecycle.TRANSITIONS if move.event not in AT_ANY_TIME]
+
+
 class TransitionsTest(unittest.TestCase):
 
     def test_a_move_is_in_the_table_once_and_leads_where_it_says(self):
@@ -50,26 +55,32 @@ class TransitionsTest(unittest.TestCase):
             for event in lifecycle.Event:
                 with self.subTest(own_status=own_status, event=event):
                     if (own_status, event) in moves:
-                        self.assertEqual(moves[own_status, event],
-                                         lifecycle.next_status(own_status.value, event))
+                        chosen = None if moves[own_status, event] else Own.MAINTENANCE
+                        self.assertEqual(
+                            moves[own_status, event] or chosen,
+                            lifecycle.next_status(own_status.value, event, chosen))
                     else:
                         with self.assertRaisesRegex(errors.InvalidVolume,
                                                     f'cannot {event} a volume that is'):
-                            lifecycle.next_status(own_status, event)
+                            lifecycle.next_status(own_status, event, Own.MAINTENANCE)
 
     def test_every_status_but_the_administrators_is_entered_and_left_by_an_event(self):
-        entered = {move.target for move in lifecycle.TRANSITIONS
-                   if move.source is not move.target}
-        left = {move.source for move in lifecycle.TRANSITIONS}
+        entered = {move.target for move in TRANSITIONS if move.source is not move.target}
+        left = {move.source for move in TRANSITIONS}
         self.assertEqual({Own.CREATING, Own.MANAGING, Own.MAINTENANCE}, set(Own) - entered)
         self.assertEqual({Own.GONE, Own.MAINTENANCE}, set(Own) - left)
+
+    def test_an_administrator_may_act_at_any_time_before_the_end(self):
+        for event in AT_ANY_TIME:
+            self.assertEqual(set(Own) - {Own.GONE}, {
+                move.source for move in lifecycle.TRANSITIONS if move.event is event})
 
     def test_every_event_leads_somewhere(self):
         self.assertEqual(set(lifecycle.Event), {move.event for move in lifecycle.TRANSITIONS})
 
     def test_whatever_is_under_way_ends_in_a_volume_that_can_be_used_or_deleted(self):
         ends = lifecycle.DELETABLE | {Own.GONE}
-        reached = {own_status: {move.target for move in lifecycle.TRANSITIONS
+        reached = {own_status: {move.target for move in TRANSITIONS
                                 if move.source is own_status} for own_status in Own}
         for own_status in set(Own) - {Own.MAINTENANCE, Own.GONE}:
             with self.subTest(own_status=own_status):
