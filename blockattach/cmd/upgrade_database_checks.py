@@ -8,9 +8,9 @@ from blockattach import clock
 from blockattach import errors
 from blockattach.cmd import upgrade_installation
 from blockattach.db import engine
+from blockattach.db import key_rotation
 from blockattach.db import migrate
 from blockattach.db import online_migrations
-from blockattach.db import sealed_grants
 from blockattach.wiring import sealing
 
 Code = upgradecheck.Code
@@ -94,10 +94,10 @@ def keys(at: upgrade_installation.Installation) -> Result:
         return _later()
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
         return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
-                                    'that has it.') if sealed_grants.counts(at.database) else ok()
+                                    'that has it.') if key_rotation.counts(at.database) else ok()
     sealer = sealing.open_sealer(at.conf, at.core, at.engine)
     try:
-        sealed_grants.check(engine.Database(at.engine, sealer, clock.Clock()))
+        key_rotation.check(engine.Database(at.engine, sealer, clock.Clock()))
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}. See blockattach-manage secrets check.')
     return ok()

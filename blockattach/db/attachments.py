@@ -154,7 +154,8 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
         database.attachment_quota.check(connection, read.facts.project_id, read.hard_limit)
         sealed = None
         if wish.connector is not None:
-            known = None if lock or values['initiator'] != read.initiator else read
+            known = None if lock or values['initiator'] != read.initiator else grants.Known(
+                read.credential, {''} if read.granted else set())
             sealed = grants.ensure(connection, database, wish.volume_id, values['initiator'],
                                    known)
         pairs.insert(connection, values)

@@ -9,7 +9,7 @@ from blockattach import secrets
 from blockattach.conf import core as core_conf
 from blockattach.conf import locations
 from blockattach.db import engine
-from blockattach.db import sealed_grants
+from blockattach.db import key_rotation
 from blockattach.secrets import key_file
 
 
@@ -23,7 +23,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
     with locations.named(conf, 'DEFAULT', _option(core)):
         path = core.seal_key_file
         if not core.seal_key_ids:
-            if os.path.exists(path) or not sealed_grants.are_there(database):
+            if os.path.exists(path) or not key_rotation.are_there(database):
                 return key_file.KeyFile(path)
             if not needed:
                 return secrets.Sealer(())
@@ -47,7 +47,7 @@ def check(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: engine.D
     place = 'the key' if core.seal_key_ids else core.seal_key_file
     with locations.named(conf, 'DEFAULT', _option(core)):
         try:
-            sealed_grants.check(database)
+            key_rotation.check(database)
         except errors.ConfigurationError as exc:
             raise errors.ConfigurationError(
                 reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'

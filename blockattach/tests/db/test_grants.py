@@ -35,14 +35,15 @@ class Case(base.DatabaseTestCase):
 
     def wanted(self, initiator=None):
         return {grant.initiator: grant.mode
-                for grant in grants.wanted(self.database, self.volume.id, initiator)}
+                for grant in grants.wanted(self.database, [self.volume.id])
+                if initiator in (None, grant.initiator)}
 
     def credential(self, initiator):
-        return grants.credential(self.database, self.volume.id, initiator)
+        return make.credential(self.database, self.volume.id, initiator)
 
     def aliases(self):
         return {grant.initiator: grant.alias
-                for grant in grants.wanted(self.database, self.volume.id)}
+                for grant in grants.wanted(self.database, [self.volume.id])}
 
 
 @base.on_chosen_databases
@@ -60,7 +61,7 @@ class CredentialTest(Case):
         self.attach('iqn.b')
         self.attach('iqn.a', volume=other)
         found = {self.credential('iqn.a'), self.credential('iqn.b'),
-                 grants.credential(self.database, other.id, 'iqn.a')}
+                 make.credential(self.database, other.id, 'iqn.a')}
         self.assertEqual(3, len(found))
         self.assertNotIn(None, found)
 
@@ -154,10 +155,10 @@ class ModeTest(Case):
         others = [make.volume(self.database, multiattach=True) for _ in range(3)]
         for volume in (self.volume, *others):
             self.attach('iqn.a', volume=volume)
-        found = grants.wanted_on(self.database, [self.volume.id, others[0].id, 'nowhere'])
+        found = grants.wanted(self.database, [self.volume.id, others[0].id, 'nowhere'])
         self.assertEqual({(self.volume.id, 'iqn.a'), (others[0].id, 'iqn.a')},
                          {(grant.volume_id, grant.initiator) for grant in found})
-        self.assertEqual((), grants.wanted_on(self.database, []))
+        self.assertEqual((), grants.wanted(self.database, []))
 
 
 @base.on_every_database
@@ -238,7 +239,7 @@ class SealedTest(Case):
     def test_neither_a_record_nor_a_grant_prints_it(self):
         row = self.attach('iqn.a')
         password = self.credential('iqn.a').password
-        for shown in (row, grants.wanted(self.database, self.volume.id)):
+        for shown in (row, grants.wanted(self.database, [self.volume.id])):
             self.assertNotIn(password, repr(shown))
 
     def test_reserving_again_after_a_refusal_makes_one_grant(self):

@@ -15,11 +15,11 @@ from blockattach.db import desired_state
 from blockattach.db import detaches
 from blockattach.db import grants
 from blockattach.db import idempotency
+from blockattach.db import key_rotation
 from blockattach.db import messages
 from blockattach.db import overview
 from blockattach.db import paging
 from blockattach.db import preconditions
-from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.db import shared_connections
 from blockattach.db import volume_queries
@@ -129,13 +129,11 @@ QUERIES = {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
         # All of it is under way.
         'work': ('none', *WORK_DUE)}),
-    'wanted': (lambda db: grants.wanted(db, VOLUME), {
-        'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
-    'wanted by one': (lambda db: grants.wanted(db, VOLUME, 'iqn.7'), {
+    'wanted': (lambda db: grants.wanted(db, [VOLUME]), {
         'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
     'credentials': (lambda db: grants.credentials(db, [(VOLUME, 'iqn.7')]), {
         'grants': ONE_GRANT}),
-    'sealed by another key': (lambda db: sealed_grants.reseal(db, 1), {
+    'sealed by another key': (lambda db: next(key_rotation.resealed(db, 1), None), {
         'grants': ('ix_grants_key_id', *ONE_GRANT)}),
     'volume': (lambda db: volume_queries.get(db, VOLUME), {
         'volumes': ONE_VOLUME, 'volume_metadata': METADATA, 'attachments': OF_VOLUME}),

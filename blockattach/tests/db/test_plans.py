@@ -94,14 +94,12 @@ class PlanTest(base.DatabaseTestCase):
             'in use': lambda: attachment_queries.volumes_in_use(self.database, HOST),
             'new': lambda: preconditions.get(self.database, self.volume.id, 'i', 'iqn.a'),
             'pair': lambda: desired_state.get(self.database, self.volume.id, 'iqn.a'),
-            'wanted': lambda: grants.wanted(self.database, self.volume.id),
-            'wanted by one': lambda: grants.wanted(self.database, self.volume.id, 'iqn.a'),
+            'wanted': lambda: grants.wanted(self.database, [self.volume.id]),
             'shared connections': lambda: shared_connections.of(self.database, [self.row.id]),
             'wait': lambda: waits.note(self.database, HOST, LIMITS, 10),
             'wait too long': lambda: waits.overdue(self.database, HOST, LIMITS, 10),
             'wait no more': lambda: waits.forget(self.database, LIMITS, 10),
-            'counts': lambda: attachment_counts.by_volume(self.database, [self.volume.id]),
-            'credential': lambda: grants.credential(self.database, self.volume.id, 'iqn.a')})
+            'counts': lambda: attachment_counts.by_volume(self.database, [self.volume.id])})
 
     def test_an_overview(self):
         # All work that there is, and no more, is under way.

@@ -246,7 +246,7 @@ BUGS = (
         '        if pair not in actual_by_pair)\n',
         'a target that was changed by hand is repaired', 'P7'),
     Bug('unexported_under_way', 'volume/repair.py',
-        '            if lease is None or grants.wanted(self._database, volume_id):\n',
+        '            if lease is None or grants.wanted(self._database, [volume_id]):\n',
         '            if lease is None:\n',
         'an export stays while any host is wanted there', 'P4',
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
