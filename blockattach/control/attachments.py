@@ -35,8 +35,8 @@ class AttachmentControl:
         self._database = backend.database
         self._telemetry = backend.telemetry
 
-    def create(self, caller: context.RequestContext, volume: records.Volume,
-               wish: attachments.Wish,
+    def create(self, caller: context.RequestContext,
+               volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
         """Reserve the volume, and with a connector connect its host too.
 
@@ -52,8 +52,8 @@ class AttachmentControl:
                 request, lambda within: self._create(caller, volume, wish, within),
                 self._repeats.attachment)
 
-    def _create(self, caller: context.RequestContext, volume: records.Volume,
-                wish: attachments.Wish,
+    def _create(self, caller: context.RequestContext,
+                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                 within: repeats.Within | None = None) -> records.Attachment:
         with self.backend.slot(None if wish.connector is None else volume.host):
             with self._telemetry.attaching('reserve'):

@@ -1,5 +1,7 @@
-"""Reading attachments: one, a page, or those whose work was interrupted."""
+"""Reading attachments: one, a page, what a page shows beside, or those whose work was interrupted.
+"""
 import dataclasses
+from collections.abc import Iterable
 from collections.abc import Mapping
 
 import sqlalchemy as sa
@@ -11,6 +13,7 @@ from blockattach.db import leases
 from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import pairs
+from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
@@ -18,6 +21,7 @@ from blockattach.domain import records
 
 _rows = models.attachments
 _volumes = models.volumes
+_SLICE = 1000
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'updated_at': _rows.c.updated_at,
@@ -27,6 +31,10 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'attach_status': _rows.c.rank, 'attach_mode': _rows.c.mode,
 }
 """Sort keys of an attachment list, by the peer's names of them."""
+
+_OF_VOLUME = prepared.Statement(lambda dialect: _rows.select().where(
+    pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
+).order_by(_rows.c.created_at, _rows.c.id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,10 +58,7 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
     :raises AttachmentNotFound: there is none
     """
     with database.reader() as connection:
-        found = pairs.read(connection, attachment_id)
-    if found is None:
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return found
+        return pairs.read(connection, attachment_id)
 
 
 def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
@@ -91,7 +96,49 @@ def of_volume(database: engine.Database, volume_id: str,
     :param with_legacy: also legacy reservations
     """
     with database.reader() as connection:
-        return pairs.of_volume(connection, volume_id, with_legacy)
+        found = _OF_VOLUME.rows(connection, volume_id=volume_id)
+    return [rows.attachment(row) for row in found if with_legacy or not row.legacy_reservation]
+
+
+def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:
+    """Live attachments by volume, without legacy reservations; a volume with none is absent.
+
+    One query for a page of a list.
+    """
+    ids = sorted(set(volume_ids))
+    if not ids:
+        return {}
+    query = (sa.select(_rows.c.volume_id, sa.func.count().label('number'))
+             .where(_rows.c.volume_id.in_(ids), pairs.LIVE,
+                    _rows.c.legacy_reservation == sa.false())
+             .group_by(_rows.c.volume_id))
+    with database.reader() as connection:
+        return {row.volume_id: row.number for row in connection.execute(query)}
+
+
+def shared_connections(database: engine.Database,
+                       attachment_ids: Iterable[str]) -> dict[str, list[records.PairAttachment]]:
+    """The others that share the connection of their pair (volume and initiator), oldest first, by
+    attachment, for those that have a connector and any other.
+
+    One query for a page of a list; a longer one is cut, so that every database takes the ids.
+    """
+    ids = sorted(set(attachment_ids))
+    found: dict[str, list[records.PairAttachment]] = {}
+    other = _rows.alias('other')
+    query = (
+        sa.select(_rows.c.id.label('of'), other.c.id, other.c.mode, other.c.legacy_reservation)
+        .select_from(_rows.join(other, sa.and_(
+            other.c.volume_id == _rows.c.volume_id, other.c.deleted == sa.false(),
+            other.c.initiator == _rows.c.initiator, other.c.id != _rows.c.id)))
+        .order_by(other.c.created_at, other.c.id))
+    with database.reader() as connection:
+        for start in range(0, len(ids), _SLICE):
+            for row in connection.execute(
+                    query.where(_rows.c.id.in_(ids[start:start + _SLICE]))):
+                found.setdefault(row.of, []).append(records.PairAttachment(
+                    row.id, rows.MODES[row.mode], row.legacy_reservation))
+    return found
 
 
 def interrupted(database: engine.Database, host: str,

@@ -6,7 +6,7 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.db import clock
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -47,7 +47,7 @@ class Wish:
     legacy_reservation: bool = False
     attached: 'Attached | None' = None
     forbidden_by: str | None = None
-    expected: preconditions.Precondition | None = dataclasses.field(
+    expected: pairs.Precondition | None = dataclasses.field(
         default=None, compare=False, repr=False)
 
 
@@ -85,7 +85,7 @@ class Change:
     reads_others: bool
 
 
-def insert_values(expected: preconditions.Precondition, wish: Wish, lease_seconds: float,
+def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
                   now: datetime.datetime, new_id: str) -> Change:
     """A new row.
 
@@ -94,7 +94,7 @@ def insert_values(expected: preconditions.Precondition, wish: Wish, lease_second
     :raises ConnectorUnusable: a connector without an initiator
     """
     state = _initial_state(wish)
-    volume, asked = expected.facts, wish.attached.mode if wish.attached else wish.mode
+    volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
     admission = multiattach.admit(expected.held, expected.instance_uuid, asked, wish.forbidden_by)
     rank = attachment_lifecycle.rank_of(state, wish.legacy_reservation)
     values: dict[str, Any] = {

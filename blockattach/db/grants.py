@@ -1,9 +1,12 @@
-"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair.
+"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair; and
+what the target shall grant a pair.
 
 A grant is written in the transaction of the intent that needs it and removed in the one that ends
 the last. The password is sealed; it is opened only for the target and for callers that may attach.
 """
+import dataclasses
 import hashlib
+import types
 from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
@@ -14,9 +17,12 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach import secrets
 from blockattach.db import engine
+from blockattach.db import leases
 from blockattach.db import models
+from blockattach.db import pairs
 from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import records
@@ -24,11 +30,15 @@ from blockattach.domain import records
 _rows = models.attachments
 _grants = models.grants
 _volumes = models.volumes
+_types = models.volume_types
+_former = sa.alias(_rows, 'former')
+_OF_ROW = 'of_row_'
+_INITIATOR = prepared.value('initiator')
+_VOLUME_ID = prepared.value('volume_id')
 # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
 _DROP = prepared.Statement(lambda dialect: _grants.delete().where(
-    _grants.c.volume_id == prepared.value('volume_id'),
-    _grants.c.initiator == prepared.value('initiator'),
-    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), models.live(_rows),
+    _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR,
+    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
                          name == _grants.c.initiator)
       for name in (_rows.c.initiator, _rows.c.previous_initiator))))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
@@ -139,12 +149,89 @@ def wanted(database: engine.Database, volume_ids: Iterable[str]) -> tuple[connec
                         .where(_rows.c.volume_id.in_(ids[start:start + _SLICE]),
                                models.live(_rows), _rows.c.state.in_(_GRANTED))):
                     found.setdefault((row.volume_id, row.initiator), []).append(row)
-    return tuple(grant(database, *pair, of_pair[0], (row.mode for row in of_pair))
+    return tuple(_grant(database, *pair, of_pair[0], (row.mode for row in of_pair))
                  for pair, of_pair in sorted(found.items()))
 
 
-def grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],
-          modes: Iterable[str | None]) -> connections.Grant:
+@dataclasses.dataclass(frozen=True, slots=True)
+class DesiredState:
+    """What a manager must know of one (volume, initiator) to grant or to revoke it.
+
+    :ivar volume: None: it is gone
+    :ivar grant: with the widest mode of its rows; None: it shall be revoked
+    :ivar rows: all that have the initiator, or had it before the connector that is worked on
+    :ivar leased_by: the owner of a lease of the pair or of the volume; None: there is none
+    """
+
+    volume: records.Volume | None
+    grant: connections.Grant | None
+    rows: tuple[records.Attachment, ...]
+    leased_by: str | None = None
+
+
+def desired_state(database: engine.Database, volume_id: str, initiator: str,
+                  also: str | None = None) -> DesiredState:
+    """What the live rows of the pair want now: one statement, two while a row is given another
+    connector.
+
+    :param also: a row that shall be granted whatever its state says
+    """
+    with database.reader() as connection:
+        found = _DESIRED.rows(connection, volume_id=volume_id, initiator=initiator)
+        if found and found[0].had_before:
+            found = _ALSO_BEFORE.rows(connection, volume_id=volume_id, initiator=initiator)
+    if not found:
+        return DesiredState(None, None, ())
+    first = found[0]
+    live = {row.of_row_id: _attachment(row) for row in found
+            if row.of_row_id is not None and not row.of_row_deleted}
+    wanting = [row.mode for row in live.values()
+               if row.state in attachment_lifecycle.GRANTED or row.id == also]
+    if first.deleted:
+        # Orphaned grants of a deleted volume are to be revoked.
+        return DesiredState(None, None, tuple(live.values()), first.leased_by)
+    granted = None
+    if wanting and first.sealed_password is not None:
+        granted = _grant(database, volume_id, initiator, first, wanting)
+    return DesiredState(rows.volume(first, {}, (), rows.limits(first)), granted,
+                        tuple(live.values()), first.leased_by)
+
+
+def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
+    return volume_rows.with_limits(sa.select(
+        _volumes, _types.c.name.label('volume_type_name'), *pairs.OTHERS,
+        *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
+        _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
+        leases.holder(_INITIATOR).label('leased_by'),
+    ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(
+        _grants, sa.and_(_grants.c.volume_id == _volumes.c.id, _grants.c.initiator == _INITIATOR),
+    ).join(_rows, sa.and_(_rows.c.volume_id == _volumes.c.id, which), isouter=outer).where(
+        _volumes.c.id == _VOLUME_ID)
+
+
+def _now() -> sa.Select:
+    # The volume itself is there even if no row is.
+    return _query(sa.and_(models.live(_rows), _rows.c.initiator == _INITIATOR), True)
+
+
+_DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
+    # A look into an index: to read these rows as well costs as much again, mostly for nothing.
+    sa.exists().where(_former.c.volume_id == _VOLUME_ID,
+                      _former.c.previous_initiator == _INITIATOR).label('had_before')))
+_ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
+    # Few have it, live or gone: asked for live ones SQLite would go through all of them.
+    _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
+
+
+def _attachment(row: sa.Row[Any]) -> records.Attachment:
+    columns = {column.name: getattr(row, f'{_OF_ROW}{column.name}') for column in _rows.c}
+    return rows.attachment(
+        types.SimpleNamespace(**columns),
+        pairs.facts(row, row.others_lowest, bool(row.others_connected), prefix=''))
+
+
+def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],
+           modes: Iterable[str | None]) -> connections.Grant:
     """What the target shall grant an initiator.
 
     :param row: has the columns of its grant

@@ -30,8 +30,9 @@ _FIELDS = {field.name for field in dataclasses.fields(records.Attachment)}
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
-_MODES: dict[str | None, Any] = {None: None}
-_MODES |= {mode.value: mode for mode in connections.AccessMode}
+MODES: dict[str | None, Any] = {None: None}
+MODES |= {mode.value: mode for mode in connections.AccessMode}
+"""Access modes by how they are stored; NULL: none."""
 _OF_VOLUME = {field.name for field in dataclasses.fields(records.Volume)}
 # Fields of a volume that its row has as they are.
 _PLAIN = tuple(sorted(_OF_VOLUME - {'metadata', 'attached', 'limits'}))
@@ -61,7 +62,7 @@ def from_json(text: str | None) -> Any:
 # Columns of an attachment whose values its record has in another form.
 _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
     (_STATES.__getitem__, ('state', 'previous_state')),
-    (_MODES.__getitem__, ('mode', 'previous_mode')),
+    (MODES.__getitem__, ('mode', 'previous_mode')),
     (from_json, ('connector', 'previous_connector', 'connection'))) for name in names}
 
 

@@ -11,7 +11,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """A volume at one step; by the key alone, as `blockattach.db.pairs.Unchanged`."""
+    """A volume at one step; by the key alone, as in `blockattach.db.attachments`."""
     return (_volumes.c.id == prepared.value('volume_id'),
             _volumes.c.generation == prepared.value('generation'),
             _volumes.c.own_status == own_status.value)

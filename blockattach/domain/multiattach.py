@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from blockattach import errors
 from blockattach.domain import connection
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 
@@ -24,19 +25,11 @@ class Holder:
 class Held:
     """The volume as the rule sees it, at one moment.
 
-    ``taken``: it has live rows. ``holders`` are those of a plain volume; a multiattach one may
-    have thousands, of which only ``another_writes`` matters, and that only where a single host may
-    write.
+    ``holders`` are the live rows of a plain volume; a multiattach one may have thousands, of which
+    only ``another_writes`` matters, and that only where a single host may write.
     """
 
-    volume_id: str
-    own_status: str
-    status: str
-    multiattach: bool
-    bootable: bool = False
-    taken: bool = False
-    readonly: bool = False
-    single_writer: bool = False
+    volume: records.VolumeFacts
     holders: Sequence[Holder] = ()
     another_writes: bool = False
 
@@ -83,21 +76,23 @@ def admit(held: Held, instance_uuid: str | None, mode: connection.AccessMode | N
     :raises InvalidVolume: refused; nothing was changed
     :raises NotAuthorized: forbidden; nothing was changed
     """
-    if 'error' in held.own_status:
+    volume = held.volume
+    if 'error' in volume.own_status:
         raise errors.InvalidVolume(
             reason=f'Volume attachments can not be created if the volume is in an error state. '
-                   f'The Volume {held.volume_id} currently has a status of: {held.own_status} ')
-    if held.multiattach and held.bootable and held.taken and forbidden_by is not None:
+                   f'The Volume {volume.id} currently has a status of: {volume.own_status} ')
+    taken = volume.lowest_rank is not None
+    if volume.multiattach and volume.bootable and taken and forbidden_by is not None:
         raise errors.NotAuthorized(rule=forbidden_by)
-    if held.own_status not in volume_lifecycle.RESERVABLE:
-        raise _not_reservable(held)
-    if held.multiattach:
+    if volume.own_status not in volume_lifecycle.RESERVABLE:
+        raise _not_reservable(volume)
+    if volume.multiattach:
         return Admission(None, mode_of(held, mode))
     if not held.holders:
         return Admission(HOLDER_SLOT, mode_of(held, mode))
     first = held.holders[0]
     if len(held.holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
-        raise _not_reservable(held)
+        raise _not_reservable(volume)
     free = PAIR_SLOT if first.slot == HOLDER_SLOT else HOLDER_SLOT
     return Admission(free, first.mode if first.mode is not None else mode_of(held, mode))
 
@@ -117,22 +112,22 @@ def mode_of(held: Held, asked: connection.AccessMode | None) -> connection.Acces
 
     :raises InvalidVolume: refused; nothing was changed
     """
-    if held.readonly:
+    if held.volume.readonly:
         return _RO
-    if not held.single_writer:
+    if not held.volume.single_writer:
         return asked
     if not held.another_writes:
         return asked or _RW
     if asked is _RW:
         raise errors.InvalidVolume(
-            reason=f'Volume {held.volume_id} is written by another server already, and its type '
+            reason=f'Volume {held.volume.id} is written by another server already, and its type '
                    f'allows one writer: attach it with mode ro.')
     return _RO
 
 
-def _not_reservable(held: Held) -> errors.InvalidVolume:
-    allowed = ('available or in-use or downloading' if held.multiattach
+def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
+    allowed = ('available or in-use or downloading' if volume.multiattach
                else 'available or downloading')
     return errors.InvalidVolume(
-        reason=f'Volume {held.volume_id} status must be {allowed} to reserve, but the current '
-               f'status is {held.status}.')
+        reason=f'Volume {volume.id} status must be {allowed} to reserve, but the current '
+               f'status is {volume.status}.')

@@ -247,6 +247,16 @@ class Attachment:
     """The credential of its connection; None: there is none, or it was not read."""
 
 
+class PairAttachment(NamedTuple):
+    """An attachment that shares its connection with another one; the API does not show a legacy
+    reservation.
+    """
+
+    id: str
+    mode: connections.AccessMode | None
+    legacy_reservation: bool
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:
     """What a volume service has repaired since its start, by the kinds of `metrics.DRIFTS`."""

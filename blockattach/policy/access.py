@@ -10,7 +10,7 @@ from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
@@ -32,21 +32,21 @@ def volume(caller: context.RequestContext, database: engine.Database,
 
 def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
                      instance_uuid: str | None,
-                     connector: Mapping[str, Any] | None) -> preconditions.Precondition:
+                     connector: Mapping[str, Any] | None) -> pairs.Precondition:
     """A volume with the precondition of a new attachment.
 
     :raises VolumeNotFound: there is none that the caller may see
     """
     initiator = (connector or {}).get('initiator')
-    found = preconditions.get(database, volume_id, instance_uuid,
-                              initiator if isinstance(initiator, str) else None)
+    found = pairs.precondition(database, volume_id, instance_uuid,
+                               initiator if isinstance(initiator, str) else None)
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
 
 
 def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
-                 volume: records.Volume) -> str | None:
+                 volume: records.Volume | records.VolumeFacts) -> str | None:
     """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
 
     Whether there are other attachments is decided with the volume's precondition

@@ -9,7 +9,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -253,7 +253,7 @@ class OvertakenTest(Case):
 
     def read(self, instance=None):
         """The snapshot for a new attachment, as it is now."""
-        return preconditions.get(self.database, self.volume.id, instance, None)
+        return pairs.precondition(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
         return attachments.reserve(self.database, attachments.Wish(

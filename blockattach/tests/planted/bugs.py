@@ -38,19 +38,19 @@ BUGS = (
         '    if not held.another_writes:\n',
         '    if not held.another_writes or asked is _RW:\n',
         'a type with one writer has one', 'P3'),
-    Bug('admitted_by_what_was_so', 'db/pairs.py',
-        " + reads_others * ['attachment_moves']\n",
+    Bug('admitted_by_what_was_so', 'db/attachments.py',
+        ' + reads_others * _MOVES\n',
         '\n',
         'an admission counts only if nobody was faster', 'P3',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
-    Bug('words_by_what_was_so', 'db/pairs.py',
-        "              for name in ('lowest_rank', 'readonly'))]\n",
-        "              for name in ('readonly',))]\n",
+    Bug('words_by_what_was_so', 'db/attachments.py',
+        "_SAME_OR_NULL = ('lowest_rank', 'readonly')\n",
+        "_SAME_OR_NULL = ('readonly',)\n",
         "a volume's words are written only over those that they follow from", 'P6',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
-    Bug('attached_while_it_is_removed', 'db/pairs.py',
-        "['id', 'own_status', 'detach_announced']",
-        "['id', 'detach_announced']",
+    Bug('attached_while_it_is_removed', 'db/attachments.py',
+        "('id', 'own_status', 'detach_announced')",
+        "('id', 'detach_announced')",
         'a volume that is being removed takes nobody in', 'P2',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('removed_while_it_is_attached', 'db/volumes.py',
@@ -64,11 +64,9 @@ BUGS = (
         'blockattach.tests.db.test_quotas'),
 
     # Which request was faster.
-    Bug('a_row_is_written_over', 'db/pairs.py',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),\n'
-        '            _rows.c.generation == '
-        'prepared.column_value(_rows.c.generation, _EXPECTED_ROW))\n',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),)\n',
+    Bug('a_row_is_written_over', 'db/attachments.py',
+        "_SAME_ROW = ('id', 'generation')\n",
+        "_SAME_ROW = ('id',)\n",
         'a row is changed only if it is as it was read', 'P6'),
     Bug('an_old_outcome_counts', 'volume/converge.py',
         'facts,\n'
@@ -146,7 +144,7 @@ BUGS = (
         '            self._target.revoke(lease.volume_id, lease.initiator)\n'
         '            state = self._desired(lease)\n',
         'a host that stays is never revoked, not for a moment', 'P4'),
-    Bug('revoked_although_it_stays', 'db/desired_state.py',
+    Bug('revoked_although_it_stays', 'db/grants.py',
         '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
         'a host is revoked when its last attachment leaves', 'P4'),
@@ -176,8 +174,7 @@ BUGS = (
         '',
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/grants.py',
-        "    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), "
-        'models.live(_rows),\n'
+        '    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
         '                         name == _grants.c.initiator)\n'
         '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
         '))\n',
@@ -191,7 +188,7 @@ BUGS = (
         '    mode = _mode_of(connector)\n',
         'a stored mode wins over what a host says', 'P5'),
     Bug('a_read_only_volume_is_written', 'domain/multiattach.py',
-        '    if held.readonly:\n        return _RO\n',
+        '    if held.volume.readonly:\n        return _RO\n',
         '',
         'a read-only volume is attached read-only', 'P5',
         'blockattach.tests.db.test_legacy.LegacyTest'),

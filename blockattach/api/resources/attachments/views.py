@@ -5,7 +5,7 @@ from typing import Any
 
 from blockattach.api import services as api_services
 from blockattach.api.resources.attachments import schemas
-from blockattach.db import shared_connections
+from blockattach.db import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
@@ -65,13 +65,13 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
 
 def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> dict[str, list[shared_connections.PairAttachment]]:
-    return shared_connections.of(
+             ) -> dict[str, list[records.PairAttachment]]:
+    return attachment_queries.shared_connections(
         services.database, [one.id for one in attachments if one.initiator is not None])
 
 
 def _fields(attachment: records.Attachment,
-            others: Sequence[shared_connections.PairAttachment]) -> dict[str, Any]:
+            others: Sequence[records.PairAttachment]) -> dict[str, Any]:
     return {
         'project_id': attachment.project_id,
         'host': attachment.host,
@@ -85,7 +85,7 @@ def _fields(attachment: records.Attachment,
 
 
 def _enforced_by(attachment: records.Attachment,
-                 others: Sequence[shared_connections.PairAttachment]) -> str | None:
+                 others: Sequence[records.PairAttachment]) -> str | None:
     """What enforces the mode of a read-only attachment.
 
     The target knows initiators, not attachments: one that may write by another attachment of the
@@ -98,5 +98,5 @@ def _enforced_by(attachment: records.Attachment,
     return schemas.TARGET if connection.widest([own, *modes]) == own else schemas.CONSUMER
 
 
-def _ids(others: Sequence[shared_connections.PairAttachment]) -> list[str]:
+def _ids(others: Sequence[records.PairAttachment]) -> list[str]:
     return [one.id for one in others if not one.legacy_reservation]

@@ -7,7 +7,7 @@ from typing import Any
 
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import schemas
-from blockattach.db import attachment_counts
+from blockattach.db import attachment_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.http import operation
@@ -83,7 +83,7 @@ def _more(services: api_services.ApiServices, call: operation.Call,
     asked for."""
     if call.extension is None:
         return []
-    counts = attachment_counts.by_volume(services.database, [one.id for one in volumes])
+    counts = attachment_queries.counts(services.database, [one.id for one in volumes])
     return [{'attachment_count': counts.get(one.id, 0)} for one in volumes]
 
 

@@ -5,6 +5,7 @@ import unittest
 from blockattach import errors
 from blockattach.domain import connection
 from blockattach.domain import multiattach
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
@@ -18,10 +19,16 @@ def holder(instance=A, mode=RW, slot=0):
     return multiattach.Holder(instance, mode, slot)
 
 
+def seen(volume_id, own_status, status, shared, bootable=False, taken=False, readonly=False,
+         single_writer=False, holders=(), another_writes=False):
+    return multiattach.Held(records.VolumeFacts(
+        volume_id, 'project', None, own_status, status, 'detached', 1 if taken else None, shared,
+        bootable, single_writer, readonly, None, 0, 0), holders, another_writes)
+
+
 def admit(own_status='available', shared=False, holders=(), instance=A, mode=None, shown=None):
-    held = multiattach.Held('the-volume', own_status, shown or own_status, shared,
-                            holders=holders)
-    return multiattach.admit(held, instance, mode)
+    return multiattach.admit(seen('the-volume', own_status, shown or own_status, shared,
+                                  holders=holders), instance, mode)
 
 
 class AdmitTest(unittest.TestCase):
@@ -46,8 +53,7 @@ class AdmitTest(unittest.TestCase):
         # multiattach, bootable, taken, may join: whether it is forbidden
         for shared, bootable, taken, may in itertools.product((False, True), repeat=4):
             with self.subTest(shared=shared, bootable=bootable, taken=taken, may=may):
-                held = multiattach.Held('v', 'available', 'available', shared, bootable=bootable,
-                                        taken=taken)
+                held = seen('v', 'available', 'available', shared, bootable=bootable, taken=taken)
                 rule = None if may else 'the:rule'
                 if shared and bootable and taken and not may:
                     with self.assertRaises(errors.NotAuthorized) as caught:
@@ -61,7 +67,7 @@ class AdmitTest(unittest.TestCase):
     def test_what_is_answered_to_joins_of_a_volume_that_refuses_all(self):
         for own_status, kind in (('error', errors.InvalidVolume),
                                  ('maintenance', errors.NotAuthorized)):
-            held = multiattach.Held('v', own_status, own_status, True, bootable=True, taken=True)
+            held = seen('v', own_status, own_status, True, bootable=True, taken=True)
             self.assertRaises(kind, multiattach.admit, held, A, RW, 'the:rule')
 
     def test_a_plain_volume_without_holders(self):
@@ -123,8 +129,8 @@ class ModeTest(unittest.TestCase):
         # read-only, one writer, another writes, asked: what the new row gets
         for readonly, single, another, asked in itertools.product(
                 (False, True), (False, True), (False, True), MODES):
-            held = multiattach.Held('v', 'available', 'available', True, readonly=readonly,
-                                    single_writer=single, another_writes=another)
+            held = seen('v', 'available', 'available', True, readonly=readonly,
+                        single_writer=single, another_writes=another)
             with self.subTest(readonly=readonly, single=single, another=another, asked=asked):
                 if readonly:
                     expected = RO
