@@ -28,8 +28,8 @@ from blockattach.db import grants
 from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import prepared
+from blockattach.db import quotas
 from blockattach.db import rows
-from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -144,9 +144,7 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     with contextlib.ExitStack() as stack:
         if lock:
             connection = stack.enter_context(writer)
-            locked = volume_rows.lock(connection, wish.volume_id)
-            database.attachment_quota.lock(connection, locked.project_id)
-            read = pairs.read_precondition(connection, wish.volume_id, *_named(wish))
+            read = pairs.locked_precondition(connection, wish.volume_id, *_named(wish))
         else:
             read = expected or pairs.precondition(database, wish.volume_id, *_named(wish))
         try:
@@ -159,7 +157,7 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
             connection = stack.enter_context(writer)
         if not _write_volume(connection, read.volume, change):
             raise _Conflict
-        database.attachment_quota.check(connection, read.volume.project_id, read.hard_limit)
+        quotas.check(connection, database, read.volume.project_id, read.hard_limit)
         sealed = None
         if wish.connector is not None:
             initiator = change.values['initiator']
@@ -180,9 +178,7 @@ def _move(database: engine.Database, volume_id: str, attachment_id: str, event: 
     with contextlib.ExitStack() as stack:
         if lock:
             connection = stack.enter_context(writer)
-            with contextlib.suppress(errors.VolumeNotFound):
-                volume_rows.lock(connection, volume_id)
-            old = pairs.read(connection, attachment_id)
+            old = pairs.locked(connection, volume_id, attachment_id)
         elif expected is not None:
             old = expected
         else:
@@ -253,7 +249,9 @@ def _needed_by(row: records.Attachment) -> set[str]:
 
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
     """Whether a row is as its writer, whose commit was not confirmed, wanted it."""
-    volume_rows.await_others(connection, volume_id)
+    # The writer may still hold the volume.
+    connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id).with_for_update())
     return rows.holds(connection.execute(_rows.select().where(
         _rows.c.id == values['id']).with_for_update()).one_or_none(), values)
 

@@ -1,6 +1,7 @@
 """What is read of a volume and its attachments before an act, in one statement each: an attachment
 with its volume, and the precondition of a new one. `blockattach.db.attachments` writes if it holds.
 """
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -13,6 +14,7 @@ from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import volume_rows
 from blockattach.domain import connection as connections
 from blockattach.domain import multiattach
 from blockattach.domain import records
@@ -110,6 +112,13 @@ def facts(row: Any, others_lowest: int | None = None, others_connected: bool = F
         others_connected=others_connected)
 
 
+def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
+    """`read`, once the volume is locked."""
+    with contextlib.suppress(errors.VolumeNotFound):
+        volume_rows.lock(connection, volume_id)
+    return read(connection, attachment_id)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Precondition:
     """What was read for a new attachment. The write checks whether it still holds.
@@ -146,15 +155,19 @@ def precondition(database: engine.Database, volume_id: str, instance_uuid: str |
     :raises VolumeNotFound: there is no such live volume
     """
     with database.reader() as connection:
-        return read_precondition(connection, volume_id, instance_uuid, initiator)
+        return _precondition(connection, volume_id, instance_uuid, initiator)
 
 
-def read_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
-                      initiator: str | None) -> Precondition:
-    """`precondition` inside a transaction.
+def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+                        initiator: str | None) -> Precondition:
+    """`precondition`, once the volume and its project are locked."""
+    volume = volume_rows.lock(connection, volume_id)
+    quotas.lock(connection, volume.project_id)
+    return _precondition(connection, volume_id, instance_uuid, initiator)
 
-    :raises VolumeNotFound: there is no such live volume
-    """
+
+def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+                  initiator: str | None) -> Precondition:
     # Nobody is called by the empty name: every writer is another one, and no grant is found.
     found = _PRECONDITION.rows(connection, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')

@@ -36,7 +36,6 @@ from blockattach.db import contracting
 from blockattach.db import engine
 from blockattach.db import migrate
 from blockattach.db import online_migrations
-from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.health import monitor
 from blockattach.rpc import history
@@ -193,7 +192,7 @@ def open_database(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, time: cloc
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
-        limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
+        limit = control_conf.settings(conf).quota_attachments
         sealer = sealing.open_sealer(conf, core, db_engine, check_sealed)
         database = engine.Database(db_engine, sealer, time, limit, telemetry,
                                    engine.open_readers(_settings(conf, core)))

@@ -4,7 +4,7 @@ from typing import Any
 from blockattach import context as request_context
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import quota_sets
+from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.http import operation
 from blockattach.http import schema
@@ -42,7 +42,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 def _attachments(services: api_services.ApiServices, context: request_context.RequestContext,
                  project_id: str) -> dict[str, int]:
-    found = quota_sets.get(services.database, project_id)
+    found = quotas.get(services.database, project_id)
     if not services.policy.allowed(context, policies.USED_LIMITS, project_id):
         return {'maxTotalAttachments': found.limit}
     return {'maxTotalAttachments': found.limit, 'totalAttachmentsUsed': found.in_use}

@@ -58,8 +58,8 @@ BUGS = (
         '        if not status_allows:\n',
         'a volume with attachments is not removed', 'P2'),
     Bug('quota_counts_without_a_lock', 'db/quotas.py',
-        '        limit = self.limit(self.lock(connection, project_id))\n',
-        '        limit = self.limit(hard_limit)\n',
+        '    limit = _limit(database, lock(connection, project_id))\n',
+        '    limit = _limit(database, hard_limit)\n',
         'near its limit a project is counted by one transaction at a time', 'P6',
         'blockattach.tests.db.test_quotas'),
 

@@ -39,7 +39,7 @@ REPEATABLE = {
     ('db/qos_specs.py', 'delete_keys'): FOUND_DONE,
     ('db/qos_specs.py', 'disassociate'): NOTHING_LEFT,
     ('db/qos_specs.py', 'update'): AGAIN,
-    ('db/quota_sets.py', 'change'): AGAIN,
+    ('db/quotas.py', 'change'): AGAIN,
     ('db/services.py', 'register'): AGAIN,
     ('db/services.py', 'heartbeat'): AGAIN,
     ('db/services.py', 'set_disabled'): AGAIN,
