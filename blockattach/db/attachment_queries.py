@@ -22,6 +22,7 @@ from blockattach.domain import records
 _rows = models.attachments
 _volumes = models.volumes
 _SLICE = 1000
+_TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'updated_at': _rows.c.updated_at,
@@ -148,10 +149,7 @@ def interrupted(database: engine.Database, host: str,
     :param everything: at start, when no other process serves this backend: whatever the deadline
     :param owner: at start, when others do: also the work of earlier instances of this process
     """
-    query = (_rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id)
-             .where(pairs.LIVE, volume_rows.on_host(host),
-                    _rows.c.state.in_([state.value
-                                       for state in attachment_lifecycle.TRANSITIONAL])))
+    query = _on(host).where(_rows.c.state.in_(_TRANSITIONAL))
     if owner is not None:
         query = query.where(sa.or_(
             _rows.c.deadline < clock.now(),
@@ -165,10 +163,9 @@ def interrupted(database: engine.Database, host: str,
 
 def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Attachment]:
     """Live attachments of deleted volumes, of one ``host@backend``."""
-    query = _rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id).where(
-        pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE)
     with database.reader() as connection:
-        return [rows.attachment(row) for row in connection.execute(query)]
+        return [rows.attachment(row) for row in connection.execute(
+            _on(host).where(~volume_rows.LIVE))]
 
 
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:
@@ -183,13 +180,17 @@ def volumes_in_use(database: engine.Database, host: str) -> list[str]:
 
 def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
     """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
-    query = sa.select(_rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).join(
-        _volumes, _volumes.c.id == _rows.c.volume_id).where(
-        pairs.LIVE, volume_rows.on_host(host), _rows.c.deadline >= clock.now(),
-        _rows.c.state.in_([state.value for state in attachment_lifecycle.TRANSITIONAL]))
+    query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
+        _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())
     with database.reader() as connection:
         return {(row.volume_id, initiator) for row in connection.execute(query)
                 for initiator in (row.initiator, row.previous_initiator) if initiator}
+
+
+def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
+    """Live attachments of volumes on one ``host@backend``, as a whole or some columns."""
+    return sa.select(*(columns or [_rows])).join(
+        _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, volume_rows.on_host(host))
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:

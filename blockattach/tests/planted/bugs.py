@@ -207,10 +207,10 @@ BUGS = (
         'processes of a cluster act on a pair one after the other', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('leases_are_taken_from_the_living', 'db/leases.py',
-        '                                _leases.c.deadline < clock.now()))\n'
-        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
-        '                                _leases.c.deadline >= clock.now()))\n'
-        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
+        '                                    _leases.c.deadline < clock.now()))\n'
+        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
+        '                                    _leases.c.deadline >= clock.now()))\n'
+        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
         'a lease is had by one until its deadline', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
     Bug('a_lost_turn_is_recorded', 'db/leases.py',
