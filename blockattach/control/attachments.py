@@ -122,7 +122,7 @@ class AttachmentControl:
         with self.backend.slot(self._host(attachment)):
             with self._telemetry.attaching('intent'):
                 row = self.backend.move(caller, attachment, _Event.CONNECT, attachments.Facts(
-                    connector=connector, lease=self.backend.lease), generation)
+                    connector=connector, lease_seconds=self.backend.seconds), generation)
             failpoints.point('control.attachments.after_connect_intent')
             return self.backend.connect(caller, row, 'Unable to update attachment')
 
@@ -187,7 +187,7 @@ class AttachmentControl:
         with self.backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
                 row = self.backend.move(caller, attachment, _Event.DISCONNECT,
-                                      attachments.Facts(lease=self.backend.lease),
+                                      attachments.Facts(lease_seconds=self.backend.seconds),
                                       attachment.generation)
             failpoints.point('control.attachments.after_disconnect_intent')
             act = self.backend.disconnect_or_forget if force else self.backend.disconnect

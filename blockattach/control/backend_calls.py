@@ -42,14 +42,14 @@ class BackendCalls:
         self.database = database
         self.notify = notify
         self._volume_services = volume_services
-        self._seconds = seconds
+        self.seconds = seconds
         self.telemetry = telemetry
         self._admission = admission
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
         """Reserve the volume for a new attachment; see `blockattach.db.attachments.reserve`."""
-        made = attachments.reserve(self.database, wish, self._seconds, within)
+        made = attachments.reserve(self.database, wish, self.seconds, within)
         self.notify.moved(caller, None, made)
         return made
 
@@ -61,11 +61,6 @@ class BackendCalls:
                                  facts or attachments.Facts(), generation, expected=row)
         self.notify.moved(caller, moved.old, moved.new)
         return moved.new
-
-    @property
-    def lease(self) -> attachments.Lease:
-        """The lease of an intent: the volume's manager works on it."""
-        return attachments.Lease(None, self._seconds)
 
     def slot(self, host: str | None) -> contextlib.AbstractContextManager[None]:
         """A slot of the backend, held from before the intent is written.
@@ -158,7 +153,7 @@ class BackendCalls:
             return None
         try:
             self.move(caller, made, _Event.DISCONNECT, attachments.Facts(
-                lease=attachments.Lease(made.owner, 0), error=str(failure)), made.generation)
+                lease_seconds=0, error=str(failure)), made.generation)
         except errors.AttachmentNotFound:
             return None
         except errors.StaleGeneration:
@@ -201,7 +196,7 @@ class BackendCalls:
             return None
 
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
+        facts = attachments.Facts(lease_seconds=0)
         try:
             # A refusal has undone the intent: it is written again.
             self.move(caller, row, _Event.DISCONNECT, facts)

@@ -4,7 +4,6 @@ They move the same attachment rows by the same table; nothing else writes a stat
 makes is a *legacy reservation*, a row without a consumer, which the API does not show and
 os-attach takes over.
 """
-import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -24,16 +23,6 @@ from blockattach.domain import volume_lifecycle
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
 _Verb = detach_rule.Verb
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Consumer:
-    """The consumer that os-attach names."""
-
-    instance_uuid: str | None
-    host: str | None
-    mountpoint: str
-    mode: connection.AccessMode
 
 
 class LegacyControl:
@@ -153,7 +142,7 @@ class LegacyControl:
         return rows
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
-               consumer: Consumer, forbidden_by: str | None = None) -> None:
+               consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
         """The consumer uses the volume, and is named.
 
         :raises InvalidVolume: it cannot be attached (once more), or not in this mode
@@ -162,14 +151,12 @@ class LegacyControl:
         if self._attached_to(volume, consumer) is not None:
             return
         reserved = _reservation_for(self._rows(volume), consumer)
-        attached = attachments.Attached(consumer.instance_uuid, consumer.host, consumer.mountpoint,
-                                        consumer.mode)
         if reserved is not None:
-            self._adopt(caller, volume, reserved, attached)
+            self._adopt(caller, volume, reserved, consumer)
         else:
             self._refuse_second(volume)
             self._control.backend.reserve(caller, attachments.Wish(
-                volume.id, volume.project_id, attached=attached, forbidden_by=forbidden_by))
+                volume.id, volume.project_id, attached=consumer, forbidden_by=forbidden_by))
 
     def _adopt(self, caller: context.RequestContext, volume: records.Volume,
                reserved: records.Attachment, attached: attachments.Attached) -> None:
@@ -209,7 +196,7 @@ class LegacyControl:
         return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
 
     def _attached_to(self, volume: records.Volume,
-                     consumer: Consumer) -> records.Attachment | None:
+                     consumer: attachments.Attached) -> records.Attachment | None:
         """The attachment of this server, or (without one) of this host, if there is one."""
         for row in self._rows(volume):
             same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
@@ -256,7 +243,7 @@ def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | Non
 
 
 def _reservation_for(rows: Sequence[records.Attachment],
-                     consumer: Consumer) -> records.Attachment | None:
+                     consumer: attachments.Attached) -> records.Attachment | None:
     """The reservation for a consumer: connected by its host, else not connected, else any."""
     if consumer.host is not None:
         found = (_reservation([row for row in rows if row.host == consumer.host])

@@ -20,17 +20,6 @@ _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'prev
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
-    """Who works on a row, and for how many seconds of database time at most.
-
-    ``owner`` None: the manager that serves the volume.
-    """
-
-    owner: str | None
-    seconds: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
     """What a new attachment shall be. With a connector it begins as connecting, under a lease.
 
@@ -63,10 +52,13 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Arguments of a move; which of them it needs follows from its event."""
+    """Arguments of a move; which of them it needs follows from its event.
+
+    ``lease_seconds``: for how long, in database time, the manager of the volume may work on it.
+    """
 
     connector: Mapping[str, Any] | None = None
-    lease: Lease | None = None
+    lease_seconds: float | None = None
     connection: Mapping[str, Any] | None = None
     error: str | None = None
     attached: Attached | None = None
@@ -107,7 +99,7 @@ def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float
         values |= _attached_values(volume, wish.attached, now)
     if wish.connector is not None:
         values |= _connector_values(volume, wish.connector, admission.mode)
-        values |= _lease_values(volume, Lease(None, lease_seconds))
+        values |= _lease_values(volume, lease_seconds)
     of_volume, derived, reads_others = _of_volume(
         volume, None, rank, volume.detach_announced, now,
         _metadata_of_attach(volume, wish.attached))
@@ -219,8 +211,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
             facts: Facts, now: datetime.datetime) -> dict[str, Any]:
     """The columns that a move writes."""
     lease = None
-    if target in attachment_lifecycle.TRANSITIONAL and facts.lease is not None:
-        lease = _lease_values(volume, facts.lease)
+    if target in attachment_lifecycle.TRANSITIONAL and facts.lease_seconds is not None:
+        lease = _lease_values(volume, facts.lease_seconds)
     values = _moved(old, target, lease, now)
     if event is _Event.CONNECT:
         assert facts.connector is not None
@@ -319,6 +311,5 @@ def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
                    'ro.') from None
 
 
-def _lease_values(volume: records.VolumeFacts, lease: Lease) -> dict[str, Any]:
-    return {'owner': lease.owner or volume.host,
-            'deadline': clock.Later(lease.seconds)}
+def _lease_values(volume: records.VolumeFacts, seconds: float) -> dict[str, Any]:
+    return {'owner': volume.host, 'deadline': clock.Later(seconds)}

@@ -37,7 +37,6 @@ LOG = logging.getLogger(__name__)
 
 Attached = attachment_values.Attached
 Facts = attachment_values.Facts
-Lease = attachment_values.Lease
 Wish = attachment_values.Wish
 connected = attachment_values.connected
 

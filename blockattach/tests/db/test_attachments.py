@@ -284,7 +284,7 @@ class OvertakenTest(Case):
         seen = self.again(second)
         self.move(self.move(first, E.DISCONNECT), E.DISCONNECTED)
         attachments.move(self.database, self.volume.id, second.id, E.DISCONNECT,
-                         attachments.Facts(lease=attachments.Lease(None, 60)), expected=seen)
+                         attachments.Facts(lease_seconds=3600), expected=seen)
         self.assertEqual(VOLUME_WORDS[S.DISCONNECTING], self.words(self.volume.id))
 
 

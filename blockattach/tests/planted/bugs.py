@@ -224,9 +224,8 @@ BUGS = (
         'a process that was paused for too long does not act', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('no_deadline', 'db/attachment_values.py',
-        "    return {'owner': lease.owner or volume.host,\n"
-        "            'deadline': clock.Later(lease.seconds)}\n",
-        "    return {'owner': lease.owner or volume.host}\n",
+        "    return {'owner': volume.host, 'deadline': clock.Later(seconds)}\n",
+        "    return {'owner': volume.host}\n",
         'what the service works on has a deadline', 'P9'),
     Bug('the_overdue_are_left', 'db/attachment_queries.py',
         '    elif not everything:\n        query = query.where(_rows.c.deadline < clock.now())\n',

@@ -10,7 +10,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.control import legacy
+from blockattach.db import attachments
 from blockattach.db import volume_settings
 from blockattach.domain import connection
 from blockattach.domain import connectors
@@ -71,7 +71,7 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
     """The consumer uses the volume, and is named: a server or a host."""
     body: Mapping[str, str] = call.body['os-attach']
     host = body.get('host_name')
-    consumer = legacy.Consumer(
+    consumer = attachments.Attached(
         instance_uuid=body.get('instance_uuid'),
         host=None if host is None else host.replace(' ', '-'),
         mountpoint=body['mountpoint'],
