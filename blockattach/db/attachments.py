@@ -139,13 +139,15 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
              expected: pairs.Precondition | None, lock: bool) -> records.Attachment:
     new_id = database.new_id()
+    wanted = (wish.volume_id, wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
+              wish.connector)
     writer = database.writer(lambda again: _holds(again, wish.volume_id, {'id': new_id}))
     with contextlib.ExitStack() as stack:
         if lock:
             connection = stack.enter_context(writer)
-            read = pairs.locked_precondition(connection, wish.volume_id, *_named(wish))
+            read = pairs.locked_precondition(connection, *wanted)
         else:
-            read = expected or pairs.precondition(database, wish.volume_id, *_named(wish))
+            read = expected or pairs.precondition(database, *wanted)
         try:
             change = attachment_values.insert_values(
                 read, wish, lease_seconds, database.clock.utcnow(), new_id)
@@ -232,13 +234,6 @@ def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
         raise _Conflict from refusal
 
 
-def _named(wish: Wish) -> tuple[str | None, str | None]:
-    """The instance and the initiator of a wish."""
-    initiator = (wish.connector or {}).get('initiator')
-    return (wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
-            initiator if isinstance(initiator, str) else None)
-
-
 def _needed_by(row: records.Attachment) -> set[str]:
     """The initiators whose grants a row needs."""
     if row.state is _State.GONE:
@@ -295,10 +290,6 @@ def _as_read(one: object, names: Iterable[str], prefix: str = '') -> dict[str, A
     return {f'{prefix}{name}': getattr(one, name) for name in names}
 
 
-def _row_values(shape: prepared.Shape) -> dict[Any, Any]:
-    return prepared.values(_rows, shape, _ROW)
-
-
 def _counted(reads_others: bool, shape: prepared.Shape, *which: sa.ColumnElement[bool],
              also: Mapping[Any, Any] | None = None) -> sa.Update:
     """The volume's part of a change.
@@ -328,10 +319,11 @@ def _pair_update(reads_others: bool, of_volume: prepared.Shape,
     def build(dialect: sa.Dialect) -> sa.Update:
         same = [_rows.c[name] == prepared.column_value(_rows.c[name], _EXPECTED_ROW)
                 for name in _SAME_ROW]
+        values = prepared.values(_rows, of_row, _ROW)
         if dialect.name == 'mysql':
             return _counted(reads_others, of_volume, *same, _rows.c.volume_id == _volumes.c.id,
-                            also=_row_values(of_row))
+                            also=values)
         counted = _counted(reads_others, of_volume).returning(_volumes.c.id).cte('counted')
         return _rows.update().where(
-            *same, _rows.c.volume_id == counted.c.id).values(_row_values(of_row))
+            *same, _rows.c.volume_id == counted.c.id).values(values)
     return prepared.Statement(build)

@@ -6,7 +6,6 @@ the last. The password is sealed; it is opened only for the target and for calle
 """
 import dataclasses
 import hashlib
-import types
 from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
@@ -183,8 +182,9 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
     if not found:
         return DesiredState(None, None, ())
     first = found[0]
-    live = {row.of_row_id: _attachment(row) for row in found
-            if row.of_row_id is not None and not row.of_row_deleted}
+    live = {row.of_row_id: rows.attachment(row, pairs.facts(
+        row, row.others_lowest, bool(row.others_connected), prefix=''), prefix=_OF_ROW)
+            for row in found if row.of_row_id is not None and not row.of_row_deleted}
     wanting = [row.mode for row in live.values()
                if row.state in attachment_lifecycle.GRANTED or row.id == also]
     if first.deleted:
@@ -221,13 +221,6 @@ _DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
 _ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
     # Few have it, live or gone: asked for live ones SQLite would go through all of them.
     _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
-
-
-def _attachment(row: sa.Row[Any]) -> records.Attachment:
-    columns = {column.name: getattr(row, f'{_OF_ROW}{column.name}') for column in _rows.c}
-    return rows.attachment(
-        types.SimpleNamespace(**columns),
-        pairs.facts(row, row.others_lowest, bool(row.others_connected), prefix=''))
 
 
 def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],

@@ -1,8 +1,10 @@
 """What is read of a volume and its attachments before an act, in one statement each: an attachment
-with its volume, and the precondition of a new one. `blockattach.db.attachments` writes if it holds.
+with its volume, and the precondition of a new one. `blockattach.db.attachments` writes where that
+still holds.
 """
 import contextlib
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,9 +31,8 @@ _any_grant = sa.alias(_grants, 'any_grant')
 LIVE = models.live(_rows)
 """Attachments that are not deleted."""
 PREFIX = 'of_volume_'
-_NAMES = ('id', 'project_id', 'pool', 'own_status', 'status', 'attach_status', 'lowest_rank',
-          'multiattach', 'bootable', 'single_writer', 'readonly', 'attached_mode',
-          'detach_announced', 'attachment_moves')
+_NAMES = tuple(field.name for field in dataclasses.fields(records.VolumeFacts)
+               if field.name in _volumes.c)
 
 FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
     _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
@@ -149,25 +150,28 @@ class Precondition:
 
 
 def precondition(database: engine.Database, volume_id: str, instance_uuid: str | None,
-                 initiator: str | None) -> Precondition:
-    """The precondition of an attachment of this instance and this initiator.
+                 connector: Mapping[str, Any] | None) -> Precondition:
+    """The precondition of an attachment of this instance and this connector's initiator.
 
     :raises VolumeNotFound: there is no such live volume
     """
     with database.reader() as connection:
-        return _precondition(connection, volume_id, instance_uuid, initiator)
+        return _precondition(connection, volume_id, instance_uuid, connector)
 
 
 def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
-                        initiator: str | None) -> Precondition:
+                        connector: Mapping[str, Any] | None) -> Precondition:
     """`precondition`, once the volume and its project are locked."""
     volume = volume_rows.lock(connection, volume_id)
     quotas.lock(connection, volume.project_id)
-    return _precondition(connection, volume_id, instance_uuid, initiator)
+    return _precondition(connection, volume_id, instance_uuid, connector)
 
 
 def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
-                  initiator: str | None) -> Precondition:
+                  connector: Mapping[str, Any] | None) -> Precondition:
+    initiator = (connector or {}).get('initiator')
+    if not isinstance(initiator, str):
+        initiator = None
     # Nobody is called by the empty name: every writer is another one, and no grant is found.
     found = _PRECONDITION.rows(connection, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _Record = TypeVar('_Record', bound='DataclassInstance')
 
 _FIELDS = {field.name for field in dataclasses.fields(records.Attachment)}
+_STORED = tuple(sorted(_FIELDS - {'volume', 'sealed'}))
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
@@ -88,10 +89,15 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 
 
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
-               sealed: records.SealedCredential | None = None) -> records.Attachment:
-    """One row of ``attachments``, with what was read besides."""
-    return record(records.Attachment, row, volume=volume, sealed=sealed,
-                  **{name: read(getattr(row, name)) for name, read in _READ.items()})
+               sealed: records.SealedCredential | None = None,
+               prefix: str = '') -> records.Attachment:
+    """One row of ``attachments``, with what was read besides.
+
+    :param prefix: of the names of its columns
+    """
+    values = {name: getattr(row, f'{prefix}{name}') for name in _STORED}
+    values |= {name: read(values[name]) for name, read in _READ.items()}
+    return records.Attachment(**values, volume=volume, sealed=sealed)
 
 
 def made_attachment(values: Mapping[str, Any],

@@ -37,9 +37,7 @@ def volume_to_attach(caller: context.RequestContext, database: engine.Database, 
 
     :raises VolumeNotFound: there is none that the caller may see
     """
-    initiator = (connector or {}).get('initiator')
-    found = pairs.precondition(database, volume_id, instance_uuid,
-                               initiator if isinstance(initiator, str) else None)
+    found = pairs.precondition(database, volume_id, instance_uuid, connector)
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found

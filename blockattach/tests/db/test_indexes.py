@@ -94,7 +94,8 @@ QUERIES = {
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
-    'a new attachment': (lambda db: pairs.precondition(db, VOLUME, None, 'iqn.7'), {
+    'a new attachment': (lambda db: pairs.precondition(
+        db, VOLUME, None, {'initiator': 'iqn.7'}), {
         'attachments': OF_VOLUME, 'volumes': ONE_VOLUME, 'grants': ONE_GRANT}),
     'what a pair wants': (lambda db: grants.desired_state(db, VOLUME, 'iqn.7'), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,

@@ -89,7 +89,8 @@ class PlanTest(base.DatabaseTestCase):
             'host': lambda: self.page(host='compute-1'),
             'interrupted': lambda: attachment_queries.interrupted(self.database, HOST),
             'in use': lambda: attachment_queries.volumes_in_use(self.database, HOST),
-            'new': lambda: pairs.precondition(self.database, self.volume.id, 'i', 'iqn.a'),
+            'new': lambda: pairs.precondition(
+                self.database, self.volume.id, 'i', {'initiator': 'iqn.a'}),
             'pair': lambda: grants.desired_state(self.database, self.volume.id, 'iqn.a'),
             'wanted': lambda: grants.wanted(self.database, [self.volume.id]),
             'shared connections': lambda: attachment_queries.shared_connections(
