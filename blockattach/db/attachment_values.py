@@ -88,22 +88,20 @@ def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float
     state = _initial_state(wish)
     volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
     admission = multiattach.admit(expected.held, expected.instance_uuid, asked, wish.forbidden_by)
-    rank = attachment_lifecycle.rank_of(state, wish.legacy_reservation)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,
         'volume_id': wish.volume_id, 'project_id': wish.project_id,
         'instance_uuid': expected.instance_uuid, 'state': state.value, 'generation': 1,
-        'rank': rank, 'slot': admission.slot, 'mode': admission.mode,
+        'rank': attachment_lifecycle.rank_of(state, wish.legacy_reservation),
+        'slot': admission.slot, 'mode': admission.mode,
         'legacy_reservation': wish.legacy_reservation}
     if wish.attached is not None:
         values |= _attached_values(volume, wish.attached, now)
     if wish.connector is not None:
         values |= _connector_values(volume, wish.connector, admission.mode)
         values |= _lease_values(volume, lease_seconds)
-    of_volume, derived, reads_others = _of_volume(
-        volume, None, rank, volume.detach_announced, now,
-        _metadata_of_attach(volume, wish.attached))
-    return Change(values, of_volume, derived, reads_others or expected.reads_others)
+    return _change(volume, values, None, volume.detach_announced, now,
+                   _metadata_of_attach(volume, wish.attached), expected.reads_others)
 
 
 def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
@@ -122,11 +120,10 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
     values = _values(volume, old, event, target, facts, now)
     # A detach that begins was announced, if any was.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
-    of_volume, derived, reads_others = _of_volume(
-        volume, attachment_lifecycle.rank_of(old.state, old.legacy_reservation), values['rank'],
+    return _change(
+        volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
         max(volume.detach_announced - leaves, 0), now,
-        _metadata_of_move(volume, old, event, facts))
-    return Change(values, of_volume, derived, reads_others or event is _Event.ATTACH)
+        _metadata_of_move(volume, old, event, facts), event is _Event.ATTACH)
 
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
@@ -139,14 +136,15 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
         connection, at))
 
 
-def _of_volume(volume: records.VolumeFacts, before: int | None, after: int | None, announced: int,
-               now: datetime.datetime, metadata: Mapping[str, Any],
-               ) -> tuple[dict[str, Any], volume_lifecycle.Derived, bool]:
-    """What a volume gets of a row whose rank changes; and whether that depends on other rows.
+def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
+            announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
+            reads_others: bool) -> Change:
+    """What a volume gets of a row that gets these values.
 
-    :param before: None: the row is new
+    :param before: the rank that the row had; None: it is new
+    :param reads_others: the values depend on other rows; what the volume gets may as well
     """
-    lowest_before = volume.lowest_rank
+    lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
                       and before > lowest_before)
     lowers = before is None or (after is not None and after <= before)
@@ -156,14 +154,13 @@ def _of_volume(volume: records.VolumeFacts, before: int | None, after: int | Non
         # Detaches announced for attachments that ended otherwise do not count for the next ones.
         announced = 0
     derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
-    values = {'lowest_rank': lowest, 'detach_announced': announced, 'status': derived.status,
-              'attach_status': derived.attach_status}
-    written: dict[str, Any] = {name: value for name, value in values.items()
+    follows = {'lowest_rank': lowest, 'detach_announced': announced, **derived._asdict()}
+    written: dict[str, Any] = {name: value for name, value in follows.items()
                                if getattr(volume, name) != value}
     written |= metadata
     if written:
         written['updated_at'] = now
-    return written, derived, not (not_the_lowest or lowers)
+    return Change(values, written, derived, reads_others or not (not_the_lowest or lowers))
 
 
 def _initial_state(wish: Wish) -> _State:
