@@ -33,7 +33,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 }
 """Sort keys of an attachment list, by the peer's names of them."""
 
-_OF_VOLUME = prepared.Statement(lambda dialect: _rows.select().where(
+_OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(_rows)).where(
     pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
 ).order_by(_rows.c.created_at, _rows.c.id))
 
@@ -63,16 +63,16 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
 
 
 def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
-    """An attachment, live or deleted.
+    """An attachment, live or deleted, with the credential of its connection.
 
     :raises AttachmentNotFound: there never was one
     """
     with database.reader() as connection:
-        row = connection.execute(_rows.select().where(
+        row = connection.execute(pairs.with_grant(sa.select(_rows)).where(
             _rows.c.id == attachment_id)).one_or_none()
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return rows.attachment(row)
+    return rows.attachment(row, sealed=rows.sealed(row))
 
 
 def list_page(database: engine.Database, filters: Filters, page: paging.Page,
@@ -92,13 +92,14 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
 
 def of_volume(database: engine.Database, volume_id: str,
               with_legacy: bool = False) -> list[records.Attachment]:
-    """All live attachments of a volume, oldest first.
+    """All live attachments of a volume, oldest first, with the credentials of their connections.
 
     :param with_legacy: also legacy reservations
     """
     with database.reader() as connection:
         found = _OF_VOLUME.rows(connection, volume_id=volume_id)
-    return [rows.attachment(row) for row in found if with_legacy or not row.legacy_reservation]
+    return [rows.attachment(row, sealed=rows.sealed(row)) for row in found
+            if with_legacy or not row.legacy_reservation]
 
 
 def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:

@@ -119,19 +119,6 @@ def opened(database: engine.Database, sealed: records.SealedCredential) -> conne
     return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
 
 
-def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
-                ) -> dict[tuple[str, str], connections.Credential]:
-    """The credentials of many pairs in one query."""
-    wanted = set(pairs)
-    if not wanted:
-        return {}
-    with database.reader() as connection:
-        found = connection.execute(_grants.select().where(
-            sa.tuple_(_grants.c.volume_id, _grants.c.initiator).in_(sorted(wanted)))).all()
-    return {(row.volume_id, row.initiator): opened(
-        database, records.SealedCredential(row.username, row.sealed_password)) for row in found}
-
-
 def wanted(database: engine.Database, volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
     """The desired grants of volumes, each with the widest mode of its attachments.
 

@@ -15,26 +15,11 @@ _AUTH_METHOD = 'CHAP'
 
 def shown(policy: enforcer.Enforcer, caller: context.RequestContext, database: engine.Database,
           attachments: Sequence[records.Attachment]) -> dict[str, dict[str, Any] | None]:
-    """By the attachments' ids; one query for the credentials that were not read yet."""
-    pairs = {one.id: (one.volume_id, initiator) for one in attachments
-             if (initiator := _connected_initiator(one)) is not None
-             and policy.allowed(caller, rules.SECRETS, one.project_id)}
-    known = {one.id: grants.opened(database, one.sealed) for one in attachments
-             if one.id in pairs and one.sealed is not None}
-    found = grants.credentials(database, [
-        pair for name, pair in pairs.items() if name not in known])
-    return {one.id: _composed(one, known.get(one.id) or found.get(pairs[one.id])
-                              if one.id in pairs else None) for one in attachments}
-
-
-def _connected_initiator(attachment: records.Attachment) -> str | None:
-    """The initiator of the stored connection; None if there is no connection.
-
-    While another connector is being connected, it is still the former one.
-    """
-    if attachment.connection is None:
-        return None
-    return attachment.previous_initiator or attachment.initiator
+    """By the attachments' ids, which were read with their credentials."""
+    return {one.id: _composed(one, grants.opened(database, one.sealed)
+                              if one.connection is not None and one.sealed is not None
+                              and policy.allowed(caller, rules.SECRETS, one.project_id)
+                              else None) for one in attachments}
 
 
 def _composed(attachment: records.Attachment,

@@ -6,6 +6,7 @@ import uuid
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
+from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import models
@@ -114,13 +115,14 @@ class CredentialTest(Case):
         with self.database.reader() as reader:
             self.assertEqual([], reader.execute(models.grants.select()).all())
 
-    def test_many_at_once(self):
-        self.attach('iqn.a')
-        self.attach('iqn.b')
-        pairs = [(self.volume.id, 'iqn.a'), (self.volume.id, 'iqn.c'), ('nowhere', 'iqn.a')]
-        self.assertEqual({pairs[0]: self.credential('iqn.a')},
-                         grants.credentials(self.database, pairs))
-        self.assertEqual({}, grants.credentials(self.database, []))
+    def test_each_is_read_with_its_attachment(self):
+        rows = [self.attach('iqn.a'), self.attach('iqn.b')]
+        for found in (attachment_queries.of_volume(self.database, self.volume.id),
+                      [attachment_queries.get_even_deleted(self.database, row.id)
+                       for row in rows]):
+            self.assertEqual(
+                [self.credential('iqn.a'), self.credential('iqn.b')],
+                [grants.opened(self.database, one.sealed) for one in found])
 
 
 @base.on_chosen_databases

@@ -129,8 +129,8 @@ QUERIES = {
         'work': ('none', *WORK_DUE)}),
     'wanted': (lambda db: grants.wanted(db, [VOLUME]), {
         'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
-    'credentials': (lambda db: grants.credentials(db, [(VOLUME, 'iqn.7')]), {
-        'grants': ONE_GRANT}),
+    'all of a volume': (lambda db: attachment_queries.of_volume(db, VOLUME), {
+        'attachments': OF_VOLUME, 'grants': ONE_GRANT}),
     'sealed by another key': (lambda db: next(key_rotation.resealed(db, 1), None), {
         'grants': ('ix_grants_key_id', *ONE_GRANT)}),
     'volume': (lambda db: volume_queries.get(db, VOLUME), {
