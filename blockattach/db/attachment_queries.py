@@ -48,8 +48,6 @@ class Filters:
     host: str | None = None
     attachment_id: str | None = None
     states: tuple[attachment_lifecycle.State, ...] | None = None
-    with_legacy: bool = False
-    """Also legacy reservations, which no client may see."""
     like: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -195,11 +193,8 @@ def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
-    query = query.where(pairs.LIVE)
-    if not filters.with_legacy:
-        query = query.where(_rows.c.legacy_reservation == sa.false())
-    for column, value in ((_rows.c.project_id, filters.project_id),
-                          (_rows.c.volume_id, filters.volume_id),
+    query = query.where(_listed(filters))
+    for column, value in ((_rows.c.volume_id, filters.volume_id),
                           (_rows.c.instance_uuid, filters.instance_uuid),
                           (_rows.c.host, filters.host),
                           (_rows.c.id, filters.attachment_id)):
