@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 _Record = TypeVar('_Record', bound='DataclassInstance')
 
-_FIELDS = {field.name for field in dataclasses.fields(records.Attachment)}
-_STORED = tuple(sorted(_FIELDS - {'volume', 'sealed'}))
+# Fields of an attachment that its row has, some in another form.
+_STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
+                if field.name in models.attachments.c)
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
@@ -103,13 +104,13 @@ def attachment(row: Any, volume: records.VolumeFacts | None = None,
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
     """What a new row is read as; columns that are not named are empty."""
-    return attachment(types.SimpleNamespace(**{**dict.fromkeys(_FIELDS), **values}), sealed=sealed)
+    return attachment(types.SimpleNamespace(**{**dict.fromkeys(_STORED), **values}), sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
     """What the row is read as once these columns are written, without its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
-               for name, value in values.items() if name in _FIELDS}
+               for name, value in values.items() if name in _STORED}
     return dataclasses.replace(before, **changed, volume=None)
 
 
