@@ -87,7 +87,7 @@ def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float
     """
     state = _initial_state(wish)
     volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
-    admission = multiattach.admit(expected.held, expected.instance_uuid, asked, wish.forbidden_by)
+    admission = multiattach.admit(expected, expected.instance_uuid, asked, wish.forbidden_by)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,
         'volume_id': wish.volume_id, 'project_id': wish.project_id,

@@ -169,8 +169,7 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
     if not found:
         return DesiredState(None, None, ())
     first = found[0]
-    live = {row.of_row_id: rows.attachment(row, pairs.facts(
-        row, row.others_lowest, bool(row.others_connected), prefix=''), prefix=_OF_ROW)
+    live = {row.of_row_id: rows.attachment(row, pairs.facts(row, ''), prefix=_OF_ROW)
             for row in found if row.of_row_id is not None and not row.of_row_deleted}
     wanting = [row.mode for row in live.values()
                if row.state in attachment_lifecycle.GRANTED or row.id == also]

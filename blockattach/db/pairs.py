@@ -97,20 +97,19 @@ def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
     row = _PAIR.first(connection, attachment_id=attachment_id)
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return rows.attachment(row, facts(row, row.others_lowest, bool(row.others_connected)),
-                           rows.sealed(row))
+    return rows.attachment(row, facts(row), rows.sealed(row))
 
 
-def facts(row: Any, others_lowest: int | None = None, others_connected: bool = False,
-          prefix: str = PREFIX) -> records.VolumeFacts:
-    """A row with the columns `FACTS`, or with the volume's own.
+def facts(row: Any, prefix: str = PREFIX) -> records.VolumeFacts:
+    """A row with the columns `FACTS`, or with the volume's own; and with `OTHERS`, if it was read
+    with a row of it.
 
     :param prefix: of the names of the volume's columns
     """
     return records.VolumeFacts(
         **{name: getattr(row, f'{prefix}{name}') for name in _NAMES},
-        others_lowest=others_lowest,
-        others_connected=others_connected)
+        others_lowest=getattr(row, 'others_lowest', None),
+        others_connected=bool(getattr(row, 'others_connected', False)))
 
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
@@ -121,8 +120,9 @@ def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> rec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Precondition:
-    """What was read for a new attachment. The write checks whether it still holds.
+class Precondition(multiattach.Held):
+    """What was read for a new attachment: what the rule decides on, and what is written by. The
+    write checks whether it still holds.
 
     :ivar initiator: the one whose grant was looked for; None: none was
     :ivar credential: of that grant; None: there is none
@@ -130,17 +130,11 @@ class Precondition:
     :ivar hard_limit: how many attachments its project may have; None: the default
     """
 
-    held: multiattach.Held
     instance_uuid: str | None
     initiator: str | None
     credential: records.SealedCredential | None
     granted: bool
     hard_limit: int | None
-
-    @property
-    def volume(self) -> records.VolumeFacts:
-        """What was read of the volume itself."""
-        return self.held.volume
 
     @property
     def reads_others(self) -> bool:
@@ -181,5 +175,5 @@ def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str 
     holders = tuple(multiattach.Holder(row.held_for, rows.MODES[row.held_mode], row.held_slot)
                     for row in found if row.held_slot is not None)
     return Precondition(
-        multiattach.Held(facts(first), holders, bool(first.another_writes)), instance_uuid,
-        initiator, rows.sealed(first), bool(first.granted), first.hard_limit)
+        facts(first), holders, bool(first.another_writes), instance_uuid, initiator,
+        rows.sealed(first), bool(first.granted), first.hard_limit)

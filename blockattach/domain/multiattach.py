@@ -30,8 +30,8 @@ class Held:
     """
 
     volume: records.VolumeFacts
-    holders: Sequence[Holder] = ()
-    another_writes: bool = False
+    holders: Sequence[Holder]
+    another_writes: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
