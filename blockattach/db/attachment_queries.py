@@ -70,7 +70,7 @@ def get_even_deleted(database: engine.Database, attachment_id: str) -> records.A
             _rows.c.id == attachment_id)).one_or_none()
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return rows.attachment(row, sealed=rows.sealed(row))
+    return rows.attachment(row, sealed=pairs.sealed(row))
 
 
 def list_page(database: engine.Database, filters: Filters, page: paging.Page,
@@ -85,7 +85,7 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
         found = paging.fetch(connection, _filtered(query, filters), SORT_COLUMNS, page,
                              _listed(filters),
                              lambda marker: errors.AttachmentNotFound(attachment_id=marker))
-    return [rows.attachment(row, sealed=rows.sealed(row) if sealed else None) for row in found]
+    return [rows.attachment(row, sealed=pairs.sealed(row) if sealed else None) for row in found]
 
 
 def of_volume(database: engine.Database, volume_id: str,
@@ -96,7 +96,7 @@ def of_volume(database: engine.Database, volume_id: str,
     """
     with database.reader() as connection:
         found = _OF_VOLUME.rows(connection, volume_id=volume_id)
-    return [rows.attachment(row, sealed=rows.sealed(row)) for row in found
+    return [rows.attachment(row, sealed=pairs.sealed(row)) for row in found
             if with_legacy or not row.legacy_reservation]
 
 

@@ -224,7 +224,8 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         assert new.initiator is not None
         if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
             sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
-    grants.drop_unused(connection, old.volume_id, unneeded)
+    if unneeded:
+        grants.drop_unused(connection, old.volume_id, unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 

@@ -105,7 +105,7 @@ def _look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
                                      namesake.c.alias.in_(_aliases(initiator))))
         .where(_volumes.c.id == volume_id)).all()
     taken = {row.taken for row in found} | ({''} if found[0].any_grant else set())
-    return Known(rows.sealed(found[0]), taken)
+    return Known(pairs.sealed(found[0]), taken)
 
 
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:

@@ -89,6 +89,13 @@ _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
 ).order_by(_rows.c.created_at))
 
 
+def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
+    """What a row that was joined with a grant holds of it."""
+    if row.sealed_password is None:
+        return None
+    return records.SealedCredential(row.username, row.sealed_password)
+
+
 def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
     """A live attachment with its volume's facts, and with the credential of its connection.
 
@@ -97,7 +104,7 @@ def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
     row = _PAIR.first(connection, attachment_id=attachment_id)
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return rows.attachment(row, facts(row), rows.sealed(row))
+    return rows.attachment(row, facts(row), sealed(row))
 
 
 def facts(row: Any, prefix: str = PREFIX) -> records.VolumeFacts:
@@ -176,4 +183,4 @@ def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str 
                     for row in found if row.held_slot is not None)
     return Precondition(
         facts(first), holders, bool(first.another_writes), instance_uuid, initiator,
-        rows.sealed(first), bool(first.granted), first.hard_limit)
+        sealed(first), bool(first.granted), first.hard_limit)

@@ -114,13 +114,6 @@ def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> re
     return dataclasses.replace(before, **changed, volume=None)
 
 
-def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
-    """What a row that was joined with a grant holds of it."""
-    if row.sealed_password is None:
-        return None
-    return records.SealedCredential(row.username, row.sealed_password)
-
-
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:
     """One row of ``qos_specs``."""
     return record(records.QosSpecs, row, specs=from_json(row.specs))
