@@ -8,7 +8,6 @@ from blockattach.conf import core
 from blockattach.conf import service
 from blockattach.db import engine
 from blockattach.db import key_rotation
-from blockattach.db import sealed_grants
 from blockattach.db import services
 from blockattach.wiring import dependencies
 
@@ -20,7 +19,7 @@ def check(conf: cfg.ConfigOpts) -> int:
     if conf.noun.forget:
         dependencies.make_key(core.settings(conf))
     database = dependencies.open_database(conf, check_sealed=False)
-    lost = list(sealed_grants.lost(database))
+    lost = list(key_rotation.lost(database))
     _print_keys(database)
     if lost:
         print()
@@ -29,7 +28,7 @@ def check(conf: cfg.ConfigOpts) -> int:
             [(one.volume_id, one.initiator, ' '.join(one.attachment_ids)) for one in lost])
     if conf.noun.forget:
         for one in lost:
-            sealed_grants.renew(database, one)
+            key_rotation.renew(database, one)
         return 0
     return SOME_LOST if lost else 0
 
@@ -66,7 +65,7 @@ def _refuse_other_hosts(conf: cfg.ConfigOpts, database: engine.Database) -> None
 
 
 def _print_keys(database: engine.Database) -> None:
-    counts = sealed_grants.counts(database)
+    counts = key_rotation.counts(database)
     ours = [key.id for key in database.sealer.ring()]
     others = sorted(str(key_id or 'not noted') for key_id in counts.keys() - set(ours))
     named = {key_id or 'not noted': number for key_id, number in counts.items()}

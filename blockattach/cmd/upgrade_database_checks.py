@@ -11,10 +11,10 @@ from blockattach import errors
 from blockattach import secrets
 from blockattach.conf import core as core_conf
 from blockattach.db import engine
+from blockattach.db import key_rotation
 from blockattach.db import migrate
 from blockattach.db import online_migrations
-from blockattach.db import sealed_grants
-from blockattach.db import services
+from blockattach.db import services as db_services
 from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
@@ -45,7 +45,7 @@ class Installation(upgradecheck.UpgradeCommands):
 
     def behind(self) -> list[str]:
         """Services of older releases that are up."""
-        return services.of_releases(self.database, *dependencies.older(self.conf))
+        return db_services.of_releases(self.database, *dependencies.older(self.conf))
 
 
 def ok() -> Result:
@@ -123,10 +123,10 @@ def keys(at: Installation) -> Result:
         return _later()
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
         return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
-                                    'that has it.') if sealed_grants.counts(at.database) else ok()
+                                    'that has it.') if key_rotation.counts(at.database) else ok()
     sealer = dependencies.open_sealer(at.conf, at.core, at.engine)
     try:
-        sealed_grants.check(engine.Database(at.engine, sealer, at.database.clock))
+        key_rotation.check(engine.Database(at.engine, sealer, at.database.clock))
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}. See blockattach-manage secrets check.')
     return ok()

@@ -35,8 +35,8 @@ class AttachmentControl:
         self._database = backend.database
         self._telemetry = backend.telemetry
 
-    def create(self, caller: context.RequestContext, volume: records.Volume,
-               wish: attachments.Wish,
+    def create(self, caller: context.RequestContext,
+               volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
         """Reserve the volume, and with a connector connect its host too.
 
@@ -52,8 +52,8 @@ class AttachmentControl:
                 request, lambda within: self._create(caller, volume, wish, within),
                 self._repeats.attachment)
 
-    def _create(self, caller: context.RequestContext, volume: records.Volume,
-                wish: attachments.Wish,
+    def _create(self, caller: context.RequestContext,
+                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                 within: repeats.Within | None = None) -> records.Attachment:
         with self.backend.slot(None if wish.connector is None else volume.host):
             with self._telemetry.attaching('reserve'):
@@ -122,7 +122,7 @@ class AttachmentControl:
         with self.backend.slot(self._host(attachment)):
             with self._telemetry.attaching('intent'):
                 row = self.backend.move(caller, attachment, _Event.CONNECT, attachments.Facts(
-                    connector=connector, lease=self.backend.lease), generation)
+                    connector=connector, lease_seconds=self.backend.seconds), generation)
             failpoints.point('control.attachments.after_connect_intent')
             return self.backend.connect(caller, row, 'Unable to update attachment')
 
@@ -187,7 +187,7 @@ class AttachmentControl:
         with self.backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
                 row = self.backend.move(caller, attachment, _Event.DISCONNECT,
-                                      attachments.Facts(lease=self.backend.lease),
+                                      attachments.Facts(lease_seconds=self.backend.seconds),
                                       attachment.generation)
             failpoints.point('control.attachments.after_disconnect_intent')
             self.backend.disconnect(caller, row, force)

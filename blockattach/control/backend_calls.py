@@ -41,9 +41,8 @@ class BackendCalls:
         self.database = database
         self.notify = notify
         self._volume_services = volume_services
+        self.seconds = seconds
         self.telemetry = telemetry
-        self.lease = attachments.Lease(None, seconds)
-        """The lease of an intent: the volume's manager works on it."""
         self.slot = admission.backend_slot
         """Holds a slot of a ``host@backend``, from before the intent is written; of None where no
         backend will be called. It raises Overloaded: nothing was begun."""
@@ -51,7 +50,7 @@ class BackendCalls:
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
         """Reserve the volume for a new attachment; see `blockattach.db.attachments.reserve`."""
-        made = attachments.reserve(self.database, wish, self.lease.seconds, within)
+        made = attachments.reserve(self.database, wish, self.seconds, within)
         self.notify.moved(caller, None, made)
         return made
 
@@ -142,7 +141,7 @@ class BackendCalls:
             return None
         try:
             self.move(caller, made, _Event.DISCONNECT, attachments.Facts(
-                lease=attachments.Lease(made.owner, 0), error=str(failure)), made.generation)
+                lease_seconds=0, error=str(failure)), made.generation)
         except errors.AttachmentNotFound:
             return None
         except errors.StaleGeneration:
@@ -175,7 +174,7 @@ class BackendCalls:
             return None
 
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        facts = attachments.Facts(lease=attachments.Lease(row.owner, 0))
+        facts = attachments.Facts(lease_seconds=0)
         try:
             # A refusal has undone the intent: it is written again.
             self.move(caller, row, _Event.DISCONNECT, facts)

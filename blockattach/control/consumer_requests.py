@@ -15,7 +15,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import idempotency
 from blockattach.db import paging
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 
@@ -25,7 +25,7 @@ _UUID = re.compile(r'[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}')
 _OPERATION = ('RPC', 'attachments.create')
 
 
-def wish(expected: preconditions.Precondition, instance_uuid: Any, connector: Any,
+def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """The attachment that is asked for; an empty connector is none.
 

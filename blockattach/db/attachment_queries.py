@@ -1,5 +1,7 @@
-"""Reading attachments: one, a page, or those whose work was interrupted."""
+"""Reading attachments: one, a page, what a page shows beside, or those whose work was interrupted.
+"""
 import dataclasses
+from collections.abc import Iterable
 from collections.abc import Mapping
 
 import sqlalchemy as sa
@@ -11,6 +13,7 @@ from blockattach.db import leases
 from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import pairs
+from blockattach.db import prepared
 from blockattach.db import rows
 from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
@@ -18,6 +21,8 @@ from blockattach.domain import records
 
 _rows = models.attachments
 _volumes = models.volumes
+_SLICE = 1000
+_TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'updated_at': _rows.c.updated_at,
@@ -27,6 +32,10 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'attach_status': _rows.c.rank, 'attach_mode': _rows.c.mode,
 }
 """Sort keys of an attachment list, by the peer's names of them."""
+
+_OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(_rows)).where(
+    pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
+).order_by(_rows.c.created_at, _rows.c.id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,8 +48,6 @@ class Filters:
     host: str | None = None
     attachment_id: str | None = None
     states: tuple[attachment_lifecycle.State, ...] | None = None
-    with_legacy: bool = False
-    """Also legacy reservations, which no client may see."""
     like: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -50,23 +57,20 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
     :raises AttachmentNotFound: there is none
     """
     with database.reader() as connection:
-        found = pairs.read(connection, attachment_id)
-    if found is None:
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return found
+        return pairs.read(connection, attachment_id)
 
 
 def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
-    """An attachment, live or deleted.
+    """An attachment, live or deleted, with the credential of its connection.
 
     :raises AttachmentNotFound: there never was one
     """
     with database.reader() as connection:
-        row = connection.execute(_rows.select().where(
+        row = connection.execute(pairs.with_grant(sa.select(_rows)).where(
             _rows.c.id == attachment_id)).one_or_none()
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return rows.attachment(row)
+    return rows.attachment(row, sealed=pairs.sealed(row))
 
 
 def list_page(database: engine.Database, filters: Filters, page: paging.Page,
@@ -81,17 +85,60 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
         found = paging.fetch(connection, _filtered(query, filters), SORT_COLUMNS, page,
                              _listed(filters),
                              lambda marker: errors.AttachmentNotFound(attachment_id=marker))
-    return [rows.attachment(row, sealed=rows.sealed(row) if sealed else None) for row in found]
+    return [rows.attachment(row, sealed=pairs.sealed(row) if sealed else None) for row in found]
 
 
 def of_volume(database: engine.Database, volume_id: str,
               with_legacy: bool = False) -> list[records.Attachment]:
-    """All live attachments of a volume, oldest first.
+    """All live attachments of a volume, oldest first, with the credentials of their connections.
 
     :param with_legacy: also legacy reservations
     """
     with database.reader() as connection:
-        return pairs.of_volume(connection, volume_id, with_legacy)
+        found = _OF_VOLUME.rows(connection, volume_id=volume_id)
+    return [rows.attachment(row, sealed=pairs.sealed(row)) for row in found
+            if with_legacy or not row.legacy_reservation]
+
+
+def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:
+    """Live attachments by volume, without legacy reservations; a volume with none is absent.
+
+    One query for a page of a list.
+    """
+    ids = sorted(set(volume_ids))
+    if not ids:
+        return {}
+    query = (sa.select(_rows.c.volume_id, sa.func.count().label('number'))
+             .where(_rows.c.volume_id.in_(ids), pairs.LIVE,
+                    _rows.c.legacy_reservation == sa.false())
+             .group_by(_rows.c.volume_id))
+    with database.reader() as connection:
+        return {row.volume_id: row.number for row in connection.execute(query)}
+
+
+def shared_connections(database: engine.Database,
+                       attachment_ids: Iterable[str]) -> dict[str, list[records.PairAttachment]]:
+    """The others that share the connection of their pair (volume and initiator), oldest first, by
+    attachment, for those that have a connector and any other.
+
+    One query for a page of a list; a longer one is cut, so that every database takes the ids.
+    """
+    ids = sorted(set(attachment_ids))
+    found: dict[str, list[records.PairAttachment]] = {}
+    other = _rows.alias('other')
+    query = (
+        sa.select(_rows.c.id.label('of'), other.c.id, other.c.mode, other.c.legacy_reservation)
+        .select_from(_rows.join(other, sa.and_(
+            other.c.volume_id == _rows.c.volume_id, other.c.deleted == sa.false(),
+            other.c.initiator == _rows.c.initiator, other.c.id != _rows.c.id)))
+        .order_by(other.c.created_at, other.c.id))
+    with database.reader() as connection:
+        for start in range(0, len(ids), _SLICE):
+            for row in connection.execute(
+                    query.where(_rows.c.id.in_(ids[start:start + _SLICE]))):
+                found.setdefault(row.of, []).append(records.PairAttachment(
+                    row.id, rows.MODES[row.mode], row.legacy_reservation))
+    return found
 
 
 def interrupted(database: engine.Database, host: str, owner: str | None = None,
@@ -102,10 +149,7 @@ def interrupted(database: engine.Database, host: str, owner: str | None = None,
     :param shared: others run that do the same: of those only what earlier instances of this
         process had begun
     """
-    query = (_rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id)
-             .where(pairs.LIVE, volume_rows.LIVE, volume_rows.on_host(host),
-                    _rows.c.state.in_([state.value
-                                       for state in attachment_lifecycle.TRANSITIONAL])))
+    query = _on(host).where(volume_rows.LIVE, _rows.c.state.in_(_TRANSITIONAL))
     if owner is None:
         query = query.where(_rows.c.deadline < clock.now())
     elif shared:
@@ -119,11 +163,10 @@ def interrupted(database: engine.Database, host: str, owner: str | None = None,
 
 def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Attachment]:
     """Live attachments of deleted volumes, of one ``host@backend``, that no process works on."""
-    query = _rows.select().join(_volumes, _volumes.c.id == _rows.c.volume_id).where(
-        pairs.LIVE, volume_rows.on_host(host), ~volume_rows.LIVE,
-        sa.or_(_rows.c.deadline.is_(None), _rows.c.deadline < clock.now()))
     with database.reader() as connection:
-        return [rows.attachment(row) for row in connection.execute(query)]
+        return [rows.attachment(row) for row in connection.execute(
+            _on(host).where(~volume_rows.LIVE, sa.or_(
+                _rows.c.deadline.is_(None), _rows.c.deadline < clock.now())))]
 
 
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:
@@ -138,21 +181,22 @@ def volumes_in_use(database: engine.Database, host: str) -> list[str]:
 
 def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
     """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
-    query = sa.select(_rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).join(
-        _volumes, _volumes.c.id == _rows.c.volume_id).where(
-        pairs.LIVE, volume_rows.on_host(host), _rows.c.deadline >= clock.now(),
-        _rows.c.state.in_([state.value for state in attachment_lifecycle.TRANSITIONAL]))
+    query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
+        _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())
     with database.reader() as connection:
         return {(row.volume_id, initiator) for row in connection.execute(query)
                 for initiator in (row.initiator, row.previous_initiator) if initiator}
 
 
+def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
+    """Live attachments of volumes on one ``host@backend``, as a whole or some columns."""
+    return sa.select(*(columns or [_rows])).join(
+        _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, volume_rows.on_host(host))
+
+
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
-    query = query.where(pairs.LIVE)
-    if not filters.with_legacy:
-        query = query.where(_rows.c.legacy_reservation == sa.false())
-    for column, value in ((_rows.c.project_id, filters.project_id),
-                          (_rows.c.volume_id, filters.volume_id),
+    query = query.where(_listed(filters))
+    for column, value in ((_rows.c.volume_id, filters.volume_id),
                           (_rows.c.instance_uuid, filters.instance_uuid),
                           (_rows.c.host, filters.host),
                           (_rows.c.id, filters.attachment_id)):

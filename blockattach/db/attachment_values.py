@@ -6,7 +6,7 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.db import clock
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -17,17 +17,6 @@ from blockattach.domain import volume_lifecycle
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
 _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
-    """Who works on a row, and for how many seconds of database time at most.
-
-    ``owner`` None: the manager that serves the volume.
-    """
-
-    owner: str | None
-    seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +36,7 @@ class Wish:
     legacy_reservation: bool = False
     attached: 'Attached | None' = None
     forbidden_by: str | None = None
-    expected: preconditions.Precondition | None = dataclasses.field(
+    expected: pairs.Precondition | None = dataclasses.field(
         default=None, compare=False, repr=False)
 
 
@@ -63,10 +52,13 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Arguments of a move; which of them it needs follows from its event."""
+    """Arguments of a move; which of them it needs follows from its event.
+
+    ``lease_seconds``: for how long, in database time, the manager of the volume may work on it.
+    """
 
     connector: Mapping[str, Any] | None = None
-    lease: Lease | None = None
+    lease_seconds: float | None = None
     connection: Mapping[str, Any] | None = None
     error: str | None = None
     attached: Attached | None = None
@@ -85,7 +77,7 @@ class Change:
     reads_others: bool
 
 
-def insert_values(expected: preconditions.Precondition, wish: Wish, lease_seconds: float,
+def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
                   now: datetime.datetime, new_id: str) -> Change:
     """A new row.
 
@@ -94,25 +86,23 @@ def insert_values(expected: preconditions.Precondition, wish: Wish, lease_second
     :raises ConnectorUnusable: a connector without an initiator
     """
     state = _initial_state(wish)
-    volume, asked = expected.facts, wish.attached.mode if wish.attached else wish.mode
+    volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
     admission = multiattach.admit(volume, expected.holders, expected.another_writes,
                                   expected.instance_uuid, asked, wish.forbidden_by)
-    rank = attachment_lifecycle.rank_of(state, wish.legacy_reservation)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,
         'volume_id': wish.volume_id, 'project_id': wish.project_id,
         'instance_uuid': expected.instance_uuid, 'state': state.value, 'generation': 1,
-        'rank': rank, 'slot': admission.slot, 'mode': admission.mode,
+        'rank': attachment_lifecycle.rank_of(state, wish.legacy_reservation),
+        'slot': admission.slot, 'mode': admission.mode,
         'legacy_reservation': wish.legacy_reservation}
     if wish.attached is not None:
         values |= _attached_values(volume, wish.attached, now)
     if wish.connector is not None:
         values |= _connector_values(volume, wish.connector, admission.mode)
-        values |= _lease_values(volume, Lease(None, lease_seconds))
-    of_volume, derived, reads_others = _of_volume(
-        volume, None, rank, volume.detach_announced, now,
-        _metadata_of_attach(volume, wish.attached))
-    return Change(values, of_volume, derived, reads_others or expected.reads_others)
+        values |= _lease_values(volume, lease_seconds)
+    return _change(volume, values, None, volume.detach_announced, now,
+                   _metadata_of_attach(volume, wish.attached), expected.reads_others)
 
 
 def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
@@ -131,11 +121,10 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
     values = _values(volume, old, event, target, facts, now)
     # A detach that begins was announced, if any was.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
-    of_volume, derived, reads_others = _of_volume(
-        volume, attachment_lifecycle.rank_of(old.state, old.legacy_reservation), values['rank'],
+    return _change(
+        volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
         max(volume.detach_announced - leaves, 0), now,
-        _metadata_of_move(volume, old, event, facts))
-    return Change(values, of_volume, derived, reads_others or event is _Event.ATTACH)
+        _metadata_of_move(volume, old, event, facts), event is _Event.ATTACH)
 
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
@@ -148,14 +137,15 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
         connection, at))
 
 
-def _of_volume(volume: records.VolumeFacts, before: int | None, after: int | None, announced: int,
-               now: datetime.datetime, metadata: Mapping[str, Any],
-               ) -> tuple[dict[str, Any], volume_lifecycle.Derived, bool]:
-    """What a volume gets of a row whose rank changes; and whether that depends on other rows.
+def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
+            announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
+            reads_others: bool) -> Change:
+    """What a volume gets of a row that gets these values.
 
-    :param before: None: the row is new
+    :param before: the rank that the row had; None: it is new
+    :param reads_others: the values depend on other rows; what the volume gets may as well
     """
-    lowest_before = volume.lowest_rank
+    lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
                       and before > lowest_before)
     lowers = before is None or (after is not None and after <= before)
@@ -165,14 +155,13 @@ def _of_volume(volume: records.VolumeFacts, before: int | None, after: int | Non
         # Detaches announced for attachments that ended otherwise do not count for the next ones.
         announced = 0
     derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
-    values = {'lowest_rank': lowest, 'detach_announced': announced, 'status': derived.status,
-              'attach_status': derived.attach_status}
-    written: dict[str, Any] = {name: value for name, value in values.items()
+    follows = {'lowest_rank': lowest, 'detach_announced': announced, **derived._asdict()}
+    written: dict[str, Any] = {name: value for name, value in follows.items()
                                if getattr(volume, name) != value}
     written |= metadata
     if written:
         written['updated_at'] = now
-    return written, derived, not (not_the_lowest or lowers)
+    return Change(values, written, derived, reads_others or not (not_the_lowest or lowers))
 
 
 def _initial_state(wish: Wish) -> _State:
@@ -220,8 +209,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
             facts: Facts, now: datetime.datetime) -> dict[str, Any]:
     """The columns that a move writes."""
     lease = None
-    if target in attachment_lifecycle.TRANSITIONAL and facts.lease is not None:
-        lease = _lease_values(volume, facts.lease)
+    if target in attachment_lifecycle.TRANSITIONAL and facts.lease_seconds is not None:
+        lease = _lease_values(volume, facts.lease_seconds)
     values = _moved(old, target, lease, now)
     if event is _Event.CONNECT:
         assert facts.connector is not None
@@ -320,6 +309,5 @@ def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
                    'ro.') from None
 
 
-def _lease_values(volume: records.VolumeFacts, lease: Lease) -> dict[str, Any]:
-    return {'owner': lease.owner or volume.host,
-            'deadline': clock.Later(lease.seconds)}
+def _lease_values(volume: records.VolumeFacts, seconds: float) -> dict[str, Any]:
+    return {'owner': volume.host, 'deadline': clock.Later(seconds)}

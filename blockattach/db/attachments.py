@@ -1,18 +1,20 @@
 """Attachments: `reserve` makes one, `move` is the one writer of its state afterwards.
 
 Both read their precondition in one statement, decide by it, and then write the row and what
-follows for its volume where the precondition still holds. On a conflict they read and decide
-again, at last under the volume's lock. Lock order: volume, project, attachments.
+follows for its volume where the precondition still holds; where it does not, nothing is written.
+So no decision needs the volume's lock, and changes of one volume's rows wait for each other only
+from that write to the end of their transaction. On a conflict they read and decide again, at last
+under the volume's lock. Lock order: volume, project, attachments.
 """
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
-from typing import Self
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -25,9 +27,9 @@ from blockattach.db import engine
 from blockattach.db import grants
 from blockattach.db import models
 from blockattach.db import pairs
-from blockattach.db import preconditions
+from blockattach.db import prepared
+from blockattach.db import quotas
 from blockattach.db import rows
-from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -35,11 +37,11 @@ LOG = logging.getLogger(__name__)
 
 Attached = attachment_values.Attached
 Facts = attachment_values.Facts
-Lease = attachment_values.Lease
 Wish = attachment_values.Wish
 connected = attachment_values.connected
 
 _rows = models.attachments
+_volumes = models.volumes
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
 _Expected = TypeVar('_Expected')
@@ -48,6 +50,14 @@ _Done = TypeVar('_Done')
 # After so many conflicts the volume is locked before it is read, which excludes another one.
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
+
+# What has to be as it was read, of a row and of its volume. Not the volume's deletion: a deleted
+# one has another own status.
+_SAME_ROW = ('id', 'generation')
+_SAME = ('id', 'own_status', 'detach_announced')
+_SAME_OR_NULL = ('lowest_rank', 'readonly')
+_MOVES = ('attachment_moves',)
+_ROW, _VOLUME, _EXPECTED, _EXPECTED_ROW = 'row_', 'volume_', 'expected_', 'expected_row_'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,8 +86,8 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     :raises ConnectorUnusable: a connector without an initiator
     :raises QuotaExceeded: the project has as many as it may
     """
-    made = _retry(database, wish.expected, lambda expected, lock: _reserve(
-        database, wish, lease_seconds, within, expected, lock))
+    made = _retry(wish.expected, functools.partial(
+        _reserve, database, wish, lease_seconds, within))
     LOG.info('Attachment is reserved%s', log.fields(
         attachment_id=made.id, volume_id=made.volume_id, instance_uuid=made.instance_uuid,
         state=made.state))
@@ -100,15 +110,15 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
     """
     if expected is not None and expected.volume is None:
         expected = None
-    moved = _retry(database, expected, lambda known, lock: _move(
-        database, _Move(volume_id, attachment_id, event, facts, generation), within, known, lock))
+    moved = _retry(expected, functools.partial(
+        _move, database, volume_id, attachment_id, event, facts, generation, within))
     LOG.info('Attachment has moved%s', log.fields(
         attachment_id=attachment_id, volume_id=volume_id, event=event, old=moved.old.state,
         new=moved.new.state, generation=moved.new.generation, volume_status=moved.volume_status))
     return moved
 
 
-def _retry(database: engine.Database, expected: _Expected | None,
+def _retry(expected: _Expected | None,
            act: Callable[[_Expected | None, bool], _Done]) -> _Done:
     """Act on what was read already, then on a new read, then under the lock."""
     for tried in itertools.count():
@@ -127,78 +137,68 @@ def _retry(database: engine.Database, expected: _Expected | None,
 
 def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
-             expected: preconditions.Precondition | None, lock: bool) -> records.Attachment:
-    values: dict[str, Any] = {}
-    with _Transaction(database, lambda again: _holds(
-            again, wish.volume_id, {'id': values['id']})) as transaction:
-        read = expected
+             expected: pairs.Precondition | None, lock: bool) -> records.Attachment:
+    new_id = database.new_id()
+    wanted = (wish.volume_id, wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
+              wish.connector)
+    writer = database.writer(lambda again: _holds(again, wish.volume_id, {'id': new_id}))
+    with contextlib.ExitStack() as stack:
         if lock:
-            connection = transaction.begin()
-            locked = volume_rows.lock(connection, wish.volume_id)
-            database.attachment_quota.lock(connection, locked.project_id)
-            read = preconditions.read(connection, wish.volume_id, *_named(wish))
-        elif read is None:
-            read = preconditions.get(database, wish.volume_id, *_named(wish))
+            connection = stack.enter_context(writer)
+            read = pairs.locked_precondition(connection, *wanted)
+        else:
+            read = expected or pairs.precondition(database, *wanted)
         try:
             change = attachment_values.insert_values(
-                read, wish, lease_seconds, database.clock.utcnow(), database.new_id())
+                read, wish, lease_seconds, database.clock.utcnow(), new_id)
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
-        values |= change.values
         if not lock:
-            connection = transaction.begin()
-        if not pairs.write_volume(connection, pairs.Unchanged(read.facts, change.reads_others),
-                                  change.of_volume):
+            connection = stack.enter_context(writer)
+        if not _write_volume(connection, read.volume, change):
             raise _Conflict
-        database.attachment_quota.check(connection, read.facts.project_id, read.hard_limit)
+        quotas.check(connection, database, read.volume.project_id, read.hard_limit)
         sealed = None
         if wish.connector is not None:
-            known = None if lock or values['initiator'] != read.initiator else read
-            sealed = grants.ensure(connection, database, wish.volume_id, values['initiator'],
-                                   known)
-        pairs.insert(connection, values)
+            initiator = change.values['initiator']
+            known = None if lock or initiator != read.initiator else grants.Known(
+                read.credential, {''} if read.granted else set())
+            sealed = grants.ensure(connection, database, wish.volume_id, initiator, known)
+        prepared.insert(connection, _rows, change.values)
         if within is not None:
-            within(connection, values['id'])
-    return rows.made_attachment(values, sealed)
+            within(connection, new_id)
+    return rows.made_attachment(change.values, sealed)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Move:
-    volume_id: str
-    attachment_id: str
-    event: _Event
-    facts: Facts
-    generation: int | None
-
-
-def _move(database: engine.Database, what: _Move,
-          within: Callable[[sa.Connection], None] | None,
+def _move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
+          facts: Facts, generation: int | None, within: Callable[[sa.Connection], None] | None,
           expected: records.Attachment | None, lock: bool) -> Moved:
-    values: dict[str, Any] = {'id': what.attachment_id}
-    with _Transaction(database, lambda again: (
-            _holds(again, what.volume_id, values))) as transaction:
-        old = expected
+    values: dict[str, Any] = {'id': attachment_id}
+    writer = database.writer(lambda again: _holds(again, volume_id, values))
+    with contextlib.ExitStack() as stack:
         if lock:
-            connection = transaction.begin()
-            old = _locked(connection, what)
-        elif old is None:
+            connection = stack.enter_context(writer)
+            old = pairs.locked(connection, volume_id, attachment_id)
+        elif expected is not None:
+            old = expected
+        else:
             with database.reader() as reading:
-                old = _found(reading, what)
+                old = pairs.read(reading, attachment_id)
+        if old.volume_id != volume_id:
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
         try:
-            if what.generation not in (None, old.generation):
-                raise errors.StaleGeneration(noun='attachment', id=old.id,
-                                             generation=what.generation)
-            change = attachment_values.update_values(
-                old, what.event, what.facts, database.clock.utcnow())
+            if generation not in (None, old.generation):
+                raise errors.StaleGeneration(noun='attachment', id=old.id, generation=generation)
+            change = attachment_values.update_values(old, event, facts, database.clock.utcnow())
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
         values |= change.values
         new = rows.attachment_with(old, change.values)
         if not lock:
-            connection = transaction.begin()
-        new = _write(connection, database, what.event, old, new, change)
+            connection = stack.enter_context(writer)
+        new = _write(connection, database, event, old, new, change)
         if within is not None:
             within(connection)
     return Moved(old, new, change.derived.status, change.derived.attach_status)
@@ -211,14 +211,12 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
 
     :raises _Conflict: its precondition no longer holds
     """
-    assert old.volume is not None
     unneeded = _needed_by(old) - _needed_by(new)
     if event is _Event.CONNECTED and not change.of_volume and not unneeded:
         # No other decision depends on it, so hosts that are connected at once do not conflict.
-        done = pairs.write_row(connection, old, change.values)
+        done = _write_row(connection, old, change)
     else:
-        done = pairs.write(connection, old, change.values,
-                           pairs.Unchanged(old.volume, change.reads_others), change.of_volume)
+        done = _write_both(connection, old, change)
     if not done:
         raise _Conflict
     sealed = old.sealed
@@ -226,7 +224,8 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         assert new.initiator is not None
         if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
             sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
-    grants.drop_unused(connection, old.volume_id, unneeded)
+    if unneeded:
+        grants.drop_unused(connection, old.volume_id, unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 
@@ -236,36 +235,6 @@ def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
         raise _Conflict from refusal
 
 
-class _Transaction:
-    """A transaction that begins with `begin`, and ends with the block."""
-
-    def __init__(self, database: engine.Database, happened: engine.Happened) -> None:
-        self._database = database
-        self._happened = happened
-        self._begun: contextlib.AbstractContextManager[sa.Connection] | None = None
-
-    def begin(self) -> sa.Connection:
-        """Its connection: what it writes is committed as a whole or not at all."""
-        writer = self._database.writer(self._happened)
-        connection = writer.__enter__()
-        self._begun = writer
-        return connection
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> bool | None:
-        return None if self._begun is None else self._begun.__exit__(kind, error, trace)
-
-
-def _named(wish: Wish) -> tuple[str | None, str | None]:
-    """The instance and the initiator of a wish."""
-    initiator = (wish.connector or {}).get('initiator')
-    return (wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
-            initiator if isinstance(initiator, str) else None)
-
-
 def _needed_by(row: records.Attachment) -> set[str]:
     """The initiators whose grants a row needs."""
     if row.state is _State.GONE:
@@ -273,26 +242,89 @@ def _needed_by(row: records.Attachment) -> set[str]:
     return {name for name in (row.initiator, row.previous_initiator) if name}
 
 
-def _locked(connection: sa.Connection, what: _Move) -> records.Attachment:
-    """Lock the volume's row, then read the attachment."""
-    with contextlib.suppress(errors.VolumeNotFound):
-        volume_rows.lock(connection, what.volume_id)
-    return _found(connection, what)
-
-
-def _found(connection: sa.Connection, what: _Move) -> records.Attachment:
-    """The attachment with its volume.
-
-    :raises AttachmentNotFound: either is deleted
-    """
-    found = pairs.read(connection, what.attachment_id)
-    if found is None or found.volume_id != what.volume_id:
-        raise errors.AttachmentNotFound(attachment_id=what.attachment_id)
-    return found
-
-
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
     """Whether a row is as its writer, whose commit was not confirmed, wanted it."""
-    volume_rows.await_others(connection, volume_id)
+    # The writer may still hold the volume.
+    connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id).with_for_update())
     return rows.holds(connection.execute(_rows.select().where(
         _rows.c.id == values['id']).with_for_update()).one_or_none(), values)
+
+
+def _write_volume(connection: sa.Connection, expected: records.VolumeFacts,
+                  change: attachment_values.Change) -> bool:
+    """Count a move of the volume's attachments, and write what follows; False: a conflict.
+
+    The transaction's first statement: it locks the volume.
+    """
+    return _volume_update(change.reads_others, prepared.shape(change.of_volume)).change(
+        connection, **prepared.values_of(change.of_volume, _VOLUME), **_expected(expected)) == 1
+
+
+def _write_row(connection: sa.Connection, old: records.Attachment,
+               change: attachment_values.Change) -> bool:
+    """Change a row alone; False: a conflict, it has moved since it was read."""
+    return prepared.update(connection, _rows, _as_read(old, _SAME_ROW), change.values) == 1
+
+
+def _write_both(connection: sa.Connection, old: records.Attachment,
+                change: attachment_values.Change) -> bool:
+    """Change both, the volume first; False: a conflict in one of the two, so roll back."""
+    assert old.volume is not None
+    if connection.dialect.name == 'sqlite':
+        return (_write_volume(connection, old.volume, change)
+                and _write_row(connection, old, change))
+    # MariaDB counts the rows of both tables.
+    return _pair_update(
+        change.reads_others, prepared.shape(change.of_volume),
+        prepared.shape(change.values)).change(
+            connection, **prepared.values_of(change.of_volume, _VOLUME),
+            **prepared.values_of(change.values, _ROW), **_expected(old.volume),
+            **_as_read(old, _SAME_ROW, _EXPECTED_ROW)) > 0
+
+
+def _expected(volume: records.VolumeFacts) -> dict[str, Any]:
+    return _as_read(volume, (*_SAME, *_SAME_OR_NULL, *_MOVES), _EXPECTED)
+
+
+def _as_read(one: object, names: Iterable[str], prefix: str = '') -> dict[str, Any]:
+    return {f'{prefix}{name}': getattr(one, name) for name in names}
+
+
+def _counted(reads_others: bool, shape: prepared.Shape, *which: sa.ColumnElement[bool],
+             also: Mapping[Any, Any] | None = None) -> sa.Update:
+    """The volume's part of a change.
+
+    :param reads_others: it depends on other rows too, not only on the volume's summary of them
+    """
+    # By the key alone: with another indexed column MariaDB may lock that index first.
+    same = _SAME + reads_others * _MOVES
+    return _volumes.update().where(
+        *(_volumes.c[name] == prepared.column_value(_volumes.c[name], _EXPECTED)
+          for name in same),
+        *(_volumes.c[name].is_not_distinct_from(
+            prepared.column_value(_volumes.c[name], _EXPECTED)) for name in _SAME_OR_NULL),
+        *which,
+    ).values({**prepared.values(_volumes, shape, _VOLUME),
+              _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1, **(also or {})})
+
+
+@functools.cache
+def _volume_update(reads_others: bool, shape: prepared.Shape) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: _counted(reads_others, shape))
+
+
+@functools.cache
+def _pair_update(reads_others: bool, of_volume: prepared.Shape,
+                 of_row: prepared.Shape) -> prepared.Statement:
+    def build(dialect: sa.Dialect) -> sa.Update:
+        same = [_rows.c[name] == prepared.column_value(_rows.c[name], _EXPECTED_ROW)
+                for name in _SAME_ROW]
+        values = prepared.values(_rows, of_row, _ROW)
+        if dialect.name == 'mysql':
+            return _counted(reads_others, of_volume, *same, _rows.c.volume_id == _volumes.c.id,
+                            also=values)
+        counted = _counted(reads_others, of_volume).returning(_volumes.c.id).cte('counted')
+        return _rows.update().where(
+            *same, _rows.c.volume_id == counted.c.id).values(values)
+    return prepared.Statement(build)

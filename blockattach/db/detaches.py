@@ -64,15 +64,12 @@ def lapse(database: engine.Database, host: str, seconds: float) -> list[str]:
 def _lapse(database: engine.Database, volume_id: str, seconds: float) -> bool:
     """False: there is no old announcement any more."""
     with database.writer() as connection:
-        try:
-            row = volume_rows.lock(connection, volume_id)
-        except errors.VolumeNotFound:
-            return False
-        if connection.execute(sa.select(_volumes.c.id).where(
-                _volumes.c.id == volume_id, _is_old(seconds))).first() is None:
-            return False
-        volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-        return True
+        row = connection.execute(_volumes.select().where(
+            _volumes.c.id == volume_id, volume_rows.LIVE, _is_old(seconds),
+        ).with_for_update()).one_or_none()
+        if row is not None:
+            volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+        return row is not None
 
 
 def _is_old(seconds: float) -> sa.ColumnElement[bool]:

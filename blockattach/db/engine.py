@@ -31,7 +31,6 @@ from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import models
-from blockattach.db import quotas
 from blockattach.db import session_statements
 from blockattach.db import sqlite
 from blockattach.db import write_refusals
@@ -71,10 +70,11 @@ class Database:
     """What every query needs: connections, a clock for records, the sealer for credentials."""
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
-                 attachment_quota: quotas.AttachmentQuota | None = None,
+                 attachment_limit: int = -1,
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None) -> None:
         """
+        :param attachment_limit: how many a project may have; -1: any number
         :param readers: what `open_readers` has opened; None: readers use the writers' pool
         """
         self.engine = engine
@@ -82,7 +82,9 @@ class Database:
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.sealer = sealer
         self.clock = clock
-        self.attachment_quota = attachment_quota or quotas.AttachmentQuota()
+        self.attachment_limit = attachment_limit
+        self.counted: dict[str, tuple[int, Iterator[bool]]] = {}
+        """What projects had when `blockattach.db.quotas` counted it, and what may follow."""
         self._writers = engine.execution_options(**{WRITER: True})
         self._file = sqlite.File(engine)
         self._refuses = False

@@ -1,21 +1,27 @@
-"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair.
+"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair; and
+what the target shall grant a pair.
 
 A grant is written in the transaction of the intent that needs it and removed in the one that ends
 the last. The password is sealed; it is opened only for the target and for callers that may attach.
 """
+import dataclasses
 import hashlib
 from collections.abc import Iterable
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
+from blockattach import errors
 from blockattach import secrets
 from blockattach.db import engine
+from blockattach.db import leases
 from blockattach.db import models
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import sealed_grants
+from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import records
@@ -23,30 +29,43 @@ from blockattach.domain import records
 _rows = models.attachments
 _grants = models.grants
 _volumes = models.volumes
+_types = models.volume_types
+_former = sa.alias(_rows, 'former')
+_OF_ROW = 'of_row_'
+_INITIATOR = prepared.value('initiator')
+_VOLUME_ID = prepared.value('volume_id')
 # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
 _DROP = prepared.Statement(lambda dialect: _grants.delete().where(
-    _grants.c.volume_id == prepared.value('volume_id'),
-    _grants.c.initiator == prepared.value('initiator'),
-    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), models.live(_rows),
+    _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR,
+    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
                          name == _grants.c.initiator)
       for name in (_rows.c.initiator, _rows.c.previous_initiator))))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
+_SLICE = 500
+
+
+class Known(NamedTuple):
+    """What was read of a pair.
+
+    :ivar credential: None: it has no grant
+    :ivar taken: names that other grants of the volume have, as far as it may have them
+    """
+
+    credential: records.SealedCredential | None
+    taken: set[str]
 
 
 def ensure(connection: sa.Connection, database: engine.Database, volume_id: str, initiator: str,
-           expected: preconditions.Precondition | None = None) -> records.SealedCredential:
+           known: Known | None = None) -> records.SealedCredential:
     """Make the grant of a pair unless it is there; the caller has written the volume.
 
     Only the sole grant of a volume has no alias: the target may still have another one without
     alias, while the row that it belonged to is live with a new initiator.
 
-    :param expected: what was read of the pair, and still holds; the database refuses a name that
-        was taken meanwhile
+    :param known: what still holds; the database refuses a name that was taken meanwhile
+    :raises RetryRequest: keys were replaced meanwhile
     """
-    if expected is None:
-        there, taken = _look(connection, volume_id, initiator)
-    else:
-        there, taken = expected.credential, {''} if expected.granted else set()
+    there, taken = known or _look(connection, volume_id, initiator)
     if there is not None:
         return there
     credential = secrets.new_credential()
@@ -56,13 +75,25 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
         'alias': next(alias for alias in _aliases(initiator) if alias not in taken),
         'username': credential.username, 'sealed_password': sealed.text, 'key_id': sealed.key_id,
         'created_at': database.clock.utcnow()})
-    sealed_grants.stays(database, sealed)
+    check_sealed_by(database, sealed.key_id)
     return records.SealedCredential(credential.username, sealed.text)
 
 
-def _look(connection: sa.Connection, volume_id: str,
-          initiator: str) -> tuple[records.SealedCredential | None, set[str]]:
-    """The grant of a pair, and which of the names that it may have are taken."""
+def check_sealed_by(database: engine.Database, key_id: str) -> None:
+    """Check, after a row was written and before the commit, that its key is still the one that
+    seals.
+
+    `key_rotation.finish` waits for the row to be committed. So either it counts the row before
+    another key is removed, or the row is written once more.
+
+    :raises RetryRequest: keys were replaced meanwhile
+    """
+    if database.sealer.ring()[0].id != key_id:
+        raise db_exception.RetryRequest(errors.ConfigurationError(
+            reason='the key that seals was replaced'))
+
+
+def _look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
     any_grant, namesake = _grants.alias('any_grant'), _grants.alias('namesake')
     found = connection.execute(
         sa.select(_grants.c.username, _grants.c.sealed_password, namesake.c.alias.label('taken'),
@@ -74,7 +105,7 @@ def _look(connection: sa.Connection, volume_id: str,
                                      namesake.c.alias.in_(_aliases(initiator))))
         .where(_volumes.c.id == volume_id)).all()
     taken = {row.taken for row in found} | ({''} if found[0].any_grant else set())
-    return rows.sealed(found[0]), taken
+    return Known(pairs.sealed(found[0]), taken)
 
 
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:
@@ -83,81 +114,113 @@ def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[
         _DROP.change(connection, volume_id=volume_id, initiator=initiator)
 
 
-def credential(database: engine.Database, volume_id: str,
-               initiator: str) -> connections.Credential | None:
-    """The credential of one pair, opened; None if the pair has no grant."""
-    with database.reader() as connection:
-        row = connection.execute(
-            sa.select(_grants.c.username, _grants.c.sealed_password).where(
-                _grants.c.volume_id == volume_id, _grants.c.initiator == initiator)).one_or_none()
-    if row is None:
-        return None
-    return connections.Credential(row.username, database.sealer.unseal(row.sealed_password))
-
-
 def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:
     """A credential that was read with something else."""
     return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
 
 
-def credentials(database: engine.Database, pairs: Iterable[tuple[str, str]],
-                ) -> dict[tuple[str, str], connections.Credential]:
-    """The credentials of many pairs in one query."""
-    wanted = set(pairs)
-    if not wanted:
-        return {}
-    with database.reader() as connection:
-        found = connection.execute(
-            sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.username,
-                      _grants.c.sealed_password)
-            .where(sa.tuple_(_grants.c.volume_id, _grants.c.initiator).in_(sorted(wanted)))).all()
-    return {(row.volume_id, row.initiator): connections.Credential(
-                row.username, database.sealer.unseal(row.sealed_password))
-            for row in found}
+def wanted(database: engine.Database, volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
+    """The desired grants of volumes, each with the widest mode of its attachments.
 
-
-def wanted(database: engine.Database, volume_id: str,
-           initiator: str | None = None) -> tuple[connections.Grant, ...]:
-    """The desired grants of a volume, each with the widest mode of its attachments."""
-    with database.reader() as connection:
-        return _wanted(connection, database, _rows.c.volume_id == volume_id, initiator)
-
-
-def wanted_on(database: engine.Database, volume_ids: Iterable[str],
-              ) -> tuple[connections.Grant, ...]:
-    """The desired grants of many volumes, in slices that every database takes as a list."""
+    In slices that every database takes as a list.
+    """
     ids = sorted(set(volume_ids))
-    found: list[connections.Grant] = []
-    with database.reader() as connection:
-        for start in range(0, len(ids), 500):
-            part = ids[start:start + 500]
-            found += _wanted(connection, database, _rows.c.volume_id.in_(part), None)
-    return tuple(found)
-
-
-def _wanted(connection: sa.Connection, database: engine.Database,
-            where: sa.ColumnElement[bool], initiator: str | None,
-            ) -> tuple[connections.Grant, ...]:
-    names = (_rows.c.initiator, _rows.c.previous_initiator)
     found: dict[tuple[str, str], list[Any]] = {}
-    for name in names:
-        query = (sa.select(_grants, _rows.c.mode)
-                 .join(_rows, sa.and_(_rows.c.volume_id == _grants.c.volume_id,
-                                      name == _grants.c.initiator))
-                 .where(where, models.live(_rows), _rows.c.state.in_(_GRANTED)))
-        if initiator is not None:
-            query = query.where(_grants.c.initiator == initiator)
-        for row in connection.execute(query):
-            found.setdefault((row.volume_id, row.initiator), []).append(row)
-    return tuple(
-        connections.Grant(
-            volume_id=volume_id, initiator=name,
-            mode=connections.widest(
-                connections.AccessMode(row.mode or connections.AccessMode.RW) for row in of_pair),
-            credential=connections.Credential(
-                of_pair[0].username, database.sealer.unseal(of_pair[0].sealed_password)),
-            alias=of_pair[0].alias)
-        for (volume_id, name), of_pair in sorted(found.items()))
+    with database.reader() as connection:
+        for start in range(0, len(ids), _SLICE):
+            for name in (_rows.c.initiator, _rows.c.previous_initiator):
+                for row in connection.execute(
+                        sa.select(_grants, _rows.c.mode).join(_rows, sa.and_(
+                            _rows.c.volume_id == _grants.c.volume_id, name == _grants.c.initiator))
+                        .where(_rows.c.volume_id.in_(ids[start:start + _SLICE]),
+                               models.live(_rows), _rows.c.state.in_(_GRANTED))):
+                    found.setdefault((row.volume_id, row.initiator), []).append(row)
+    return tuple(_grant(database, *pair, of_pair[0], (row.mode for row in of_pair))
+                 for pair, of_pair in sorted(found.items()))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DesiredState:
+    """What a manager must know of one (volume, initiator) to grant or to revoke it.
+
+    :ivar volume: None: it is gone
+    :ivar grant: with the widest mode of its rows; None: it shall be revoked
+    :ivar rows: all that have the initiator, or had it before the connector that is worked on
+    :ivar leased_by: the owner of a lease of the pair or of the volume; None: there is none
+    """
+
+    volume: records.Volume | None
+    grant: connections.Grant | None
+    rows: tuple[records.Attachment, ...]
+    leased_by: str | None = None
+
+
+def desired_state(database: engine.Database, volume_id: str, initiator: str,
+                  also: str | None = None) -> DesiredState:
+    """What the live rows of the pair want now: one statement, two while a row is given another
+    connector.
+
+    :param also: a row that shall be granted whatever its state says
+    """
+    with database.reader() as connection:
+        found = _DESIRED.rows(connection, volume_id=volume_id, initiator=initiator)
+        if found and found[0].had_before:
+            found = _ALSO_BEFORE.rows(connection, volume_id=volume_id, initiator=initiator)
+    if not found:
+        return DesiredState(None, None, ())
+    first = found[0]
+    live = {row.of_row_id: rows.attachment(row, pairs.facts(row, ''), prefix=_OF_ROW)
+            for row in found if row.of_row_id is not None and not row.of_row_deleted}
+    wanting = [row.mode for row in live.values()
+               if row.state in attachment_lifecycle.GRANTED or row.id == also]
+    if first.deleted:
+        # Orphaned grants of a deleted volume are to be revoked.
+        return DesiredState(None, None, tuple(live.values()), first.leased_by)
+    granted = None
+    if wanting and first.sealed_password is not None:
+        granted = _grant(database, volume_id, initiator, first, wanting)
+    return DesiredState(rows.volume(first, {}, (), rows.limits(first)), granted,
+                        tuple(live.values()), first.leased_by)
+
+
+def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
+    return volume_rows.with_limits(sa.select(
+        _volumes, _types.c.name.label('volume_type_name'), *pairs.OTHERS,
+        *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
+        _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
+        leases.holder(_INITIATOR).label('leased_by'),
+    ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(
+        _grants, sa.and_(_grants.c.volume_id == _volumes.c.id, _grants.c.initiator == _INITIATOR),
+    ).join(_rows, sa.and_(_rows.c.volume_id == _volumes.c.id, which), isouter=outer).where(
+        _volumes.c.id == _VOLUME_ID)
+
+
+def _now() -> sa.Select:
+    # The volume itself is there even if no row is.
+    return _query(sa.and_(models.live(_rows), _rows.c.initiator == _INITIATOR), True)
+
+
+_DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
+    # A look into an index: to read these rows as well costs as much again, mostly for nothing.
+    sa.exists().where(_former.c.volume_id == _VOLUME_ID,
+                      _former.c.previous_initiator == _INITIATOR).label('had_before')))
+_ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
+    # Few have it, live or gone: asked for live ones SQLite would go through all of them.
+    _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
+
+
+def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],
+           modes: Iterable[str | None]) -> connections.Grant:
+    """What the target shall grant an initiator.
+
+    :param row: has the columns of its grant
+    :param modes: of its attachments
+    """
+    return connections.Grant(
+        volume_id=volume_id, initiator=initiator, alias=row.alias,
+        mode=connections.widest(
+            connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),
+        credential=opened(database, records.SealedCredential(row.username, row.sealed_password)))
 
 
 def _aliases(initiator: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ its own: of two that begin at the same moment at least one sees the other. A lea
 deadline has passed and another process has taken it. What an earlier process instance of a service
 holds is the next one's at once.
 """
-import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -31,7 +31,6 @@ WHOLE = ''
 """In place of an initiator: the volume as a whole."""
 _FORGOTTEN_SECONDS = 86400
 _PASSED = -0.001
-_SWEPT = 1000
 
 
 def owner_of(service: str, instance: str) -> str:
@@ -39,8 +38,7 @@ def owner_of(service: str, instance: str) -> str:
     return f'{service}{volume_rows.INSTANCE}{instance}'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """Of a pair or of a volume (`WHOLE`), and its owner; see `owner_of`."""
 
     volume_id: str
@@ -56,26 +54,16 @@ def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
     (`is_excluded`).
     """
     try:
-        _insert(database, wanted, seconds)
+        with database.writer() as connection:
+            connection.execute(_leases.insert().values(
+                **wanted._asdict(), deadline=clock.now(seconds)))
+        return True
     except db_exception.DBDuplicateEntry:
-        return _take_over(database, wanted, seconds)
-    return True
-
-
-def _insert(database: engine.Database, wanted: Lease, seconds: float) -> None:
-    with database.writer() as connection:
-        connection.execute(_leases.insert().values(
-            volume_id=wanted.volume_id, initiator=wanted.initiator, owner=wanted.owner,
-            deadline=clock.now(seconds)))
-
-
-def _take_over(database: engine.Database, wanted: Lease, seconds: float) -> bool:
-    with database.writer() as connection:
-        done = connection.execute(_leases.update().where(
-            _of(wanted), sa.or_(volume_rows.of_service(_leases.c.owner, wanted.owner),
-                                _leases.c.deadline < clock.now()))
-            .values(owner=wanted.owner, deadline=clock.now(seconds)))
-        return done.rowcount == 1
+        with database.writer() as connection:
+            return connection.execute(_leases.update().where(
+                _of(wanted), sa.or_(volume_rows.of_service(_leases.c.owner, wanted.owner),
+                                    _leases.c.deadline < clock.now()))
+                .values(owner=wanted.owner, deadline=clock.now(seconds))).rowcount == 1
 
 
 @engine.retried
@@ -108,15 +96,9 @@ def is_excluded(database: engine.Database, held: Lease) -> bool:
 @engine.retried
 def forget(database: engine.Database) -> int:
     """Remove leases whose deadlines passed long ago; returns how many."""
-    old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
-    with database.reader() as connection:
-        found = connection.execute(
-            sa.select(_leases.c.volume_id, _leases.c.initiator).where(old).limit(_SWEPT)).all()
-    for row in found:
-        with database.writer() as connection:
-            connection.execute(_leases.delete().where(
-                _leases.c.volume_id == row.volume_id, _leases.c.initiator == row.initiator, old))
-    return len(found)
+    with database.writer() as connection:
+        return connection.execute(_leases.delete().where(
+            _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS))).rowcount
 
 
 def of_earlier_instance(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],

@@ -1,20 +1,24 @@
-"""An attachment with its volume: read together in one statement, changed together in one.
-
-A change carries its precondition (`Unchanged`); where that no longer holds, nothing is written.
-So no decision needs the volume's lock, and changes of one volume's rows wait for each other only
-from this statement to the end of their transaction.
+"""What is read of a volume and its attachments before an act, in one statement each: an attachment
+with its volume, and the precondition of a new one. `blockattach.db.attachments` writes where that
+still holds.
 """
-import functools
+import contextlib
+import dataclasses
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.sql import operators
 
+from blockattach import errors
+from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import prepared
+from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import volume_rows
+from blockattach.domain import connection as connections
 from blockattach.domain import multiattach
 from blockattach.domain import records
 
@@ -22,13 +26,14 @@ _rows = models.attachments
 _grants = models.grants
 _volumes = models.volumes
 _others = sa.alias(_rows, 'others')
+_writers = sa.alias(_rows, 'writers')
+_any_grant = sa.alias(_grants, 'any_grant')
 
 LIVE = models.live(_rows)
 """Attachments that are not deleted."""
 PREFIX = 'of_volume_'
-_NAMES = ('id', 'project_id', 'pool', 'own_status', 'status', 'attach_status', 'lowest_rank',
-          'multiattach', 'bootable', 'single_writer', 'readonly', 'attached_mode',
-          'detach_announced', 'attachment_moves')
+_NAMES = tuple(field.name for field in dataclasses.fields(records.VolumeFacts)
+               if field.name in _volumes.c)
 
 FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
     _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
@@ -63,160 +68,123 @@ _PAIR = prepared.Statement(lambda dialect: with_grant(
     sa.select(_rows, *FACTS, *OTHERS).join(_volumes, _volumes.c.id == _rows.c.volume_id),
 ).where(LIVE, _rows.c.id == prepared.value('attachment_id')))
 
+_PRECONDITION = prepared.Statement(lambda dialect: sa.select(
+    *FACTS, _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
+    _rows.c.slot.label('held_slot'),
+    # Only where a single one may.
+    sa.case((_volumes.c.single_writer == sa.true(), sa.exists().where(
+        _writers.c.volume_id == _volumes.c.id, _writers.c.rank.is_not(None),
+        _writers.c.mode == connections.AccessMode.RW.value,
+        sa.or_(_writers.c.instance_uuid.is_(None),
+               _writers.c.instance_uuid != prepared.value('instance_uuid')))),
+            else_=sa.false()).label('another_writes'),
+    quotas.hard_limit_of(_volumes.c.project_id).scalar_subquery().label('hard_limit'),
+    _grants.c.username, _grants.c.sealed_password,
+    sa.exists().where(_any_grant.c.volume_id == _volumes.c.id).label('granted'),
+).select_from(_volumes).outerjoin(
+    # Only rows of plain volumes have a slot, so there are two at most.
+    _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS)),
+).outerjoin(_grants, sa.and_(_grants.c.volume_id == _volumes.c.id,
+                             _grants.c.initiator == prepared.value('initiator')),
+).where(_volumes.c.id == prepared.value('volume_id'), models.live(_volumes),
+).order_by(_rows.c.created_at))
 
-def read(connection: sa.Connection, attachment_id: str) -> records.Attachment | None:
-    """A live attachment with its volume's facts, and with the credential of its connection."""
-    row = _PAIR.first(connection, attachment_id=attachment_id)
-    return None if row is None else _record(row)
+
+def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
+    """What a row that was joined with a grant holds of it."""
+    if row.sealed_password is None:
+        return None
+    return records.SealedCredential(row.username, row.sealed_password)
 
 
-def _of_volume(with_legacy: bool) -> sa.Select:
-    query = _rows.select().where(LIVE, _rows.c.volume_id == prepared.value('volume_id'))
-    if not with_legacy:
-        query = query.where(_rows.c.legacy_reservation == sa.false())
-    return query.order_by(_rows.c.created_at, _rows.c.id)
+def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
+    """A live attachment with its volume's facts, and with the credential of its connection.
 
-
-_OF_VOLUME = prepared.Statement(lambda dialect: _of_volume(with_legacy=False))
-_ALL_OF_VOLUME = prepared.Statement(lambda dialect: _of_volume(with_legacy=True))
-
-
-def of_volume(connection: sa.Connection, volume_id: str,
-              with_legacy: bool = False) -> list[records.Attachment]:
-    """All live attachments of a volume, oldest first.
-
-    :param with_legacy: also legacy reservations
+    :raises AttachmentNotFound: there is none
     """
-    query = _ALL_OF_VOLUME if with_legacy else _OF_VOLUME
-    return [rows.attachment(row) for row in query.rows(connection, volume_id=volume_id)]
+    row = _PAIR.first(connection, attachment_id=attachment_id)
+    if row is None:
+        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+    return rows.attachment(row, facts(row), sealed(row))
 
 
-def _record(row: sa.Row[Any]) -> records.Attachment:
-    """One row of `read`."""
-    return rows.attachment(row, facts(row, row.others_lowest, bool(row.others_connected)),
-                           rows.sealed(row))
-
-
-def facts(row: Any, others_lowest: int | None = None, others_connected: bool = False,
-          prefix: str = PREFIX) -> records.VolumeFacts:
-    """A row with the columns `FACTS`, or with the volume's own.
+def facts(row: Any, prefix: str = PREFIX) -> records.VolumeFacts:
+    """A row with the columns `FACTS`, or with the volume's own; and with `OTHERS`, if it was read
+    with a row of it.
 
     :param prefix: of the names of the volume's columns
     """
     return records.VolumeFacts(
         **{name: getattr(row, f'{prefix}{name}') for name in _NAMES},
-        others_lowest=others_lowest,
-        others_connected=others_connected)
+        others_lowest=getattr(row, 'others_lowest', None),
+        others_connected=bool(getattr(row, 'others_connected', False)))
 
 
-class Unchanged(NamedTuple):
-    """The precondition of a change.
+def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
+    """`read`, once the volume is locked."""
+    with contextlib.suppress(errors.VolumeNotFound):
+        volume_rows.lock(connection, volume_id)
+    return read(connection, attachment_id)
 
-    :ivar reads_others: it depends on other rows too, not only on the volume's summary of them
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Precondition:
+    """What was read for a new attachment: what the rule (`multiattach.admit`) decides on, and what
+    is written by. The write checks whether it still holds.
+
+    :ivar initiator: the one whose grant was looked for; None: none was
+    :ivar credential: of that grant; None: there is none
+    :ivar granted: whether the volume has any grant
+    :ivar hard_limit: how many attachments its project may have; None: the default
     """
 
-    expected: records.VolumeFacts
-    reads_others: bool
+    volume: records.VolumeFacts
+    holders: Sequence[multiattach.Holder]
+    another_writes: bool
+    instance_uuid: str | None
+    initiator: str | None
+    credential: records.SealedCredential | None
+    granted: bool
+    hard_limit: int | None
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether the decision depends on other rows, not only on the volume's summary of them."""
+        return (not self.volume.multiattach or self.volume.single_writer
+                or self.credential is not None)
 
 
-def write_volume(connection: sa.Connection, where: Unchanged, values: Mapping[str, Any]) -> bool:
-    """Count a move of the volume's attachments, and write what follows; False: a conflict.
+def precondition(database: engine.Database, volume_id: str, instance_uuid: str | None,
+                 connector: Mapping[str, Any] | None) -> Precondition:
+    """The precondition of an attachment of this instance and this connector's initiator.
 
-    The transaction's first statement: it locks the volume.
+    :raises VolumeNotFound: there is no such live volume
     """
-    return _volume_update(where.reads_others, prepared.shape(values)).change(
-        connection, **prepared.values_of(values, _VOLUME), **_expected(where)) == 1
+    with database.reader() as connection:
+        return _precondition(connection, volume_id, instance_uuid, connector)
 
 
-def write_row(connection: sa.Connection, old: records.Attachment,
-              values: Mapping[str, Any]) -> bool:
-    """Change a row alone; False: a conflict, it has moved since it was read."""
-    return _row_update(prepared.shape(values)).change(
-        connection, **prepared.values_of(values, _ROW), **_as_read(old)) == 1
+def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+                        connector: Mapping[str, Any] | None) -> Precondition:
+    """`precondition`, once the volume and its project are locked."""
+    volume = volume_rows.lock(connection, volume_id)
+    quotas.lock(connection, volume.project_id)
+    return _precondition(connection, volume_id, instance_uuid, connector)
 
 
-def write(connection: sa.Connection, old: records.Attachment, values: Mapping[str, Any],
-          where: Unchanged, of_volume: Mapping[str, Any]) -> bool:
-    """Change both, the volume first; False: a conflict in one of the two, so roll back."""
-    if connection.dialect.name == 'sqlite':
-        return write_volume(connection, where, of_volume) and write_row(connection, old, values)
-    # MariaDB counts the rows of both tables.
-    return _pair_update(
-        where.reads_others, prepared.shape(of_volume), prepared.shape(values)).change(
-            connection, **prepared.values_of(of_volume, _VOLUME),
-            **prepared.values_of(values, _ROW), **_expected(where), **_as_read(old)) > 0
-
-
-def insert(connection: sa.Connection, values: Mapping[str, Any]) -> None:
-    """Write a new row; its volume is written already."""
-    prepared.insert(connection, _rows, values)
-
-
-_ROW, _VOLUME, _EXPECTED, _EXPECTED_ROW = 'row_', 'volume_', 'expected_', 'expected_row_'
-
-
-def _expected(where: Unchanged) -> dict[str, Any]:
-    expected = where.expected
-    found = {'expected_id': expected.id, 'expected_own_status': expected.own_status,
-             'expected_lowest_rank': expected.lowest_rank, 'expected_readonly': expected.readonly,
-             'expected_detach_announced': expected.detach_announced}
-    if where.reads_others:
-        found['expected_attachment_moves'] = expected.attachment_moves
-    return found
-
-
-def _as_read(old: records.Attachment) -> dict[str, Any]:
-    return {'expected_row_id': old.id, 'expected_row_generation': old.generation}
-
-
-def _volume_values(shape: prepared.Shape) -> dict[Any, Any]:
-    return {**prepared.values(_volumes, shape, _VOLUME),
-            _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1}
-
-
-def _row_values(shape: prepared.Shape) -> dict[Any, Any]:
-    return prepared.values(_rows, shape, _ROW)
-
-
-def _still(reads_others: bool) -> list[sa.ColumnElement[bool]]:
-    # By the key alone: with another indexed column MariaDB may lock that index first. A deleted
-    # volume has another own status.
-    def value(name: str) -> sa.BindParameter[Any]:
-        return prepared.column_value(_volumes.c[name], _EXPECTED)
-
-    same = ['id', 'own_status', 'detach_announced'] + reads_others * ['attachment_moves']
-    return [*(_volumes.c[name] == value(name) for name in same),
-            *(_volumes.c[name].is_not_distinct_from(value(name))
-              for name in ('lowest_rank', 'readonly'))]
-
-
-def _row_still() -> tuple[sa.ColumnElement[bool], ...]:
-    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),
-            _rows.c.generation == prepared.column_value(_rows.c.generation, _EXPECTED_ROW))
-
-
-@functools.cache
-def _volume_update(reads_others: bool, shape: prepared.Shape) -> prepared.Statement:
-    return prepared.Statement(lambda dialect: _volumes.update().where(
-        *_still(reads_others)).values(_volume_values(shape)))
-
-
-@functools.cache
-def _row_update(shape: prepared.Shape) -> prepared.Statement:
-    return prepared.Statement(lambda dialect: _rows.update().where(
-        *_row_still()).values(_row_values(shape)))
-
-
-@functools.cache
-def _pair_update(reads_others: bool, of_volume: prepared.Shape,
-                 of_row: prepared.Shape) -> prepared.Statement:
-    def build(dialect: sa.Dialect) -> sa.Update:
-        if dialect.name == 'mysql':
-            return _volumes.update().where(
-                *_still(reads_others), *_row_still(), _rows.c.volume_id == _volumes.c.id,
-            ).values({**_volume_values(of_volume), **_row_values(of_row)})
-        counted = (_volumes.update().where(*_still(reads_others)).values(_volume_values(of_volume))
-                   .returning(_volumes.c.id).cte('counted'))
-        return _rows.update().where(
-            *_row_still(), _rows.c.volume_id == counted.c.id).values(_row_values(of_row))
-    return prepared.Statement(build)
+def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+                  connector: Mapping[str, Any] | None) -> Precondition:
+    initiator = (connector or {}).get('initiator')
+    if not isinstance(initiator, str):
+        initiator = None
+    # Nobody is called by the empty name: every writer is another one, and no grant is found.
+    found = _PRECONDITION.rows(connection, volume_id=volume_id,
+                               instance_uuid=instance_uuid or '', initiator=initiator or '')
+    if not found:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    first = found[0]
+    holders = tuple(multiattach.Holder(row.held_for, rows.MODES[row.held_mode], row.held_slot)
+                    for row in found if row.held_slot is not None)
+    return Precondition(
+        facts(first), holders, bool(first.another_writes), instance_uuid, initiator,
+        sealed(first), bool(first.granted), first.hard_limit)

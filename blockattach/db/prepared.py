@@ -120,7 +120,7 @@ class Statement:
         self._parsed_once = parsed_once
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
-    def rows(self, connection: sa.Connection, **values: Any) -> list[Any]:
+    def rows(self, connection: sa.Connection, /, **values: Any) -> list[Any]:
         """What it selects: named tuples."""
         compiled = self._for(connection.dialect)
         assert compiled.row is not None
@@ -138,12 +138,12 @@ class Statement:
             rows.append(compiled.row(changed))
         return rows
 
-    def first(self, connection: sa.Connection, **values: Any) -> Any:
+    def first(self, connection: sa.Connection, /, **values: Any) -> Any:
         """The first row that it selects; None: there is none."""
         found = self.rows(connection, **values)
         return found[0] if found else None
 
-    def change(self, connection: sa.Connection, **values: Any) -> int:
+    def change(self, connection: sa.Connection, /, **values: Any) -> int:
         """How many rows it found to change."""
         with _sent(connection, self._for(connection.dialect), values) as cursor:
             return int(cursor.rowcount)

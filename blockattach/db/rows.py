@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 _Record = TypeVar('_Record', bound='DataclassInstance')
 
+# Fields of an attachment that its row has, some in another form.
+_STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
+                if field.name in models.attachments.c)
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
-_MODES: dict[str | None, Any] = {None: None}
-_MODES |= {mode.value: mode for mode in connections.AccessMode}
+MODES: dict[str | None, Any] = {None: None}
+MODES |= {mode.value: mode for mode in connections.AccessMode}
+"""Access modes by how they are stored; NULL: none."""
 TEXT_LENGTH = models.NAME_LENGTH
 """Characters that a name, a host or a mountpoint may have."""
 
@@ -54,7 +58,7 @@ def from_json(text: str | None) -> Any:
 # Columns of an attachment whose values its record has in another form.
 _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
     (_STATES.__getitem__, ('state', 'previous_state')),
-    (_MODES.__getitem__, ('mode', 'previous_mode')),
+    (MODES.__getitem__, ('mode', 'previous_mode')),
     (from_json, ('connector', 'previous_connector', 'connection'))) for name in names}
 
 
@@ -87,31 +91,29 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 
 
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
-               sealed: records.SealedCredential | None = None) -> records.Attachment:
-    """One row of ``attachments``, with what was read besides."""
-    values = _values(row)
-    return record(records.Attachment, values, volume=volume, sealed=sealed,
-                  **{name: read(values[name]) for name, read in _READ.items()})
+               sealed: records.SealedCredential | None = None,
+               prefix: str = '') -> records.Attachment:
+    """One row of ``attachments``, with what was read besides.
+
+    :param prefix: of the names of its columns
+    """
+    found = _values(row)
+    values = {name: found[f'{prefix}{name}'] for name in _STORED}
+    values |= {name: read(values[name]) for name, read in _READ.items()}
+    return records.Attachment(**values, volume=volume, sealed=sealed)
 
 
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
     """What a new row is read as; columns that are not named are empty."""
-    return attachment({**dict.fromkeys(_names(records.Attachment)), **values}, sealed=sealed)
+    return attachment({**dict.fromkeys(_STORED), **values}, sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
     """What the row is read as once these columns are written, without its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
-               for name, value in values.items() if name in _names(records.Attachment)}
+               for name, value in values.items() if name in _STORED}
     return dataclasses.replace(before, **changed, volume=None)
-
-
-def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
-    """What a row that was joined with a grant holds of it."""
-    if row.sealed_password is None:
-        return None
-    return records.SealedCredential(row.username, row.sealed_password)
 
 
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:

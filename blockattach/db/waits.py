@@ -4,7 +4,6 @@ An attachment's own times are by the clock of the process that wrote them. So th
 when it first found each one waiting, by the database's clock; that costs requests nothing. A note
 is of one generation: any move of an attachment ends its wait.
 """
-import dataclasses
 from collections.abc import Mapping
 
 import sqlalchemy as sa
@@ -28,14 +27,6 @@ Limits = Mapping[attachment_lifecycle.State, float]
 """How many seconds an attachment may wait in a state; one that is not named has no limit."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
-    """One that has waited for longer than ``limit`` seconds."""
-
-    row: records.Attachment
-    limit: float
-
-
 def note(database: engine.Database, host: str, limits: Limits, most: int) -> int:
     """Note those of one ``host@backend`` that wait and are not noted yet; returns how many.
 
@@ -51,7 +42,8 @@ def note(database: engine.Database, host: str, limits: Limits, most: int) -> int
     return sum(_begin(database, one.id, one.generation) for one in found)
 
 
-def overdue(database: engine.Database, host: str, limits: Limits, most: int) -> list[Waiting]:
+def overdue(database: engine.Database, host: str, limits: Limits, most: int,
+            ) -> list[records.Attachment]:
     """Those of one ``host@backend`` that have waited for too long, the longest first."""
     query = (
         sa.select(_rows).select_from(_waits).join(_rows, _SAME)
@@ -62,30 +54,29 @@ def overdue(database: engine.Database, host: str, limits: Limits, most: int) -> 
                         for state, limit in limits.items())))
         .order_by(_waits.c.since).limit(most))
     with database.reader() as connection:
-        found = [rows.attachment(row) for row in connection.execute(query)]
-    return [Waiting(row, limits[row.state]) for row in found]
+        return [rows.attachment(row) for row in connection.execute(query)]
 
 
 @engine.retried
-def take(database: engine.Database, waiting: Waiting) -> bool:
+def take(database: engine.Database, row: records.Attachment, limits: Limits) -> bool:
     """Claim one: its wait begins anew. False: another process did, or it has moved."""
     with database.writer() as connection:
         return connection.execute(_waits.update().where(
-            *_of(waiting), _waits.c.since <= clock.now(-waiting.limit)).values(
+            *_of(row), _waits.c.since <= clock.now(-limits[row.state])).values(
             since=clock.now())).rowcount == 1
 
 
 @engine.retried
-def put_off(database: engine.Database, waiting: Waiting, seconds: float) -> None:
+def put_off(database: engine.Database, row: records.Attachment, limits: Limits,
+            seconds: float) -> None:
     """No decision was possible: check it again after so many seconds."""
     with database.writer() as connection:
-        connection.execute(_waits.update().where(*_of(waiting)).values(
-            since=clock.now(min(seconds - waiting.limit, 0))))
+        connection.execute(_waits.update().where(*_of(row)).values(
+            since=clock.now(min(seconds - limits[row.state], 0))))
 
 
-def _of(waiting: Waiting) -> tuple[sa.ColumnElement[bool], ...]:
-    return (_waits.c.attachment_id == waiting.row.id,
-            _waits.c.generation == waiting.row.generation)
+def _of(row: records.Attachment) -> tuple[sa.ColumnElement[bool], ...]:
+    return _waits.c.attachment_id == row.id, _waits.c.generation == row.generation
 
 
 def forget(database: engine.Database, limits: Limits, most: int) -> int:

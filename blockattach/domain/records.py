@@ -246,16 +246,6 @@ class Attachment:
     sealed: SealedCredential | None = dataclasses.field(default=None, compare=False, repr=False)
     """The credential of its connection; None: there is none, or it was not read."""
 
-    @property
-    def connected_initiator(self) -> str | None:
-        """The initiator of the stored connection; None if there is no connection.
-
-        While another connector is being connected, it is still the former one.
-        """
-        if self.connection is None:
-            return None
-        return self.previous_initiator or self.initiator
-
     def connection_info(self, credential: connections.Credential | None) -> dict[str, Any] | None:
         """How the host reaches the volume, in the keys of the Block Storage API.
 
@@ -284,6 +274,16 @@ class Attachment:
             info |= {'auth_method': 'CHAP', 'auth_username': credential.username,
                      'auth_password': credential.password}
         return info
+
+
+class PairAttachment(NamedTuple):
+    """An attachment that shares its connection with another one; the API does not show a legacy
+    reservation.
+    """
+
+    id: str
+    mode: connections.AccessMode | None
+    legacy_reservation: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import engine
 from blockattach.db import grants
 from blockattach.db import messages
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
@@ -34,21 +34,19 @@ def volume(caller: context.RequestContext, database: engine.Database,
 
 def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
                      instance_uuid: str | None,
-                     connector: Mapping[str, Any] | None) -> preconditions.Precondition:
+                     connector: Mapping[str, Any] | None) -> pairs.Precondition:
     """A volume with the precondition of a new attachment.
 
     :raises VolumeNotFound: there is none that the caller may see
     """
-    initiator = (connector or {}).get('initiator')
-    found = preconditions.get(database, volume_id, instance_uuid,
-                              initiator if isinstance(initiator, str) else None)
+    found = pairs.precondition(database, volume_id, instance_uuid, connector)
     if not is_visible(caller, found.volume.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
     return found
 
 
 def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
-                 volume: records.Volume) -> str | None:
+                 volume: records.Volume | records.VolumeFacts) -> str | None:
     """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
 
     Whether there are other attachments is decided with the volume's precondition
@@ -128,16 +126,12 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      database: engine.Database, attachments: Sequence[records.Attachment],
                      ) -> dict[str, dict[str, Any] | None]:
     """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
-    may see: one query for those that were not read yet."""
-    pairs = {one.id: (one.volume_id, initiator) for one in attachments
-             if (initiator := one.connected_initiator) is not None
-             and policy.allowed(caller, policies.SECRETS, one.project_id)}
-    known = {one.id: grants.opened(database, one.sealed) for one in attachments
-             if one.id in pairs and one.sealed is not None}
-    found = grants.credentials(database, [
-        pair for name, pair in pairs.items() if name not in known])
-    return {one.id: one.connection_info(known.get(one.id) or found.get(pairs[one.id])
-                                        if one.id in pairs else None) for one in attachments}
+    may see; these were read with the rows."""
+    return {one.id: one.connection_info(
+        grants.opened(database, one.sealed)
+        if one.connection is not None and one.sealed is not None
+        and policy.allowed(caller, policies.SECRETS, one.project_id) else None)
+        for one in attachments}
 
 
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:

@@ -71,17 +71,17 @@ class Expirer:
     def _end_abandoned(self) -> int:
         waits.note(self._database, self._host, self._limits, _NOTED)
         abandoned, failures = [], 0
-        for waiting in waits.overdue(self._database, self._host, self._limits, _JUDGED):
-            if not waits.take(self._database, waiting):
+        for row in waits.overdue(self._database, self._host, self._limits, _JUDGED):
+            if not waits.take(self._database, row, self._limits):
                 continue
             try:
-                if self._is_abandoned(waiting.row):
-                    abandoned.append(waiting.row)
+                if self._is_abandoned(row):
+                    abandoned.append(row)
                 failures = 0
             except (errors.NovaUnavailable, errors.BackendError) as exc:
                 LOG.warning('Cannot find out whether an attachment has expired, so it stays: '
-                            '%s%s', exc, _fields(waiting.row))
-                waits.put_off(self._database, waiting, _AGAIN_SECONDS)
+                            '%s%s', exc, _fields(row))
+                waits.put_off(self._database, row, self._limits, _AGAIN_SECONDS)
                 failures += 1
                 if failures == _FAILURES:
                     break

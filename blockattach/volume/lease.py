@@ -16,14 +16,14 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.db import attachment_queries
-from blockattach.db import desired_state
 from blockattach.db import engine
+from blockattach.db import grants
 from blockattach.db import leases
 from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
 
-DesiredState = desired_state.DesiredState
+DesiredState = grants.DesiredState
 
 _FIRST_REST = 0.01
 _LAST_REST = 0.25
@@ -179,7 +179,7 @@ class Leases:
         :raises BackendUncertain: another process has it all the time
         """
         while True:
-            state = desired_state.get(self._database, lease.volume_id, lease.initiator, also)
+            state = grants.desired_state(self._database, lease.volume_id, lease.initiator, also)
             if lease.stored is not None or state.leased_by is None:
                 return state
             lease.wait()

@@ -45,7 +45,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
         self._database = converger.database
         self._converger = converger
         self._runner = runner
-        self._lease = attachments.Lease(host, lease_seconds)
+        self._lease_seconds = lease_seconds
 
     def create_volume(self, ctxt: context.RequestContext, volume_id: str,
                       generation: int) -> bool:
@@ -134,7 +134,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
         # Its caller sees by the reason that it never had the connection.
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         self.go_on(caller, self._converger.move(caller, row, event, attachments.Facts(
-            connector=row.connector, lease=self._lease, error=error)).new)
+            connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new)
         return True
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,
@@ -144,7 +144,8 @@ class VolumeManager(volume_rpc.VolumeInterface):
         :raises StaleGeneration: another process has taken it over
         :raises AttachmentNotFound: it is gone
         """
-        new = self._converger.move(caller, row, event, attachments.Facts(lease=self._lease)).new
+        new = self._converger.move(caller, row, event, attachments.Facts(
+            lease_seconds=self._lease_seconds)).new
         self._converger.notify.abandoned(caller, new)
         return new
 

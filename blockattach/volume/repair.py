@@ -52,7 +52,7 @@ class TargetTruth:
         known = volume_queries.existing_on(
             self._database, self._host, [export.volume_id for export in exports])
         actual = [export for export in exports if export.volume_id in known]
-        wanted = grants.wanted_on(
+        wanted = grants.wanted(
             self._database, attachment_queries.volumes_in_use(self._database, self._host))
         missing, surplus = connection.difference(
             wanted, [grant for export in actual for grant in export.grants])
@@ -87,7 +87,7 @@ class TargetTruth:
         :raises BackendUncertain: the lease has expired: others may have acted meanwhile
         """
         with self._leases.volume(volume_id, wait=False) as lease:
-            if lease is None or grants.wanted(self._database, volume_id):
+            if lease is None or grants.wanted(self._database, [volume_id]):
                 return False
             lease.check()
             self._target.unexport(volume_id)

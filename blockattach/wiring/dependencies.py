@@ -34,10 +34,9 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import attachment_queries
 from blockattach.db import engine
+from blockattach.db import key_rotation
 from blockattach.db import migrate
 from blockattach.db import online_migrations
-from blockattach.db import quotas
-from blockattach.db import sealed_grants
 from blockattach.db import volume_queries
 from blockattach.health import monitor
 from blockattach.rpc import history
@@ -219,7 +218,7 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
-        limit = quotas.AttachmentQuota(control_conf.settings(conf).quota_attachments)
+        limit = control_conf.settings(conf).quota_attachments
         sealer = open_sealer(conf, core, db_engine, check_sealed)
         database = engine.Database(db_engine, sealer, time or clock.Clock(), limit, telemetry,
                                    engine.open_readers(_settings(conf)))
@@ -240,7 +239,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
     with locations.named(conf, 'DEFAULT', _key_option(core)):
         path = core.seal_key_file
         if not core.seal_key_ids:
-            if os.path.exists(path) or not sealed_grants.are_there(database):
+            if os.path.exists(path) or not key_rotation.are_there(database):
                 return key_file.KeyFile(path)
             if not needed:
                 return secrets.Sealer(())
@@ -265,7 +264,7 @@ def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
     place = 'the key' if core.seal_key_ids else core.seal_key_file
     with locations.named(conf, 'DEFAULT', _key_option(core)):
         try:
-            sealed_grants.check(database)
+            key_rotation.check(database)
         except errors.ConfigurationError as exc:
             raise errors.ConfigurationError(
                 reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'

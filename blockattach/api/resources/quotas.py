@@ -6,7 +6,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
 from blockattach.db import engine
-from blockattach.db import quota_sets
+from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.domain import records
 from blockattach.http import operation
@@ -40,7 +40,7 @@ def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str
         absolute |= {'totalVolumesUsed': used.count, 'totalGigabytesUsed': used.size_gb,
                      **dict.fromkeys(_UNMADE, 0)}
     if call.extension is not None and call.extension >= _ATTACHMENTS:
-        found = quota_sets.get(services.database, project_id)
+        found = quotas.get(services.database, project_id)
         absolute['maxTotalAttachments'] = found.limit
         if shows_use:
             absolute['totalAttachmentsUsed'] = found.in_use
@@ -66,19 +66,19 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def defaults(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """The limit of a project that was given none."""
     return {'quota_set': {'id': call.path['id'],
-                          'attachments': services.database.attachment_quota.default}}
+                          'attachments': services.database.attachment_limit}}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Give a project a limit of its own; it may be less than the project has."""
     limit = call.body['quota_set']['attachments']
-    quota_sets.change(services.database, call.target.project_id, limit)
+    quotas.change(services.database, call.target.project_id, limit)
     return {'quota_set': {'attachments': limit}}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     """Give a project the default again."""
-    quota_sets.change(services.database, call.target.project_id, None)
+    quotas.change(services.database, call.target.project_id, None)
 
 
 def _quota_set(_: object, database: engine.Database,
@@ -86,7 +86,7 @@ def _quota_set(_: object, database: engine.Database,
     if len(project_id) > _LONGEST_ID:
         raise errors.InvalidInput(
             f'cannot use a project id of {len(project_id)} characters, more than {_LONGEST_ID}')
-    return quota_sets.get(database, project_id)
+    return quotas.get(database, project_id)
 
 
 _ABSOLUTE = schema.obj(

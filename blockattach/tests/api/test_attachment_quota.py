@@ -2,7 +2,6 @@
 from oslo_config import cfg
 
 from blockattach.conf import control as control_conf
-from blockattach.db import quotas
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -18,7 +17,7 @@ class QuotaTest(base.ApiTestCase):
 
     def setUp(self):
         super().setUp()
-        self.http.database.attachment_quota = quotas.AttachmentQuota(LIMIT)
+        self.http.database.attachment_limit = LIMIT
         self.volume_id = self.volume(multiattach=True)
         self.ids = [self.reserve(self.volume_id, base.new_id()) for _ in range(LIMIT)]
 

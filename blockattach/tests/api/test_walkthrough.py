@@ -26,7 +26,7 @@ STEPS = (
     ('db.attachments', 'reserve'),
     ('control.backend_calls', 'BackendCalls.connect'),
     ('volume.lease', 'Leases.pair'),
-    ('db.desired_state', 'get'),
+    ('db.grants', 'desired_state'),
     ('drivers.targets.fake', 'FakeTarget.grant'),
     ('db.attachments', 'move'),
     ('policy.access', 'connection_infos'),

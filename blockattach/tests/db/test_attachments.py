@@ -9,7 +9,7 @@ from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -60,7 +60,7 @@ class ReserveTest(Case):
              made.generation, made.owner, made.volume_id, made.instance_uuid))
         self.assertEqual(made, self.again(made))
         self.assertEqual(('reserved', 'reserved'), self.words(volume.id))
-        self.assertEqual((), grants.wanted(self.database, volume.id))
+        self.assertEqual((), grants.wanted(self.database, [volume.id]))
 
     def test_with_a_connector_it_is_born_connecting(self):
         volume = make.volume(self.database)
@@ -72,7 +72,7 @@ class ReserveTest(Case):
              made.mountpoint, made.owner))
         self.assertEqual({**connector, 'mode': 'rw'}, made.connector)
         self.assertEqual(('attaching', 'attaching'), self.words(volume.id))
-        [wanted] = grants.wanted(self.database, volume.id)
+        [wanted] = grants.wanted(self.database, [volume.id])
         self.assertEqual(('iqn.a', RW), (wanted.initiator, wanted.mode))
 
     def test_a_connector_is_read_as_it_was_written(self):
@@ -253,7 +253,7 @@ class OvertakenTest(Case):
 
     def read(self, instance=None):
         """The snapshot for a new attachment, as it is now."""
-        return preconditions.get(self.database, self.volume.id, instance, None)
+        return pairs.precondition(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
         return attachments.reserve(self.database, attachments.Wish(
@@ -284,7 +284,7 @@ class OvertakenTest(Case):
         seen = self.again(second)
         self.move(self.move(first, E.DISCONNECT), E.DISCONNECTED)
         attachments.move(self.database, self.volume.id, second.id, E.DISCONNECT,
-                         attachments.Facts(lease=attachments.Lease(None, 60)), expected=seen)
+                         attachments.Facts(lease_seconds=3600), expected=seen)
         self.assertEqual(VOLUME_WORDS[S.DISCONNECTING], self.words(self.volume.id))
 
 
@@ -312,7 +312,7 @@ class RefusedTest(Case):
             for mode in (None, RW, RO):
                 with self.subTest(state=state, mode=mode):
                     row = make.attachment(self.database, state=state, mode=mode)
-                    before = grants.wanted(self.database, row.volume_id)
+                    before = grants.wanted(self.database, [row.volume_id])
                     after = self.undone(row, E.CONNECT,
                                         with_connector=make.connector('iqn.other', mode='ro'))
                     if state is S.ERROR_ATTACHING:
@@ -320,8 +320,8 @@ class RefusedTest(Case):
                                          (after.state, after.initiator))
                     else:
                         self.check(row, after)
-                    self.assertEqual(before, grants.wanted(self.database, row.volume_id))
-                    self.assertIsNone(grants.credential(self.database, row.volume_id, 'iqn.other'))
+                    self.assertEqual(before, grants.wanted(self.database, [row.volume_id]))
+                    self.assertIsNone(make.credential(self.database, row.volume_id, 'iqn.other'))
 
     def test_a_mode_that_was_refused_does_not_stick(self):
         row = make.attachment(self.database, state=S.RESERVED)
@@ -337,7 +337,7 @@ class RefusedTest(Case):
                            with_connector=make.connector('iqn.third'))
         self.assertEqual((S.ATTACHED, row.initiator),
                          (second.previous_state, second.previous_initiator))
-        self.assertIsNone(grants.credential(self.database, row.volume_id, 'iqn.second'))
+        self.assertIsNone(make.credential(self.database, row.volume_id, 'iqn.second'))
         self.check(row, self.move(second, E.REFUSED))
 
     def test_a_disconnect_refused_from_each_state(self):
@@ -355,7 +355,7 @@ class RefusedTest(Case):
         row = self.reserve(volume, connector=make.connector('iqn.a'))
         self.assertIs(S.GONE, self.move(row, E.REFUSED).state)
         self.assertEqual(('available', 'detached'), self.words(volume.id))
-        self.assertIsNone(grants.credential(self.database, volume.id, 'iqn.a'))
+        self.assertIsNone(make.credential(self.database, volume.id, 'iqn.a'))
         self.reserve(volume)
 
     def test_a_success_forgets_the_failure_before(self):

@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from blockattach import clock
 from blockattach.db import derived
-from blockattach.db import grants
 from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
@@ -99,7 +98,7 @@ class TargetTest(base.DatabaseTestCase):
         return [one.invariant for one in self.checker.violations()]
 
     def grant(self, initiator, mode=connection.AccessMode.RW):
-        credential = grants.credential(self.database, self.row.volume_id, 'iqn.a')
+        credential = make.credential(self.database, self.row.volume_id, 'iqn.a')
         self.target.grant(connection.Export(self.row.volume_id, 'name', '/dev/null', 1),
                           connection.Grant(self.row.volume_id, initiator, mode, credential,
                                            '' if initiator == 'iqn.a' else '-b'))

@@ -84,14 +84,14 @@ class DeadlineTest(base.DatabaseTestCase):
         for seen in self.with_wrong_clocks():
             row = self.reserve(seen, -5)
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
-                             attachments.Facts(lease=attachments.Lease('me', 60)))
+                             attachments.Facts(lease_seconds=60))
             self.assertEqual([], attachment_queries.interrupted(seen, HOST))
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
-                             attachments.Facts(lease=attachments.Lease('me', 0)))
+                             attachments.Facts(lease_seconds=0))
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
-                             attachments.Facts(lease=attachments.Lease('me', -5)))
+                             attachments.Facts(lease_seconds=-5))
             [found] = attachment_queries.interrupted(seen, HOST)
-            self.assertEqual((row.id, 'me'), (found.id, found.owner))
+            self.assertEqual((row.id, HOST), (found.id, found.owner))
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECTED)
 
     def test_a_volume_is_overdue_when_the_database_says_so(self):

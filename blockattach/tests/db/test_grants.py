@@ -6,6 +6,7 @@ import uuid
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
+from blockattach.db import attachment_queries
 from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import models
@@ -35,14 +36,15 @@ class Case(base.DatabaseTestCase):
 
     def wanted(self, initiator=None):
         return {grant.initiator: grant.mode
-                for grant in grants.wanted(self.database, self.volume.id, initiator)}
+                for grant in grants.wanted(self.database, [self.volume.id])
+                if initiator in (None, grant.initiator)}
 
     def credential(self, initiator):
-        return grants.credential(self.database, self.volume.id, initiator)
+        return make.credential(self.database, self.volume.id, initiator)
 
     def aliases(self):
         return {grant.initiator: grant.alias
-                for grant in grants.wanted(self.database, self.volume.id)}
+                for grant in grants.wanted(self.database, [self.volume.id])}
 
 
 @base.on_chosen_databases
@@ -60,7 +62,7 @@ class CredentialTest(Case):
         self.attach('iqn.b')
         self.attach('iqn.a', volume=other)
         found = {self.credential('iqn.a'), self.credential('iqn.b'),
-                 grants.credential(self.database, other.id, 'iqn.a')}
+                 make.credential(self.database, other.id, 'iqn.a')}
         self.assertEqual(3, len(found))
         self.assertNotIn(None, found)
 
@@ -113,13 +115,14 @@ class CredentialTest(Case):
         with self.database.reader() as reader:
             self.assertEqual([], reader.execute(models.grants.select()).all())
 
-    def test_many_at_once(self):
-        self.attach('iqn.a')
-        self.attach('iqn.b')
-        pairs = [(self.volume.id, 'iqn.a'), (self.volume.id, 'iqn.c'), ('nowhere', 'iqn.a')]
-        self.assertEqual({pairs[0]: self.credential('iqn.a')},
-                         grants.credentials(self.database, pairs))
-        self.assertEqual({}, grants.credentials(self.database, []))
+    def test_each_is_read_with_its_attachment(self):
+        rows = [self.attach('iqn.a'), self.attach('iqn.b')]
+        for found in (attachment_queries.of_volume(self.database, self.volume.id),
+                      [attachment_queries.get_even_deleted(self.database, row.id)
+                       for row in rows]):
+            self.assertEqual(
+                [self.credential('iqn.a'), self.credential('iqn.b')],
+                [grants.opened(self.database, one.sealed) for one in found])
 
 
 @base.on_chosen_databases
@@ -154,10 +157,10 @@ class ModeTest(Case):
         others = [make.volume(self.database, multiattach=True) for _ in range(3)]
         for volume in (self.volume, *others):
             self.attach('iqn.a', volume=volume)
-        found = grants.wanted_on(self.database, [self.volume.id, others[0].id, 'nowhere'])
+        found = grants.wanted(self.database, [self.volume.id, others[0].id, 'nowhere'])
         self.assertEqual({(self.volume.id, 'iqn.a'), (others[0].id, 'iqn.a')},
                          {(grant.volume_id, grant.initiator) for grant in found})
-        self.assertEqual((), grants.wanted_on(self.database, []))
+        self.assertEqual((), grants.wanted(self.database, []))
 
 
 @base.on_every_database
@@ -238,7 +241,7 @@ class SealedTest(Case):
     def test_neither_a_record_nor_a_grant_prints_it(self):
         row = self.attach('iqn.a')
         password = self.credential('iqn.a').password
-        for shown in (row, grants.wanted(self.database, self.volume.id)):
+        for shown in (row, grants.wanted(self.database, [self.volume.id])):
             self.assertNotIn(password, repr(shown))
 
     def test_reserving_again_after_a_refusal_makes_one_grant(self):

@@ -8,19 +8,16 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
-from blockattach.db import desired_state
 from blockattach.db import detaches
 from blockattach.db import grants
 from blockattach.db import idempotency
+from blockattach.db import key_rotation
 from blockattach.db import messages
 from blockattach.db import paging
-from blockattach.db import preconditions
-from blockattach.db import sealed_grants
+from blockattach.db import pairs
 from blockattach.db import services
-from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
@@ -96,9 +93,10 @@ QUERIES = {
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
-    'a new attachment': (lambda db: preconditions.get(db, VOLUME, None, 'iqn.7'), {
+    'a new attachment': (lambda db: pairs.precondition(
+        db, VOLUME, None, {'initiator': 'iqn.7'}), {
         'attachments': OF_VOLUME, 'volumes': ONE_VOLUME, 'grants': ONE_GRANT}),
-    'what a pair wants': (lambda db: desired_state.get(db, VOLUME, 'iqn.7'), {
+    'what a pair wants': (lambda db: grants.desired_state(db, VOLUME, 'iqn.7'), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
     'attachments with credentials': (lambda db: attachment_queries.list_page(
@@ -121,20 +119,18 @@ QUERIES = {
         'volumes': ONE_VOLUME}),
     'volumes in use': (lambda db: attachment_queries.volumes_in_use(db, HOST), {
         'volumes': ON_HOST, 'attachments': OF_VOLUME}),
-    'shared connections': (lambda db: shared_connections.of(db, [ROW]), {
+    'shared connections': (lambda db: attachment_queries.shared_connections(db, [ROW]), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
-    'counts': (lambda db: attachment_counts.by_volume(db, [VOLUME]), {'attachments': OF_VOLUME}),
+    'counts': (lambda db: attachment_queries.counts(db, [VOLUME]), {'attachments': OF_VOLUME}),
     'overview': (work.overview, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
         # All of it is under way.
         'work': ('none', *WORK_DUE)}),
-    'wanted': (lambda db: grants.wanted(db, VOLUME), {
+    'wanted': (lambda db: grants.wanted(db, [VOLUME]), {
         'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
-    'wanted by one': (lambda db: grants.wanted(db, VOLUME, 'iqn.7'), {
-        'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
-    'credentials': (lambda db: grants.credentials(db, [(VOLUME, 'iqn.7')]), {
-        'grants': ONE_GRANT}),
-    'sealed by another key': (lambda db: sealed_grants.reseal(db, 1), {
+    'all of a volume': (lambda db: attachment_queries.of_volume(db, VOLUME), {
+        'attachments': OF_VOLUME, 'grants': ONE_GRANT}),
+    'sealed by another key': (lambda db: next(key_rotation.resealed(db, 1), None), {
         'grants': ('ix_grants_key_id', *ONE_GRANT)}),
     'volume': (lambda db: volume_queries.get(db, VOLUME), {
         'volumes': ONE_VOLUME, 'volume_metadata': METADATA, 'attachments': OF_VOLUME}),

@@ -13,7 +13,6 @@ from blockattach.db import attachments
 from blockattach.db import grants
 from blockattach.db import key_rotation
 from blockattach.db import models
-from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
@@ -22,7 +21,7 @@ from blockattach.tests.fixtures import polling
 
 _grants = models.grants
 POINTS = ('secrets.key_file.before_replace', 'secrets.key_file.after_replace',
-          'db.sealed_grants.after_batch')
+          'db.key_rotation.after_batch')
 SECONDS = polling.LIMIT
 MANY = 5
 
@@ -53,7 +52,7 @@ class Case(base.DatabaseTestCase):
 
     def passwords(self, database):
         return {grant.initiator: grant.credential.password
-                for grant in grants.wanted(database, self.volume.id)}
+                for grant in grants.wanted(database, [self.volume.id])}
 
     def keys(self):
         return self.path.read_text().split()
@@ -95,7 +94,7 @@ class RotateTest(Case):
             self.assertEqual(before, self.passwords(self.process()))
             [new] = self.keys()
             self.assertNotEqual(old, new)
-            self.assertEqual(1, len(sealed_grants.counts(self.database)))
+            self.assertEqual(1, len(key_rotation.counts(self.database)))
             passed += 1
         # Before and after each of three writes of the file, and after two batches (one is empty).
         self.assertGreaterEqual(passed, 8)
@@ -145,7 +144,7 @@ class WritersTest(Case):
         self.join(other, 'iqn.a')
         self.assertTrue(replaced)
         new, _ = self.process().sealer.ring()
-        self.assertEqual({new.id: 1}, sealed_grants.counts(self.database))
+        self.assertEqual({new.id: 1}, key_rotation.counts(self.database))
         self.assertEqual(1, len(self.passwords(self.database)))
 
     def test_a_row_that_is_not_committed_yet_is_waited_for(self):
@@ -176,7 +175,7 @@ class WritersTest(Case):
             joining.result(SECONDS)
             self.assertIn('1 credentials are not sealed', finishing.result(SECONDS))
         self.assertEqual(2, len(self.keys()))
-        self.assertEqual({old.id: 1}, sealed_grants.counts(self.database))
+        self.assertEqual({old.id: 1}, key_rotation.counts(self.database))
         key_rotation.reseal(operator)
         key_rotation.finish(operator)
         self.assertEqual(1, len(self.passwords(self.process())))

@@ -6,7 +6,7 @@ from concurrent import futures
 from blockattach import errors
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
-from blockattach.db import desired_state
+from blockattach.db import grants
 from blockattach.db import leases
 from blockattach.db import models
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -156,7 +156,7 @@ class VolumeTest(Case):
 
     def seen(self):
         return (leases.is_taken(self.database, self.volume.id, NAME),
-                desired_state.get(self.database, self.volume.id, NAME).leased_by)
+                grants.desired_state(self.database, self.volume.id, NAME).leased_by)
 
 
 @base.on_every_database

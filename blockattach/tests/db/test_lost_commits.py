@@ -19,7 +19,6 @@ from blockattach.db import messages
 from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import pools
-from blockattach.db import quotas
 from blockattach.db import volume_queries
 from blockattach.db import volume_types
 from blockattach.db import volumes
@@ -100,7 +99,7 @@ class AttachmentTest(Case):
 
     def test_a_quota_counts_once(self):
         volume = make.volume(self.database, multiattach=True)
-        self.broken.attachment_quota = self.database.attachment_quota = quotas.AttachmentQuota(3)
+        self.broken.attachment_limit = self.database.attachment_limit = 3
         wish = attachments.Wish(volume.id, volume.project_id)
         for where in (Where.BEFORE, Where.AFTER, Where.AFTER):
             self.cut(where, lambda: attachments.reserve(self.broken, wish, 60))

@@ -1,16 +1,13 @@
 """What is asked often finds its rows by an index, so that it costs the same in a full database."""
 import datetime
 
-from blockattach.db import attachment_counts
 from blockattach.db import attachment_queries
 from blockattach.db import attachments
-from blockattach.db import desired_state
 from blockattach.db import grants
 from blockattach.db import messages
 from blockattach.db import paging
-from blockattach.db import preconditions
+from blockattach.db import pairs
 from blockattach.db import purging
-from blockattach.db import shared_connections
 from blockattach.db import volume_queries
 from blockattach.db import volumes
 from blockattach.db import waits
@@ -91,16 +88,16 @@ class PlanTest(base.DatabaseTestCase):
             'host': lambda: self.page(host='compute-1'),
             'interrupted': lambda: attachment_queries.interrupted(self.database, HOST),
             'in use': lambda: attachment_queries.volumes_in_use(self.database, HOST),
-            'new': lambda: preconditions.get(self.database, self.volume.id, 'i', 'iqn.a'),
-            'pair': lambda: desired_state.get(self.database, self.volume.id, 'iqn.a'),
-            'wanted': lambda: grants.wanted(self.database, self.volume.id),
-            'wanted by one': lambda: grants.wanted(self.database, self.volume.id, 'iqn.a'),
-            'shared connections': lambda: shared_connections.of(self.database, [self.row.id]),
+            'new': lambda: pairs.precondition(
+                self.database, self.volume.id, 'i', {'initiator': 'iqn.a'}),
+            'pair': lambda: grants.desired_state(self.database, self.volume.id, 'iqn.a'),
+            'wanted': lambda: grants.wanted(self.database, [self.volume.id]),
+            'shared connections': lambda: attachment_queries.shared_connections(
+                self.database, [self.row.id]),
             'wait': lambda: waits.note(self.database, HOST, LIMITS, 10),
             'wait too long': lambda: waits.overdue(self.database, HOST, LIMITS, 10),
             'wait no more': lambda: waits.forget(self.database, LIMITS, 10),
-            'counts': lambda: attachment_counts.by_volume(self.database, [self.volume.id]),
-            'credential': lambda: grants.credential(self.database, self.volume.id, 'iqn.a')})
+            'counts': lambda: attachment_queries.counts(self.database, [self.volume.id])})
 
     def test_an_overview(self):
         # All work that there is, and no more, is under way.

@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import attachments
-from blockattach.db import quota_sets
 from blockattach.db import quotas
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import records
@@ -30,7 +29,7 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
         sa.event.listen(self.database.engine, 'before_cursor_execute', look)
 
     def limit(self, number):
-        self.database.attachment_quota = quotas.AttachmentQuota(number)
+        self.database.attachment_limit = number
 
     def reserve(self, volume):
         return attachments.reserve(self.database, attachments.Wish(
@@ -64,16 +63,16 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
         self.limit(3)
         for limit, refused in ((0, True), (1, False), (1, True), (quotas.UNLIMITED, False),
                                (2, True), (None, False), (None, True)):
-            quota_sets.change(self.database, volume.project_id, limit)
+            quotas.change(self.database, volume.project_id, limit)
             with self.subTest(limit=limit, refused=refused):
                 if refused:
                     self.assertRaises(errors.QuotaExceeded, self.reserve, volume)
                 else:
                     self.reserve(volume)
         self.assertEqual(records.QuotaSet(volume.project_id, 3, 3),
-                         quota_sets.get(self.database, volume.project_id))
+                         quotas.get(self.database, volume.project_id))
         self.assertEqual(records.QuotaSet('another', 3, 0),
-                         quota_sets.get(self.database, 'another'))
+                         quotas.get(self.database, 'another'))
 
     def test_many_at_once_get_no_more_than_there_are(self):
         volumes = [make.volume(self.database, multiattach=True) for _ in range(3)]

@@ -86,7 +86,7 @@ class ReserveRaceTest(Case):
             self.reserve(volume, make.connector(f'iqn.{number}')) for number in range(THREADS)]))
         self.assertEqual([], refused)
         self.assertEqual({row.id for row in made}, {row.id for row in self.live(volume)})
-        wanted = grants.wanted(self.database, volume.id)
+        wanted = grants.wanted(self.database, [volume.id])
         self.assertEqual({f'iqn.{number}' for number in range(THREADS)},
                          {grant.initiator for grant in wanted})
         self.assertEqual(THREADS, len({grant.alias for grant in wanted}))
@@ -191,7 +191,7 @@ class MoveRaceTest(Case):
                 database, row.volume_id, row.id, E.DISCONNECTED) for row in rows),
             *(self.reserve(volume, make.connector('iqn.shared')) for _ in rows)]))
         self.assertEqual((2 * len(rows), []), (len(made), refused))
-        [grant] = grants.wanted(self.database, volume.id)
+        [grant] = grants.wanted(self.database, [volume.id])
         self.assertEqual('iqn.shared', grant.initiator)
         self.assertEqual({S.CONNECTING}, {row.state for row in self.live(volume)})
 

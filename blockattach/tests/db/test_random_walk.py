@@ -63,7 +63,7 @@ class Invariants(base.DatabaseTestCase):
                     modes.setdefault(name, set()).add(connection.AccessMode(row.mode))
         self.assertEqual(
             {name: connection.widest(asked) for name, asked in modes.items()},
-            {grant.initiator: grant.mode for grant in grants.wanted(self.database, volume.id)})
+            {grant.initiator: grant.mode for grant in grants.wanted(self.database, [volume.id])})
 
     def check_pools(self):
         for pool in self.rows(_pools.select()):

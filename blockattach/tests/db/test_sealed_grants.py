@@ -7,8 +7,8 @@ from blockattach import errors
 from blockattach import secrets
 from blockattach.db import attachments
 from blockattach.db import grants
+from blockattach.db import key_rotation
 from blockattach.db import models
-from blockattach.db import sealed_grants
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
@@ -35,7 +35,7 @@ class Case(base.DatabaseTestCase):
 
     def passwords(self):
         return {grant.initiator: grant.credential.password
-                for grant in grants.wanted(self.database, self.volume.id)}
+                for grant in grants.wanted(self.database, [self.volume.id])}
 
 
 @base.on_every_database
@@ -46,22 +46,18 @@ class RotationTest(Case):
         [old] = self.use(self.old)
         new, _ = self.use(self.new, self.old)
         self.join('iqn.b')
-        self.assertEqual({old: 1, new: 1}, sealed_grants.counts(self.database))
+        self.assertEqual({old: 1, new: 1}, key_rotation.counts(self.database))
 
     def test_all_are_sealed_anew_in_batches(self):
         for number in range(MANY):
             self.join(f'iqn.{number}')
         before = self.passwords()
         new, old = self.use(self.new, self.old)
-        done = []
-        while (batch := sealed_grants.reseal(self.database, 3)).found:
-            self.assertEqual(batch.found, batch.done)
-            done.append(batch.done)
-        self.assertEqual([3, 3, 1], done)
-        self.assertEqual({new: MANY}, sealed_grants.counts(self.database))
+        self.assertEqual([3, 3, 1], list(key_rotation.resealed(self.database, 3)))
+        self.assertEqual({new: MANY}, key_rotation.counts(self.database))
         self.use(self.new)
         self.assertEqual(before, self.passwords())
-        sealed_grants.check(self.database)
+        key_rotation.check(self.database)
 
     def test_hosts_join_and_leave_meanwhile(self):
         rows = [self.join(f'iqn.{number}') for number in range(MANY)]
@@ -80,10 +76,9 @@ class RotationTest(Case):
         with futures.ThreadPoolExecutor(1) as one:
             living = one.submit(live)
             while not living.done():
-                sealed_grants.reseal(self.database, 2)
+                list(key_rotation.resealed(self.database, 2))
             living.result()
-        while sealed_grants.reseal(self.database, 100).found:
-            pass
+        list(key_rotation.resealed(self.database))
         self.use(self.new)
         self.assertEqual({f'iqn.{number}' for number in range(MANY)}, set(self.passwords()))
 
@@ -99,63 +94,63 @@ class RotationTest(Case):
         def overtake(connection):
             looks.append(connection)
             if len(looks) == 2:
-                self.assertEqual((1, 1), sealed_grants.reseal(other, 10))
+                self.assertEqual([1], list(key_rotation.resealed(other)))
 
         sa.event.listen(self.database.engine, 'engine_connect', overtake)
-        self.assertEqual((1, 0), sealed_grants.reseal(self.database, 10))
+        self.assertEqual([0], list(key_rotation.resealed(self.database)))
         sa.event.remove(self.database.engine, 'engine_connect', overtake)
-        self.assertEqual({new: 1}, sealed_grants.counts(self.database))
+        self.assertEqual({new: 1}, key_rotation.counts(self.database))
 
 @base.on_every_database
 class LostKeyTest(Case):
 
     def test_a_key_that_is_missing_is_reported(self):
         [old] = self.use(self.old)
-        sealed_grants.check(self.database)
+        key_rotation.check(self.database)
         self.join('iqn.a')
-        sealed_grants.check(self.database)
+        key_rotation.check(self.database)
         self.use(self.new)
         with self.assertRaisesRegex(errors.ConfigurationError, old):
-            sealed_grants.check(self.database)
+            key_rotation.check(self.database)
 
     def test_what_is_lost_and_where_it_is_used(self):
         lost = self.join('iqn.a')
         self.use(self.new)
         self.join('iqn.b')
         self.assertEqual(
-            [sealed_grants.Lost(self.volume.id, 'iqn.a', (lost.id,))],
-            list(sealed_grants.lost(self.database)))
+            [key_rotation.Lost(self.volume.id, 'iqn.a', (lost.id,))],
+            list(key_rotation.lost(self.database)))
 
     def test_a_fresh_one_takes_its_place(self):
         self.join('iqn.a')
         self.use(self.new)
         kept = self.join('iqn.b')
-        before = grants.credential(self.database, self.volume.id, kept.initiator)
-        for pair in sealed_grants.lost(self.database):
-            sealed_grants.renew(self.database, pair)
-            sealed_grants.renew(self.database, pair)
-        self.assertEqual([], list(sealed_grants.lost(self.database)))
+        before = make.credential(self.database, self.volume.id, kept.initiator)
+        for pair in key_rotation.lost(self.database):
+            key_rotation.renew(self.database, pair)
+            key_rotation.renew(self.database, pair)
+        self.assertEqual([], list(key_rotation.lost(self.database)))
         self.assertEqual({'iqn.a', 'iqn.b'}, set(self.passwords()))
-        self.assertEqual(before, grants.credential(self.database, self.volume.id, 'iqn.b'))
-        sealed_grants.check(self.database)
+        self.assertEqual(before, make.credential(self.database, self.volume.id, 'iqn.b'))
+        key_rotation.check(self.database)
 
     def test_one_that_can_be_opened_is_never_renewed(self):
         self.join('iqn.a')
         before = self.passwords()
-        sealed_grants.renew(self.database, sealed_grants.Lost(self.volume.id, 'iqn.a', ()))
+        key_rotation.renew(self.database, key_rotation.Lost(self.volume.id, 'iqn.a', ()))
         self.assertEqual(before, self.passwords())
 
     def test_sealing_anew_leaves_what_is_lost(self):
         self.join('iqn.a')
         self.use(self.new, secrets.new_key())
-        self.assertEqual((0, 0), sealed_grants.reseal(self.database, 10))
-        self.assertEqual(1, len(list(sealed_grants.lost(self.database))))
+        self.assertEqual([], list(key_rotation.resealed(self.database)))
+        self.assertEqual(1, len(list(key_rotation.lost(self.database))))
 
     def test_every_page_is_looked_at(self):
         for number in range(MANY):
             self.join(f'iqn.{number}')
         with self.database.writer() as connection:
             connection.execute(_grants.update().values(sealed_password='nothing'))
-        found = list(sealed_grants.lost(self.database, page=2))
+        found = list(key_rotation.lost(self.database, page=2))
         self.assertEqual([f'iqn.{number}' for number in range(MANY)],
                          [one.initiator for one in found])

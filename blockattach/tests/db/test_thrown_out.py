@@ -90,7 +90,7 @@ class DeadlockTest(Case):
 
     def test_the_first_attachment_of_a_project(self):
         held = make.volume(self.database)
-        self.database.attachment_quota = quotas.AttachmentQuota(5)
+        self.database.attachment_limit = 5
         made = self.meet(
             self.reserve(held),
             models.quotas.insert().values(project_id=held.project_id,

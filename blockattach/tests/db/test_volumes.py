@@ -2,7 +2,6 @@
 import uuid
 
 from blockattach import errors
-from blockattach.db import grants
 from blockattach.db import placing_facts
 from blockattach.db import pools
 from blockattach.db import volume_queries
@@ -215,4 +214,4 @@ class DeleteTest(Case):
         row = make.attachment(self.database, state=lifecycle.State.GONE)
         started = volumes.start_delete(self.database, row.volume_id, 60)
         volumes.deleted(self.database, row.volume_id, started.generation)
-        self.assertIsNone(grants.credential(self.database, row.volume_id, row.initiator))
+        self.assertIsNone(make.credential(self.database, row.volume_id, row.initiator))

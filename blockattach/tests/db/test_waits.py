@@ -36,7 +36,7 @@ class Case(base.DatabaseTestCase):
         return waits.overdue(seen or self.database, host, limits, 100)
 
     def named(self, seen=None, **more):
-        return {waiting.row.id for waiting in self.overdue(seen, **more)}
+        return {waiting.id for waiting in self.overdue(seen, **more)}
 
     def forget(self, limits=LIMITS):
         return waits.forget(self.database, limits, 100)
@@ -87,7 +87,7 @@ class WaitsTest(Case):
             self.pass_by(seconds)
             self.assertEqual(expected, self.named(limits=HOURS), seconds)
         self.assertEqual({reserved.id: 3600, connected.id: 36000}, {
-            waiting.row.id: waiting.limit for waiting in self.overdue(limits=HOURS)})
+            waiting.id: HOURS[waiting.state] for waiting in self.overdue(limits=HOURS)})
 
     def test_it_is_counted_by_the_clock_of_the_database(self):
         """A node whose clock is years off neither makes nor sees anything older or newer."""
@@ -99,8 +99,8 @@ class WaitsTest(Case):
             self.assertNotIn(row.id, self.named(seen))
             self.pass_by(61)
             self.assertIn(row.id, self.named(seen))
-            [waiting] = [one for one in self.overdue(seen) if one.row.id == row.id]
-            self.assertTrue(waits.take(seen, waiting))
+            [waiting] = [one for one in self.overdue(seen) if one.id == row.id]
+            self.assertTrue(waits.take(seen, waiting, LIMITS))
             self.assertNotIn(row.id, self.named(seen))
 
     def test_whatever_moves_it_ends_its_wait(self):
@@ -117,7 +117,7 @@ class WaitsTest(Case):
         self.assertEqual({row.id: row.generation}, self.noted())
         self.pass_by(601)
         self.assertEqual({row.id}, self.named())
-        self.assertFalse(waits.take(self.database, old))
+        self.assertFalse(waits.take(self.database, old, LIMITS))
 
     def test_a_wait_that_is_over_is_forgotten(self):
         kept, ended = (make.attachment(self.database, state=S.RESERVED) for _ in range(2))
@@ -134,7 +134,7 @@ class WaitsTest(Case):
         self.pass_by(61)
         [waiting] = self.overdue()
         other = self.fixture.open()
-        self.assertEqual([True, False], [waits.take(seen, waiting)
+        self.assertEqual([True, False], [waits.take(seen, waiting, LIMITS)
                                          for seen in (self.database, other)])
 
     def test_one_that_could_not_be_decided_comes_again_soon(self):
@@ -143,7 +143,7 @@ class WaitsTest(Case):
         self.pass_by(3600)
         [waiting] = self.overdue()
         for seconds, expected in ((600, 0), (0, 1), (6000, 0)):
-            waits.put_off(self.database, waiting, seconds)
+            waits.put_off(self.database, waiting, LIMITS, seconds)
             self.assertEqual(expected, len(self.overdue()), seconds)
         self.pass_by(61)
         self.assertEqual(1, len(self.overdue()))
@@ -184,9 +184,9 @@ class RaceTest(Case):
             [waiting] = self.overdue()
             released, connected = self.at_once(
                 lambda waiting=waiting: attachments.move(
-                    other, waiting.row.volume_id, waiting.row.id,
-                    expiry_rule.ENDINGS[waiting.row.state].event,
-                    generation=waiting.row.generation),
+                    other, waiting.volume_id, waiting.id,
+                    expiry_rule.ENDINGS[waiting.state].event,
+                    generation=waiting.generation),
                 lambda row=row: make.move(self.database, row, E.CONNECT))
             is_up = not isinstance(connected, Exception)
             ended.add(is_up)
@@ -208,7 +208,7 @@ class RaceTest(Case):
         make.move(self.database, row, E.CONNECT)
         with self.assertRaises(errors.StaleGeneration):
             attachments.move(self.database, row.volume_id, row.id, E.RELEASE,
-                             generation=waiting.row.generation)
+                             generation=waiting.generation)
         self.assertIs(S.CONNECTING, attachment_queries.get(self.database, row.id).state)
 
     def test_several_managers_note_and_take_each_once(self):
@@ -219,6 +219,6 @@ class RaceTest(Case):
         self.pass_by(61)
         found = {one: waits.overdue(one, HOST, LIMITS, 100) for one in seen}
         taken = self.at_once(*(lambda one=one: [
-            waiting.row.id for waiting in found[one] if waits.take(one, waiting)]
+            waiting.id for waiting in found[one] if waits.take(one, waiting, LIMITS)]
             for one in seen))
         self.assertEqual(sorted(rows), sorted(sum(taken, [])))

@@ -16,7 +16,6 @@ from blockattach import failpoints
 from blockattach.db import attachment_queries
 from blockattach.db import attachments as attachment_verbs
 from blockattach.db import clock as db_clock
-from blockattach.db import grants
 from blockattach.db import models
 from blockattach.db import volume_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -157,7 +156,7 @@ class World:
 
     def log_in(self, row):
         """The mode that a row's host gets."""
-        return self.target.log_in(row.volume_id, row.initiator, grants.credential(
+        return self.target.log_in(row.volume_id, row.initiator, make.credential(
             self.database, row.volume_id, row.initiator))
 
     def update(self, row, host):
@@ -214,7 +213,7 @@ class World:
         """Initiators that are granted, and cannot log in with their credential."""
         found = []
         for volume_id, initiator in facts.wanted():
-            secret = grants.credential(self.database, volume_id, initiator)
+            secret = make.credential(self.database, volume_id, initiator)
             if secret is None or self.target.log_in(volume_id, initiator, secret) is None:
                 found.append(f'{initiator} cannot log in to {volume_id}')
             else:

@@ -141,7 +141,7 @@ class DuplicatesTest(instances.WorldTestCase):
         return attachment_verbs.move(
             self.world.database, row.volume_id, row.id, event, attachment_verbs.Facts(
                 connector=host and instances.connector(host),
-                lease=attachment_verbs.Lease(instances.HOST, instances.LEASE_SECONDS))).new
+                lease_seconds=instances.LEASE_SECONDS)).new
 
     def status(self, volume):
         """What a volume is; 'gone' once it is."""

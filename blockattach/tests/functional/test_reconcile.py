@@ -119,7 +119,7 @@ class TamperedTest(instances.WorldTestCase):
         self.steady = self.world.attached(self.volume, 'steady')
         self.row = self.world.create(self.volume, 'a', RO)
         self.grants = {one.initiator: one for one in grants.wanted(
-            self.world.database, self.volume.id)}
+            self.world.database, [self.volume.id])}
         self.export = self.world.backend.export_of(self.volume)
 
     def assert_repaired(self):

@@ -38,19 +38,19 @@ BUGS = (
         '    if not another_writes:\n',
         '    if not another_writes or asked is _RW:\n',
         'a type with one writer has one', 'P3'),
-    Bug('admitted_by_what_was_so', 'db/pairs.py',
-        " + reads_others * ['attachment_moves']\n",
+    Bug('admitted_by_what_was_so', 'db/attachments.py',
+        ' + reads_others * _MOVES\n',
         '\n',
         'an admission counts only if nobody was faster', 'P3',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
-    Bug('words_by_what_was_so', 'db/pairs.py',
-        "              for name in ('lowest_rank', 'readonly'))]\n",
-        "              for name in ('readonly',))]\n",
+    Bug('words_by_what_was_so', 'db/attachments.py',
+        "_SAME_OR_NULL = ('lowest_rank', 'readonly')\n",
+        "_SAME_OR_NULL = ('readonly',)\n",
         "a volume's words are written only over those that they follow from", 'P6',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
-    Bug('attached_while_it_is_removed', 'db/pairs.py',
-        "['id', 'own_status', 'detach_announced']",
-        "['id', 'detach_announced']",
+    Bug('attached_while_it_is_removed', 'db/attachments.py',
+        "('id', 'own_status', 'detach_announced')",
+        "('id', 'detach_announced')",
         'a volume that is being removed takes nobody in', 'P2',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('removed_while_it_is_attached', 'db/volumes.py',
@@ -58,17 +58,15 @@ BUGS = (
         '        if not status_allows:\n',
         'a volume with attachments is not removed', 'P2'),
     Bug('quota_counts_without_a_lock', 'db/quotas.py',
-        '        limit = self.limit(self.lock(connection, project_id))\n',
-        '        limit = self.limit(hard_limit)\n',
+        '    limit = _limit(database, lock(connection, project_id))\n',
+        '    limit = _limit(database, hard_limit)\n',
         'near its limit a project is counted by one transaction at a time', 'P6',
         'blockattach.tests.db.test_quotas'),
 
     # Which request was faster.
-    Bug('a_row_is_written_over', 'db/pairs.py',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),\n'
-        '            _rows.c.generation == '
-        'prepared.column_value(_rows.c.generation, _EXPECTED_ROW))\n',
-        '    return (_rows.c.id == prepared.column_value(_rows.c.id, _EXPECTED_ROW),)\n',
+    Bug('a_row_is_written_over', 'db/attachments.py',
+        "_SAME_ROW = ('id', 'generation')\n",
+        "_SAME_ROW = ('id',)\n",
         'a row is changed only if it is as it was read', 'P6'),
     Bug('an_old_outcome_counts', 'volume/converge.py',
         'facts,\n'
@@ -145,7 +143,7 @@ BUGS = (
         '            self._target.revoke(lease.volume_id, lease.initiator)\n'
         '            state = self._desired(lease)\n',
         'a host that stays is never revoked, not for a moment', 'P4'),
-    Bug('revoked_although_it_stays', 'db/desired_state.py',
+    Bug('revoked_although_it_stays', 'db/grants.py',
         '               if row.state in attachment_lifecycle.GRANTED or row.id == also]\n',
         '               if row.state in attachment_lifecycle.ATTACHING or row.id == also]\n',
         'a host is revoked when its last attachment leaves', 'P4'),
@@ -171,12 +169,11 @@ BUGS = (
         '        if previous is not None and previous == initiator:\n',
         'a host that was replaced is revoked', 'P7'),
     Bug('credentials_stay', 'db/attachments.py',
-        '    grants.drop_unused(connection, old.volume_id, unneeded)\n',
-        '',
+        '    if unneeded:\n',
+        '    if not unneeded:\n',
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/grants.py',
-        "    *(~sa.exists().where(_rows.c.volume_id == prepared.value('volume_id'), "
-        'models.live(_rows),\n'
+        '    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
         '                         name == _grants.c.initiator)\n'
         '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
         '))\n',
@@ -209,10 +206,10 @@ BUGS = (
         'processes of a cluster act on a pair one after the other', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('leases_are_taken_from_the_living', 'db/leases.py',
-        '                                _leases.c.deadline < clock.now()))\n'
-        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
-        '                                _leases.c.deadline >= clock.now()))\n'
-        '            .values(owner=wanted.owner, deadline=clock.now(seconds)))\n',
+        '                                    _leases.c.deadline < clock.now()))\n'
+        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
+        '                                    _leases.c.deadline >= clock.now()))\n'
+        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
         'a lease is had by one until its deadline', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
     Bug('a_lost_turn_is_recorded', 'db/leases.py',
@@ -226,9 +223,8 @@ BUGS = (
         'a process that was paused for too long does not act', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('no_deadline', 'db/attachment_values.py',
-        "    return {'owner': lease.owner or volume.host,\n"
-        "            'deadline': clock.Later(lease.seconds)}\n",
-        "    return {'owner': lease.owner or volume.host}\n",
+        "    return {'owner': volume.host, 'deadline': clock.Later(seconds)}\n",
+        "    return {'owner': volume.host}\n",
         'what the service works on has a deadline', 'P9'),
     Bug('the_overdue_are_left', 'db/attachment_queries.py',
         '    if owner is None:\n        query = query.where(_rows.c.deadline < clock.now())\n',
@@ -246,7 +242,7 @@ BUGS = (
         '               if pair not in actual_by_pair}\n',
         'a target that was changed by hand is repaired', 'P7'),
     Bug('unexported_under_way', 'volume/repair.py',
-        '            if lease is None or grants.wanted(self._database, volume_id):\n',
+        '            if lease is None or grants.wanted(self._database, [volume_id]):\n',
         '            if lease is None:\n',
         'an export stays while any host is wanted there', 'P4',
         'blockattach.tests.functional.test_reconcile.TamperedTest.'

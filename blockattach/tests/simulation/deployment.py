@@ -13,7 +13,6 @@ from blockattach.conf import api as api_conf
 from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import quotas
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
@@ -181,7 +180,7 @@ class Part:
         observed = observation.Observation(self.name, conf, clock)
         database = rows.SimulatedDatabase(
             self.world.rows, self.touch, clock=clock, telemetry=observed.telemetry,
-            attachment_quota=quotas.AttachmentQuota(self.world.quota))
+            attachment_limit=self.world.quota)
         return dependencies.assemble(
             conf, self.name, database, self.bus_of(process, observed.telemetry),
             Probe(),  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from collections.abc import Collection
 from collections.abc import Iterator
 
 from blockattach import failpoints
-from blockattach.db import desired_state
 from blockattach.db import engine
+from blockattach.db import grants
 from blockattach.db import purging
 from blockattach.db import volume_types
 from blockattach.domain import invariants
@@ -150,4 +150,4 @@ class Scene(clients.Judge):
 
     def _turn_of(self, volume_id: str, initiator: str) -> str | None:
         with self.faults.off():
-            return desired_state.get(self.database, volume_id, initiator).leased_by
+            return grants.desired_state(self.database, volume_id, initiator).leased_by

@@ -27,7 +27,7 @@ _GENERAL = {
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
-    'db.sealed_grants.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
+    'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',

@@ -9,7 +9,6 @@ from blockattach import clock
 from blockattach.db import engine
 from blockattach.db import key_rotation
 from blockattach.db import models
-from blockattach.db import sealed_grants
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
@@ -84,9 +83,9 @@ class RotationTest(processes.ProcessesTestCase):
         """Begin to rotate; the command dies when some are sealed anew and others are not."""
         [old] = rows.sealer.ring()
         status, _ = self.run_once('manage', 'secrets', 'rotate',
-                                  OS_FAILPOINTS__ARMED='db.sealed_grants.after_batch=kill')
+                                  OS_FAILPOINTS__ARMED='db.key_rotation.after_batch=kill')
         self.assertEqual(-signal.SIGKILL, status)
-        found = sealed_grants.counts(rows)
+        found = key_rotation.counts(rows)
         self.assertGreaterEqual(sum(found.values()) - found[old.id], key_rotation.BATCH)
 
     def test_nobody_is_refused(self):
@@ -115,7 +114,7 @@ class RotationTest(processes.ProcessesTestCase):
         again = self.open()
         self.assertCountEqual([f'password-{number}' for number in range(MANY)],
                               self.passwords(again))
-        self.assertEqual({again.sealer.ring()[0].id}, set(sealed_grants.counts(again)))
+        self.assertEqual({again.sealer.ring()[0].id}, set(key_rotation.counts(again)))
 
     def test_services_of_other_hosts_have_other_files(self):
         self.begin()

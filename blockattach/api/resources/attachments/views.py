@@ -7,7 +7,7 @@ from typing import Any
 
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import shared_connections
+from blockattach.db import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
@@ -128,15 +128,15 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
 
 def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> list[Sequence[shared_connections.PairAttachment]]:
+             ) -> list[Sequence[records.PairAttachment]]:
     """For each, the other attachments of its pair."""
-    found = shared_connections.of(
+    found = attachment_queries.shared_connections(
         services.database, [one.id for one in attachments if one.initiator is not None])
     return [found.get(one.id, ()) for one in attachments]
 
 
 def _enforced_by(attachment: records.Attachment,
-                 others: Sequence[shared_connections.PairAttachment]) -> str | None:
+                 others: Sequence[records.PairAttachment]) -> str | None:
     """What enforces the mode of a read-only attachment.
 
     The target knows initiators, not attachments: one that may write by another attachment of the
@@ -149,5 +149,5 @@ def _enforced_by(attachment: records.Attachment,
     return TARGET if connection.widest([own, *modes]) == own else CONSUMER
 
 
-def _ids(others: Sequence[shared_connections.PairAttachment]) -> list[str]:
+def _ids(others: Sequence[records.PairAttachment]) -> list[str]:
     return [one.id for one in others if not one.legacy_reservation]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import attachment_counts
+from blockattach.db import attachment_queries
 from blockattach.db import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_type
@@ -263,7 +263,7 @@ def _counted(services: api_services.ApiServices, call: operation.Call,
              shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With what ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
     if call.extension is not None:
-        counts = attachment_counts.by_volume(services.database, [one['id'] for one in shown])
+        counts = attachment_queries.counts(services.database, [one['id'] for one in shown])
         for one in shown:
             one['attachment_count'] = counts.get(one['id'], 0)
     return shown
