@@ -2,9 +2,6 @@
 
 route, authentication, project of the URL, version, body is JSON, action, target, policy, schema,
 handler, answer. Whatever goes wrong is an error that `blockattach.http.responses` answers.
-
-A path is looked up in one regular expression for each method: `re` tries all alternatives in the
-time that Python takes for one or two.
 """
 import re
 from collections.abc import Callable
@@ -14,6 +11,7 @@ from typing import Any
 from typing import NamedTuple
 
 import orjson
+import routes
 import webob
 from webob import headers as webob_headers
 
@@ -40,9 +38,7 @@ _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
 an answer cannot have more than 254."""
 
-_VARIABLE = re.compile(r'\{(\w+)\}')
-_SEGMENT = r'([^/\0]+)'
-_NOTHING = '(?!)'
+_VARIABLE = re.compile(r'\{\w+\}')
 
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 
@@ -55,7 +51,6 @@ class Route(NamedTuple):
     """The operations of one method and path; several that differ in versions or actions."""
 
     operations: list[operation.Operation]
-    variables: list[str]
     public: bool
     """Whether every one of the operations is."""
     root: bool
@@ -70,7 +65,7 @@ class Match(NamedTuple):
 
 
 class Table:
-    """Every path of the API. Where a literal and a variable both fit, the literal is tried first.
+    """Every path of the API, in a mapper of Routes for each method.
 
     A slash at the end makes an empty last segment, and so another path: a client with an empty id
     gets no list instead of one resource.
@@ -81,37 +76,42 @@ class Table:
 
         :raises ValueError: two operations cannot be distinguished
         """
-        by_shape: dict[tuple[str, bool, str], list[operation.Operation]] = {}
+        self._routes: dict[str, Route] = {}
+        self._mappers: dict[str, routes.Mapper] = {}
+        by_shape: dict[tuple[str, str], dict[str, list[operation.Operation]]] = {}
         for row in operations:
-            key = row.method, row.root, _VARIABLE.sub('{', row.path)
-            by_shape.setdefault(key, []).append(row)
-        self._routes: dict[str, dict[int, Route]] = {}
-        alternatives: dict[str, tuple[list[str], list[str]]] = {}
-        # A brace sorts behind every letter, and so a variable behind every literal.
-        for method, root, shape in sorted(by_shape):
-            rows = by_shape[method, root, shape]
+            for prefix in ('',) if row.root else (PREFIX, f'{PREFIX}/{{{PROJECT}}}'):
+                path = f'{prefix}{row.path}'
+                by_shape.setdefault((row.method, _VARIABLE.sub('{', path)), {}).setdefault(
+                    path, []).append(row)
+        # A mapper takes the first that fits. A brace sorts behind every letter, and so a variable
+        # behind every literal.
+        for (method, shape), by_path in sorted(by_shape.items()):
+            if len(by_path) > 1:
+                raise ValueError(f'{method} {" is like ".join(by_path)}')
+            [(path, rows)] = by_path.items()
             _refuse_ambiguous(rows)
-            routes = self._routes.setdefault(method, {})
-            # By the number of its group. The first is the project's, and each variable has one.
-            number = 2 + sum(1 + len(route.variables) for route in routes.values())
-            routes[number] = Route(rows, _VARIABLE.findall(rows[0].path),
-                                   public=all(row.public for row in rows), root=root)
-            alternatives.setdefault(method, ([], []))[root].append(
-                f'({re.escape(shape)})'.replace(r'\{', _SEGMENT))
-        # Without a project, if that fits.
-        self._patterns = {method: re.compile(
-            f'{PREFIX}(?:/{_SEGMENT})??(?:{"|".join(nouns) or _NOTHING})|{"|".join(roots)}')
-            for method, (nouns, roots) in alternatives.items()}
+            name = f'{method} {shape}'
+            self._routes[name] = Route(rows, all(row.public for row in rows), rows[0].root)
+            self._mapper(method).connect(name, path)
+        for mapper in self._mappers.values():
+            mapper.create_regs([])
+
+    def _mapper(self, method: str) -> routes.Mapper:
+        if method not in self._mappers:
+            made = self._mappers[method] = routes.Mapper(None, register=False, explicit=True)
+            # Each variable is a whole segment that must be there.
+            made.minimization = False
+        return self._mappers[method]
 
     def match(self, method: str, path: str) -> Match | None:
         """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
-        pattern = self._patterns.get(method)
-        found = None if pattern is None else pattern.fullmatch(path)
-        if found is None or found.lastindex is None:
+        mapper = self._mappers.get(method)
+        found = None if mapper is None or '\0' in path else mapper.routematch(path)
+        if found is None:
             return self.match('GET', path) if method == 'HEAD' else None
-        route = self._routes[method][found.lastindex]
-        return Match(route, {name: found[number] for number, name in enumerate(
-            route.variables, found.lastindex + 1)}, found[1])
+        variables, route = found
+        return Match(self._routes[route.name], variables, variables.pop(PROJECT, None))
 
 
 class Dispatcher:
@@ -281,8 +281,6 @@ class Dispatcher:
 def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
     for index, one in enumerate(rows):
         for other in rows[index + 1:]:
-            if one.path != other.path:
-                raise ValueError(f'{one.name} is like {other.name}')
             if (one.action is None) != (other.action is None):
                 raise ValueError(f'{one.name} and {other.name}: an action beside none')
             apart = (one.action != other.action

@@ -76,7 +76,6 @@ NOWHERE = {
     'castellan': 'where [DEFAULT] seal_key_ids names keys',
     'rtslib_fb': 'only a daemon with rights of its own works on LIO',
     'eventlet': 'native threads only',
-    'routes': 'tests compare what paths mean with it',
     'matplotlib': 'networkx would draw with it',
     'numpy': 'networkx would calculate with it',
     'pytest': 'tests',

@@ -1,4 +1,5 @@
-"""Paths to operations: against Routes, and the rules that it keeps."""
+"""Paths to operations: against Routes with all paths in the order of their declaration, and the
+rules that are kept."""
 import os
 import random
 import unittest
