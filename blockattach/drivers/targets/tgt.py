@@ -207,7 +207,7 @@ class TgtTarget(base.ExportTarget):
             if exc.answer != tgt_socket.Code.USER_EXISTS:
                 raise
             if any(credential.username in target.accounts for target in client.targets()):
-                raise tgt_socket.Rejected(
+                raise tgt_socket.rejected(
                     exc.answer, 'add an account whose name another target uses') from None
             client.delete_account(credential.username)
             client.add_account(credential.username, credential.password)

@@ -71,11 +71,17 @@ class NotThere(Unanswered):
 
 
 class Rejected(errors.BackendRefused):
-    """tgtd refused: this request changed nothing. ``answer`` is a `Code` where we know it."""
+    """tgtd refused: this request changed nothing."""
 
-    def __init__(self, answer: int, doing: str) -> None:
-        self.answer = answer
-        super().__init__(reason=f'tgtd refused to {doing}: {_reason(answer)}')
+    @property
+    def answer(self) -> int:
+        """What tgtd answered: a `Code` where we know it."""
+        return self.kwargs['answer']
+
+
+def rejected(answer: int, doing: str) -> Rejected:
+    """The error of an answer of tgtd."""
+    return Rejected(answer=answer, reason=f'tgtd refused to {doing}: {_reason(answer)}')
 
 
 class Session(NamedTuple):
@@ -252,7 +258,7 @@ class Client:
                 raise Unanswered(
                     reason=f'tgtd did not say whether it could {doing}: {exc}') from exc
         if code:
-            raise Rejected(code, doing)
+            raise rejected(code, doing)
         return text
 
 
@@ -337,7 +343,7 @@ def _seconds(timeout: float) -> tuple[int, int]:
 
 def _fit(value: str) -> str:
     if not value or _UNFIT.search(value):
-        raise Rejected(Code.INVALID_REQUEST, 'take a value that is empty or holds a comma or a '
+        raise rejected(Code.INVALID_REQUEST, 'take a value that is empty or holds a comma or a '
                                              'control character')
     return value
 

@@ -107,14 +107,14 @@ class ViewTest(unittest.TestCase):
         self.assertEqual({'id': UUID, 'size': 3, 'bootable': 'true', 'snapshot_id': None,
                           'links': []}, shown)
         self.assertEqual(list(self.VIEW.keys), list(shown))
-        schema.Validator(self.VIEW.whole).check(shown)
+        operation.checker(self.VIEW.whole)(shown)
 
     def test_the_whole_has_every_key_and_no_other(self):
         shown = self.VIEW.show(types.SimpleNamespace(id=UUID, size_gb=3, bootable=True), links=[])
         for value in ({**shown, 'more': 1},
                       *({key: shown[key] for key in shown if key != name} for name in shown)):
             with self.subTest(keys=sorted(value)), self.assertRaises(errors.InvalidInput):
-                schema.Validator(self.VIEW.whole).check(value)
+                operation.checker(self.VIEW.whole)(value)
 
     def test_what_must_be_given_cannot_be_forgotten(self):
         with self.assertRaises(KeyError):
