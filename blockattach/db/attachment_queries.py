@@ -15,6 +15,7 @@ from blockattach.db import paging
 from blockattach.db import pairs
 from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import services
 from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -172,7 +173,7 @@ def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Att
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:
     """The volumes of one ``host@backend`` that have live attachments with a connector."""
     query = sa.select(_volumes.c.id).where(
-        volume_rows.LIVE, volume_rows.on_host(host),
+        volume_rows.LIVE, services.on_host(host),
         sa.exists().where(_rows.c.volume_id == _volumes.c.id, pairs.LIVE,
                           _rows.c.initiator.is_not(None)))
     with database.reader() as connection:
@@ -191,7 +192,7 @@ def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
 def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
     """Live attachments of volumes on one ``host@backend``, as a whole or some columns."""
     return sa.select(*(columns or [_rows])).join(
-        _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, volume_rows.on_host(host))
+        _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, services.on_host(host))
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:

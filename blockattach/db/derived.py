@@ -16,6 +16,7 @@ from blockattach.db import volume_rows
 from blockattach.db import volumes
 from blockattach.db import work
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
@@ -65,7 +66,7 @@ def _derive_work(connection: sa.Connection, database: engine.Database, row: Any,
     if not at_work:
         work.end(connection, claim)
     elif work.find(connection, claim.noun, row.id) is None:
-        work.begin(connection, database, claim, 0, volume_rows.host_of(row.pool),
+        work.begin(connection, database, claim, 0, records.host_of(row.pool),
                    project_id=row.project_id)
 
 

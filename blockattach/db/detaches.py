@@ -9,6 +9,7 @@ from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import services
 from blockattach.db import volume_rows
 
 _volumes = models.volumes
@@ -56,7 +57,7 @@ def lapse(database: engine.Database, host: str, seconds: float) -> list[str]:
     """
     with database.reader() as connection:
         found = list(connection.execute(sa.select(_volumes.c.id).where(
-            volume_rows.LIVE, volume_rows.on_host(host), _is_old(seconds))).scalars())
+            volume_rows.LIVE, services.on_host(host), _is_old(seconds))).scalars())
     return [volume_id for volume_id in found if _lapse(database, volume_id, seconds)]
 
 

@@ -21,7 +21,7 @@ from blockattach import errors
 from blockattach.db import clock
 from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import volume_rows
+from blockattach.db import services
 
 _attachments = models.attachments
 _leases = models.leases
@@ -35,7 +35,7 @@ _PASSED = -0.001
 
 def owner_of(service: str, instance: str) -> str:
     """The name of one process instance of a service (``host@backend``)."""
-    return f'{service}{volume_rows.INSTANCE}{instance}'
+    return f'{service}{services.INSTANCE}{instance}'
 
 
 class Lease(NamedTuple):
@@ -61,7 +61,7 @@ def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
     except db_exception.DBDuplicateEntry:
         with database.writer() as connection:
             return connection.execute(_leases.update().where(
-                _of(wanted), sa.or_(volume_rows.of_service(_leases.c.owner, wanted.owner),
+                _of(wanted), sa.or_(services.of_service(_leases.c.owner, wanted.owner),
                                     _leases.c.deadline < clock.now()))
                 .values(owner=wanted.owner, deadline=clock.now(seconds))).rowcount == 1
 
@@ -90,7 +90,7 @@ def is_excluded(database: engine.Database, held: Lease) -> bool:
     others = _leases.c.initiator == WHOLE
     return _any(database, sa.select(_leases.c.volume_id).where(
         _leases.c.volume_id == held.volume_id, ~others if held.initiator == WHOLE else others,
-        ~volume_rows.of_service(_leases.c.owner, held.owner), _valid()))
+        ~services.of_service(_leases.c.owner, held.owner), _valid()))
 
 
 @engine.retried
@@ -106,7 +106,7 @@ def of_earlier_instance(volume_id: sa.ColumnElement[str], *initiators: sa.Column
     """Whether a pair is held by an earlier instance of the owner's service."""
     return sa.exists().where(
         _leases.c.volume_id == volume_id, _leases.c.initiator.in_(initiators),
-        volume_rows.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
+        services.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
 
 
 def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:

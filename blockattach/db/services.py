@@ -23,6 +23,9 @@ from blockattach.domain import records
 LOG = oslo_log.getLogger(__name__)
 
 _services = models.services
+_AFTER_HASH = chr(ord('#') + 1)
+INSTANCE = '/'
+"""In the name of an owner: between a service and its process instance."""
 
 
 @engine.retried
@@ -127,6 +130,21 @@ def keeping(database: engine.Database, binary: str, backend: str,
     up = _services.c.reported_at >= clock.now(-down_after)
     return _read(database, _with_up(down_after).where(
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
+
+
+def on_host(host: str) -> sa.ColumnElement[bool]:
+    """Volumes on any pool of one ``host@backend``.
+
+    A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
+    """
+    pool = models.volumes.c.pool
+    return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
+
+
+def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
+    """Whether an owner is an instance of the same service as another one."""
+    service = owner.rpartition(INSTANCE)[0]
+    return column.startswith(f'{service}{INSTANCE}', autoescape=True)
 
 
 def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:

@@ -15,6 +15,7 @@ from blockattach.db import models
 from blockattach.db import paging
 from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db import services
 from blockattach.db import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -178,7 +179,7 @@ def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str])
         for start in range(0, len(volume_ids), _SLICE):
             found.update(connection.execute(sa.select(_volumes.c.id).where(
                 _volumes.c.id.in_(volume_ids[start:start + _SLICE]),
-                volume_rows.LIVE, volume_rows.on_host(host),
+                volume_rows.LIVE, services.on_host(host),
                 _volumes.c.own_status != volume_lifecycle.OwnStatus.CREATING.value)).scalars())
     return found
 

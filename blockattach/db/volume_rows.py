@@ -25,14 +25,11 @@ LIVE = models.live(_volumes)
 """Volumes that are not gone."""
 _LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == prepared.value('volume_id'), LIVE).with_for_update())
-_AFTER_HASH = chr(ord('#') + 1)
-INSTANCE = '/'
-"""In the name of an owner: between a service and its process instance."""
 
 
 # The steps of its lifecycle that every volume takes: one statement each.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """A volume at one step; by the key alone, as `blockattach.db.pairs.Unchanged`."""
+    """A volume at one step; by the key alone, as in `blockattach.db.attachments`."""
     return (_volumes.c.id == prepared.value('volume_id'),
             _volumes.c.generation == prepared.value('generation'),
             _volumes.c.own_status == own_status.value)
@@ -154,26 +151,7 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
 
 def is_frozen(connection: sa.Connection, pool: str) -> bool:
     """Whether no volume is to be made or deleted on the backend of a pool."""
-    return services.is_frozen(connection, str(host_of(pool)))
-
-
-def host_of(pool: str | None) -> str | None:
-    """``host@backend`` of ``host@backend#pool``."""
-    return None if pool is None else pool.split('#', 1)[0]
-
-
-def on_host(host: str) -> sa.ColumnElement[bool]:
-    """Volumes on any pool of one ``host@backend``.
-
-    A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
-    """
-    return sa.and_(_volumes.c.pool > f'{host}#', _volumes.c.pool < f'{host}{_AFTER_HASH}')
-
-
-def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
-    """Whether an owner is an instance of the same service as another one."""
-    service = owner.rpartition(INSTANCE)[0]
-    return column.startswith(f'{service}{INSTANCE}', autoescape=True)
+    return services.is_frozen(connection, str(records.host_of(pool)))
 
 
 def attached_count(connection: sa.Connection, volume_id: str) -> int:

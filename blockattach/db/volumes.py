@@ -197,7 +197,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                        'belong to a group, have snapshots, awaiting a transfer, or be '
                        'disassociated from snapshots after volume transfer.')
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
-        host = volume_rows.host_of(row.pool)
+        host = records.host_of(row.pool)
         if force:
             work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
@@ -286,7 +286,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
     pool = volume.pool or ''
     with database.writer() as connection:
         work.replace(connection, database, remains(volume.id, pool), retry_seconds,
-                     volume_rows.host_of(pool))
+                     records.host_of(pool))
 
 
 @engine.retried

@@ -14,7 +14,7 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import pairs
 from blockattach.db import rows
-from blockattach.db import volume_rows
+from blockattach.db import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -35,7 +35,7 @@ def note(database: engine.Database, host: str, limits: Limits, most: int) -> int
     query = (
         sa.select(_rows.c.id, _rows.c.generation)
         .join(_volumes, _volumes.c.id == _rows.c.volume_id).outerjoin(_waits, _SAME)
-        .where(pairs.LIVE, _rows.c.state.in_(_states(limits)), volume_rows.on_host(host),
+        .where(pairs.LIVE, _rows.c.state.in_(_states(limits)), services.on_host(host),
                _waits.c.attachment_id.is_(None)).limit(most))
     with database.reader() as connection:
         found = connection.execute(query).all()
@@ -48,7 +48,7 @@ def overdue(database: engine.Database, host: str, limits: Limits, most: int,
     query = (
         sa.select(_rows).select_from(_waits).join(_rows, _SAME)
         .join(_volumes, _volumes.c.id == _rows.c.volume_id)
-        .where(pairs.LIVE, volume_rows.on_host(host),
+        .where(pairs.LIVE, services.on_host(host),
                _shortest(limits),
                sa.or_(*(sa.and_(_rows.c.state == state.value, _waits.c.since <= clock.now(-limit))
                         for state, limit in limits.items())))

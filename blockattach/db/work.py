@@ -16,7 +16,7 @@ from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import volume_rows
+from blockattach.db import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -203,7 +203,7 @@ def due(database: engine.Database, host: str | None, owner: str | None = None,
     if owner is not None:
         other = _work.c.owner != owner
         if shared:
-            other = sa.and_(other, volume_rows.of_service(_work.c.owner, owner))
+            other = sa.and_(other, services.of_service(_work.c.owner, owner))
         is_due = sa.or_(is_due, _work.c.owner.is_(None), other)
     return _read(database, _work.select().where(_work.c.host == host, is_due))
 
@@ -236,7 +236,7 @@ def list_all(database: engine.Database, host: str | None = None) -> list[records
         _volumes, _volumes.c.id == _attachments.c.volume_id).where(
         models.live(_attachments), _attachments.c.deadline.is_not(None))
     if host is not None:
-        acts, moves = acts.where(_work.c.host == host), moves.where(volume_rows.on_host(host))
+        acts, moves = acts.where(_work.c.host == host), moves.where(services.on_host(host))
     with database.reader() as connection:
         now = connection.execute(sa.select(clock.now())).scalar_one()
         found = [_record(row, now) for row in connection.execute(acts)]
@@ -298,7 +298,7 @@ def _record(row: Any, now: datetime.datetime) -> records.Work:
 def _attachment(row: Any, now: datetime.datetime) -> records.Work:
     return records.Work(
         row.id, 'attachment', row.id, VERBS[_State(row.state)], row.generation,
-        volume_rows.host_of(row.pool), row.owner, row.deadline,
+        records.host_of(row.pool), row.owner, row.deadline,
         (now - row.deadline).total_seconds(), 1, {'volume_id': row.volume_id}, row.last_error,
         None, row.project_id, row.updated_at or row.created_at)
 

@@ -110,7 +110,12 @@ class Volume:
     @property
     def host(self) -> str | None:
         """``host@backend``: its manager; None until a pool was chosen."""
-        return None if self.pool is None else self.pool.partition('#')[0]
+        return host_of(self.pool)
+
+
+def host_of(pool: str | None) -> str | None:
+    """``host@backend`` of ``host@backend#pool``."""
+    return None if pool is None else pool.partition('#')[0]
 
 
 class Claim(NamedTuple):
@@ -210,7 +215,7 @@ class VolumeFacts:
     @property
     def host(self) -> str | None:
         """The backend that has the volume, ``host@backend``."""
-        return None if self.pool is None else self.pool.partition('#')[0]
+        return host_of(self.pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 _Own = volume_lifecycle.OwnStatus
@@ -53,7 +54,7 @@ class VolumeFact:
     @property
     def host(self) -> str | None:
         """``host@backend``; None until a pool was chosen."""
-        return None if self.pool is None else self.pool.partition('#')[0]
+        return records.host_of(self.pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
