@@ -1,7 +1,8 @@
 """The source of time: handed down by the wiring, so that a test may hold it still.
 
 Deadlines that several processes compare are never taken from here but from the database
-(`blockattach.db.clock`): a node whose clock is wrong must not release what another node holds.
+(`blockattach.db.engine.clock`): a node whose clock is wrong must not release what another node
+holds.
 """
 import datetime
 import threading

@@ -149,7 +149,7 @@ says, as far as ``blockattach/domain/reset_rule.py`` allows it.
 """
 _INTRODUCTION = """
 ``blockattach/domain/attachment_lifecycle.py`` holds the one table of moves, and says of each state
-what is true while in it. ``blockattach/db/attachments.py`` is the only mover.
+what is true while in it. ``blockattach/db/attachments/attachments.py`` is the only mover.
 
 In a state *at work* the service itself is acting: the row has an owner and a deadline. In a state
 *granted* the target shall give the row's initiator access. The lowest *rank* among the rows of a

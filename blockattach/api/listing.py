@@ -17,7 +17,7 @@ import orjson
 from oslo_utils import strutils
 
 from blockattach import errors
-from blockattach.db import paging
+from blockattach.db.engine import paging
 from blockattach.http import operation
 from blockattach.http.operation import V
 

@@ -8,7 +8,7 @@ from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
 from blockattach.control import volumes
-from blockattach.db import engine
+from blockattach.db.engine import engine
 from blockattach.policy import enforcer
 
 

@@ -8,9 +8,9 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.conf import core
 from blockattach.conf import locations
-from blockattach.db import migrate
-from blockattach.db import online_migrations
 from blockattach.db import purging
+from blockattach.db.schema import migrate
+from blockattach.db.schema import online_migrations
 from blockattach.wiring import dependencies
 
 MAY_BE_MORE = 1

@@ -6,9 +6,9 @@ from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.conf import core
 from blockattach.conf import service
-from blockattach.db import engine
-from blockattach.db import key_rotation
-from blockattach.db import services
+from blockattach.db.attachments import key_rotation
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.wiring import dependencies
 
 SOME_LOST = 3

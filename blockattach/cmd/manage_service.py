@@ -3,9 +3,9 @@ from oslo_config import cfg
 
 from blockattach.cmd import manage_db
 from blockattach.conf import service
-from blockattach.db import engine
-from blockattach.db import pools
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import pools
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.wiring import dependencies
 

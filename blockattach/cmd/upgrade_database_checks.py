@@ -10,11 +10,11 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
 from blockattach.conf import core as core_conf
-from blockattach.db import engine
-from blockattach.db import key_rotation
-from blockattach.db import migrate
-from blockattach.db import online_migrations
-from blockattach.db import services as db_services
+from blockattach.db.attachments import key_rotation
+from blockattach.db.engine import engine
+from blockattach.db.schema import migrate
+from blockattach.db.schema import online_migrations
+from blockattach.db.services import services as db_services
 from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code

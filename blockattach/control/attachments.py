@@ -12,9 +12,9 @@ from blockattach import failpoints
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import repeats
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
 from blockattach.db import idempotency
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records

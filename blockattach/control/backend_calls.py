@@ -14,9 +14,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.admission import controller
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import engine
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import notifications
@@ -49,7 +49,7 @@ class BackendCalls:
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
-        """Reserve the volume for a new attachment; see `blockattach.db.attachments.reserve`."""
+        """Reserve the volume for a new attachment; see `attachments.reserve`."""
         made = attachments.reserve(self.database, wish, self.seconds, within)
         self.notify.moved(caller, None, made)
         return made
@@ -57,7 +57,7 @@ class BackendCalls:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts | None = None,
              generation: int | None = None) -> records.Attachment:
-        """Apply an event; returns the new row. See `blockattach.db.attachments.move`."""
+        """Apply an event; returns the new row. See `attachments.move`."""
         moved = attachments.move(self.database, row.volume_id, row.id, event,
                                  facts or attachments.Facts(), generation, expected=row)
         self.notify.moved(caller, moved.old, moved.new)

@@ -11,11 +11,11 @@ from oslo_serialization import jsonutils
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
 from blockattach.db import idempotency
-from blockattach.db import paging
-from blockattach.db import pairs
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import paging
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 

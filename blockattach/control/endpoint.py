@@ -12,7 +12,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments
 from blockattach.control import consumer_requests
-from blockattach.db import attachment_queries
+from blockattach.db.attachments import attachment_queries
 from blockattach.domain import records
 from blockattach.objects import attachment as carriers
 from blockattach.policy import access

@@ -11,9 +11,9 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import detaches
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import detaches
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import detach_rule

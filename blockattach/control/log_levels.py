@@ -9,8 +9,8 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import processes
 

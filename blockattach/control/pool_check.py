@@ -11,10 +11,10 @@ from blockattach import clock
 from blockattach import errors
 from blockattach.conf import api as api_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import pools as stored_pools
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import pools as stored_pools
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement

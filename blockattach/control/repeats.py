@@ -6,9 +6,9 @@ from typing import Any
 from typing import TypeVar
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import engine
 from blockattach.db import idempotency
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 

@@ -4,9 +4,9 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
-from blockattach.db import pools
-from blockattach.db import volume_queries
+from blockattach.db.engine import engine
+from blockattach.db.services import pools
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.rpc import volume as volume_rpc

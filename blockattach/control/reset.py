@@ -2,8 +2,8 @@
 from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
-from blockattach.db import attachment_queries
-from blockattach.db import volumes
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import reset_rule

@@ -4,7 +4,7 @@ import dataclasses
 from blockattach.conf import control as control_conf
 from blockattach.control import pool_check
 from blockattach.control import repeats
-from blockattach.db import engine
+from blockattach.db.engine import engine
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
 from blockattach.telemetry import acts

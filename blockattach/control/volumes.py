@@ -12,8 +12,8 @@ from blockattach import log
 from blockattach.control import repeats
 from blockattach.control import volume_parts
 from blockattach.db import idempotency
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import pools
 from blockattach.domain import records
 from blockattach.objects import placement

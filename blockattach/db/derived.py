@@ -8,13 +8,13 @@ import sqlalchemy as sa
 from oslo_log import log as oslo_log
 
 from blockattach import log
-from blockattach.db import clock
-from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import volume_rows
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.attachments import grants
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_rows
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle

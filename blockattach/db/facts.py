@@ -3,9 +3,9 @@ import datetime
 
 import sqlalchemy as sa
 
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain.invariants import observed
 

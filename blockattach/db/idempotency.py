@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
 
 LONGEST_KEY = 255
 

@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import paging
 from blockattach.db import rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import records
 

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from oslo_log import log as oslo_log
 
 from blockattach import log
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
 
 LOG = oslo_log.getLogger(__name__)
 

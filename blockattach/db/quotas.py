@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
+from blockattach.db.engine import engine
 from blockattach.domain import records
 
 UNLIMITED = -1

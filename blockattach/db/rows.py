@@ -11,8 +11,8 @@ from typing import TypeVar
 import orjson
 import sqlalchemy as sa
 
-from blockattach.db import clock
 from blockattach.db import models
+from blockattach.db.engine import clock
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import qos

@@ -5,11 +5,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import paging
 from blockattach.db import rows
-from blockattach.db import volume_rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import transfers
 from blockattach.domain import volume_lifecycle
 

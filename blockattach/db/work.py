@@ -11,12 +11,12 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import services
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 

@@ -1,7 +1,8 @@
 """The lifecycle of an attachment: every state, every event, and the one table of moves.
 
-The only place where these are named. `blockattach.db.attachments.move` is the only mover: it asks
-`next_state`, and changes the row and its volume's status together, if both are as it read them.
+The only place where these are named. The only mover is `move` of `db.attachments.attachments`: it
+asks `next_state`, and changes the row and its volume's status together, if both are as it read
+them.
 """
 import enum
 from typing import NamedTuple

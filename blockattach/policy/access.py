@@ -8,13 +8,13 @@ from typing import Any
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import messages
-from blockattach.db import pairs
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import engine
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer

@@ -20,9 +20,9 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.conf import scheduler as scheduler_conf
-from blockattach.db import engine
-from blockattach.db import placing_facts
-from blockattach.db import volumes
+from blockattach.db.engine import engine
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volumes
 from blockattach.domain import placement
 from blockattach.domain import pools
 from blockattach.rpc import volume as volume_rpc

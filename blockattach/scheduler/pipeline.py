@@ -17,10 +17,10 @@ from oslo_log import log as oslo_log
 from blockattach import clock
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
-from blockattach.db import placing_facts
-from blockattach.db import pools as stored_pools
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import pools as stored_pools
+from blockattach.db.services import services
+from blockattach.db.volumes import placing_facts
 from blockattach.domain import binaries
 from blockattach.domain import hint_filters
 from blockattach.domain import placement

@@ -7,10 +7,10 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools

@@ -8,10 +8,10 @@ from blockattach import log
 from blockattach import periodic
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import engine
 from blockattach.db import idempotency
 from blockattach.db import messages
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.rpc import serving
 from blockattach.scheduler import waiting
 from blockattach.telemetry import threads

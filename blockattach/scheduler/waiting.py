@@ -2,11 +2,11 @@
 import functools
 
 from blockattach import context
-from blockattach.db import engine
-from blockattach.db import placing_facts
-from blockattach.db import services
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.engine import engine
+from blockattach.db.services import services
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.scheduler import placement

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from blockattach import clock as clocks
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import facts
+from blockattach.db.engine import engine
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
 from blockattach.drivers import base

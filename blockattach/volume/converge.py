@@ -17,9 +17,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
-from blockattach.db import attachments
-from blockattach.db import engine
 from blockattach.db import messages
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import notifications

@@ -12,10 +12,10 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db import detaches
-from blockattach.db import engine
 from blockattach.db import messages
-from blockattach.db import waits
+from blockattach.db.attachments import detaches
+from blockattach.db.attachments import waits
+from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.domain import records

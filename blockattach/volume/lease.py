@@ -1,7 +1,7 @@
 """Leases: which thread may act now on a pair, an initiator of a volume, or on a volume as a whole.
 
 Threads of one process exclude each other by names. Where several processes serve a backend, each
-also stores what it acts on (`blockattach.db.leases`). A process that serves its backend alone
+also stores what it acts on (`db.attachments.leases`). A process that serves its backend alone
 stores nothing, and waits while a command has stored a lease (`Leases.desired_state`).
 """
 import collections
@@ -15,10 +15,10 @@ from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db import attachment_queries
-from blockattach.db import engine
-from blockattach.db import grants
-from blockattach.db import leases
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import leases
+from blockattach.db.engine import engine
 from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
@@ -89,7 +89,7 @@ class Leases:
                  waiting: threads.Threads | None = None) -> None:
         """
         :param address: the ``host@backend`` that is served
-        :param owner: as `blockattach.db.leases.owner_of` makes it
+        :param owner: as `blockattach.db.attachments.leases.owner_of` makes it
         :param seconds: how long an act on a pair may take, by the database's clock
         :param cluster: other processes act on the same backend
         :param waiting: how threads of this process wait for each other

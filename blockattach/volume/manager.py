@@ -15,8 +15,8 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc

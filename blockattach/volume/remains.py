@@ -5,10 +5,10 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
-from blockattach.db import volume_queries
-from blockattach.db import volumes as db_volumes
 from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes as db_volumes
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.volume import backends

@@ -13,10 +13,10 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import attachment_queries
-from blockattach.db import engine
-from blockattach.db import grants
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import grants
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import connection
 from blockattach.volume import converge
 from blockattach.work import recover

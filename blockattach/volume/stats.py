@@ -9,8 +9,8 @@ from blockattach import errors
 from blockattach import log
 from blockattach import metrics
 from blockattach import units
-from blockattach.db import engine
-from blockattach.db import pools
+from blockattach.db.engine import engine
+from blockattach.db.services import pools
 from blockattach.domain import pools as domain_pools
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc

@@ -2,9 +2,9 @@
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import placing_facts
-from blockattach.db import volume_queries
-from blockattach.db import volumes as db_volumes
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes as db_volumes
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.objects import placement

@@ -16,7 +16,7 @@ from blockattach.conf import core as core_conf
 from blockattach.conf import embedded
 from blockattach.conf import locations
 from blockattach.conf import volume as volume_conf
-from blockattach.db import volume_types
+from blockattach.db.types import volume_types
 from blockattach.http import server
 from blockattach.wiring import control
 from blockattach.wiring import dependencies

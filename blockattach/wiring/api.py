@@ -16,7 +16,7 @@ from blockattach.control import pool_check
 from blockattach.control import reservations
 from blockattach.control import volume_parts
 from blockattach.control import volumes
-from blockattach.db import services as db_services
+from blockattach.db.services import services as db_services
 from blockattach.domain import binaries
 from blockattach.http import dispatch
 from blockattach.http import health

@@ -13,7 +13,7 @@ from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import endpoint
 from blockattach.control import repeats
-from blockattach.db import attachment_queries
+from blockattach.db.attachments import attachment_queries
 from blockattach.policy import enforcer
 from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc

@@ -32,12 +32,12 @@ from blockattach.conf import options
 from blockattach.conf import permissions
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import attachment_queries
-from blockattach.db import engine
-from blockattach.db import key_rotation
-from blockattach.db import migrate
-from blockattach.db import online_migrations
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import key_rotation
+from blockattach.db.engine import engine
+from blockattach.db.schema import migrate
+from blockattach.db.schema import online_migrations
+from blockattach.db.volumes import volume_queries
 from blockattach.health import monitor
 from blockattach.rpc import history
 from blockattach.rpc import notifications

@@ -10,8 +10,8 @@ from blockattach import metrics
 from blockattach import version
 from blockattach.conf import locations
 from blockattach.conf import telemetry as telemetry_conf
-from blockattach.db import engine
 from blockattach.db import work
+from blockattach.db.engine import engine
 from blockattach.health import monitor
 from blockattach.rpc import transport
 from blockattach.telemetry import acts

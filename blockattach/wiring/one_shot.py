@@ -10,8 +10,8 @@ from blockattach import errors
 from blockattach.conf import core as core_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
-from blockattach.db import engine
-from blockattach.db import leases
+from blockattach.db.attachments import leases
+from blockattach.db.engine import engine
 from blockattach.drivers import loading
 from blockattach.volume import checker
 from blockattach.volume import repair

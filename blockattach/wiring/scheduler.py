@@ -8,8 +8,8 @@ from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import leases
-from blockattach.db import services
+from blockattach.db.attachments import leases
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import pools
 from blockattach.rpc import history

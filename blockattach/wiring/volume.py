@@ -20,8 +20,8 @@ from blockattach.conf import nova as nova_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
-from blockattach.db import leases as db_leases
-from blockattach.db import services
+from blockattach.db.attachments import leases as db_leases
+from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import expiry_rule

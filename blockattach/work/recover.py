@@ -19,9 +19,9 @@ from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import log
 from blockattach import metrics
-from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import work
+from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import runner

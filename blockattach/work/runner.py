@@ -9,9 +9,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
-from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import work
+from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import verbs

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from typing import TypeVar
 
-from blockattach.db import engine
+from blockattach.db.engine import engine
 from blockattach.domain import messages
 from blockattach.domain import records
 

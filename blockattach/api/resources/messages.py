@@ -5,7 +5,7 @@ from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.db import messages
-from blockattach.db import paging
+from blockattach.db.engine import paging
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema

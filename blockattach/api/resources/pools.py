@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db import pools
-from blockattach.db import services as db_services
+from blockattach.db.services import pools
+from blockattach.db.services import services as db_services
 from blockattach.domain import binaries
 from blockattach.domain import extra_specs
 from blockattach.http import operation

@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db import engine
-from blockattach.db import qos_specs
+from blockattach.db.engine import engine
+from blockattach.db.types import qos_specs
 from blockattach.domain import qos
 from blockattach.domain import records
 from blockattach.http import operation

@@ -5,9 +5,9 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import engine
 from blockattach.db import quotas
-from blockattach.db import volume_queries
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import schema

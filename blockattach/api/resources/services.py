@@ -9,8 +9,8 @@ from blockattach import metrics
 from blockattach.api import answers
 from blockattach.api import services as api_services
 from blockattach.control import log_levels
-from blockattach.db import pools
-from blockattach.db import services
+from blockattach.db.services import pools
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.http import operation
 from blockattach.http import schema

@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db import engine
 from blockattach.db import transfers
+from blockattach.db.engine import engine
 from blockattach.domain import transfers as domain
 from blockattach.http import operation
 from blockattach.http import schema

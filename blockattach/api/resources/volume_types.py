@@ -9,7 +9,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db import volume_types
+from blockattach.db.types import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation

@@ -3,8 +3,8 @@ import itertools
 from concurrent import futures
 
 from blockattach.conf import nova as nova_conf
-from blockattach.db import clock
 from blockattach.db import models
+from blockattach.db.engine import clock
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import expiry_rule

@@ -1,5 +1,5 @@
 """What a backend can do."""
-from blockattach.db import services
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http

@@ -3,7 +3,7 @@ import threading
 from concurrent import futures
 
 from blockattach import failpoints
-from blockattach.db import attachments
+from blockattach.db.attachments import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.drivers import faults
 from blockattach.tests.api import base

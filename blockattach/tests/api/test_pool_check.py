@@ -1,6 +1,6 @@
 """What a client is answered at once for a volume that no pool will do for."""
-from blockattach.db import pools
-from blockattach.db import services
+from blockattach.db.services import pools
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import clock

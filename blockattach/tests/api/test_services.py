@@ -2,8 +2,8 @@
 import datetime
 import functools
 
-from blockattach.db import pools
-from blockattach.db import services
+from blockattach.db.services import pools
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.tests.api import base

@@ -1,5 +1,5 @@
 """Volumes: create, show, delete, at each version and to each kind of caller."""
-from blockattach.db import services
+from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle

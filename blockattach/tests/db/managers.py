@@ -2,8 +2,8 @@
 import threading
 
 from blockattach import errors
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.volumes import volumes
 
 
 def accept(database, host, volume_id, generation):

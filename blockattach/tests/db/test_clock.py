@@ -4,11 +4,11 @@ import datetime
 import sqlalchemy as sa
 
 from blockattach import clock as clocks
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import clock
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import clock
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base

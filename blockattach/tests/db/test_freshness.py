@@ -2,7 +2,7 @@
 """
 import sqlalchemy as sa
 
-from blockattach.db import engine
+from blockattach.db.engine import engine
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import database

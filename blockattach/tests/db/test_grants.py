@@ -6,10 +6,10 @@ import uuid
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import grants
 from blockattach.db import models
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base

@@ -3,9 +3,9 @@ import functools
 import threading
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
 from blockattach.db import idempotency
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling

@@ -8,20 +8,20 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import detaches
-from blockattach.db import grants
 from blockattach.db import idempotency
-from blockattach.db import key_rotation
 from blockattach.db import messages
-from blockattach.db import paging
-from blockattach.db import pairs
-from blockattach.db import services
-from blockattach.db import volume_queries
-from blockattach.db import volumes
-from blockattach.db import waits
 from blockattach.db import work
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import detaches
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import key_rotation
+from blockattach.db.attachments import pairs
+from blockattach.db.attachments import waits
+from blockattach.db.engine import paging
+from blockattach.db.services import services
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
-from blockattach.db import attachments
-from blockattach.db import grants
-from blockattach.db import key_rotation
 from blockattach.db import models
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import key_rotation
 from blockattach.secrets import key_file
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database

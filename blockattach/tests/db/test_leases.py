@@ -4,11 +4,11 @@ import uuid
 from concurrent import futures
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import grants
-from blockattach.db import leases
 from blockattach.db import models
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import leases
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base

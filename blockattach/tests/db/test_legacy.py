@@ -1,14 +1,14 @@
 """What the legacy actions need of the database: legacy reservations, announced detaches,
 settings."""
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import clock
-from blockattach.db import detaches
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import detaches
+from blockattach.db.engine import clock
+from blockattach.db.engine import paging
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.tests.db import base

@@ -11,18 +11,18 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.control import repeats
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import detaches
 from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import pools
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import detaches
+from blockattach.db.engine import paging
+from blockattach.db.services import pools
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle

@@ -10,11 +10,11 @@ from alembic.runtime import migration
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import migrate
 from blockattach.db import models
-from blockattach.db import pools
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
+from blockattach.db.schema import migrate
+from blockattach.db.services import pools
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
@@ -23,7 +23,7 @@ from blockattach.tests.fixtures import polling
 
 UPGRADE = """
 import sys
-from blockattach.db import migrate
+from blockattach.db.schema import migrate
 from blockattach.tests.fixtures import database
 engine = database.open_engine(sys.argv[1])
 print('ready', flush=True)
@@ -42,10 +42,10 @@ from oslo_db import exception
 from blockattach import clock
 from blockattach import secrets
 from blockattach.conf import database
-from blockattach.db import engine
-from blockattach.db import migrate
+from blockattach.db.engine import engine
+from blockattach.db.schema import migrate
 from blockattach.db import models
-from blockattach.db import online_migrations
+from blockattach.db.schema import online_migrations
 
 opened = engine.open_engine(database.DatabaseSettings(sys.argv[1]))
 rows = engine.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())

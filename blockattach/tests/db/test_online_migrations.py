@@ -2,8 +2,8 @@
 import sqlalchemy as sa
 
 from blockattach.db import models
-from blockattach.db import online_migrations
-from blockattach.db import services
+from blockattach.db.schema import online_migrations
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make

@@ -1,7 +1,7 @@
 """How much there is and what takes too long, on each database."""
-from blockattach.db import attachments
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.attachments import attachments
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock

@@ -5,16 +5,16 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.conf import scheduler as scheduler_conf
-from blockattach.db import clock
 from blockattach.db import messages
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import placing_facts
-from blockattach.db import pools
-from blockattach.db import services
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.engine import clock
+from blockattach.db.engine import paging
+from blockattach.db.services import pools
+from blockattach.db.services import services
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.scheduler import flows

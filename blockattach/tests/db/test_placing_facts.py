@@ -1,9 +1,9 @@
 """What the scheduler looks at besides: hints, volumes they name, counts, QoS specs."""
 from blockattach import errors
-from blockattach.db import placing_facts
-from blockattach.db import qos_specs
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.types import qos_specs
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

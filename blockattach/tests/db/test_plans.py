@@ -1,17 +1,17 @@
 """What is asked often finds its rows by an index, so that it costs the same in a full database."""
 import datetime
 
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import grants
 from blockattach.db import messages
-from blockattach.db import paging
-from blockattach.db import pairs
 from blockattach.db import purging
-from blockattach.db import volume_queries
-from blockattach.db import volumes
-from blockattach.db import waits
 from blockattach.db import work
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import pairs
+from blockattach.db.attachments import waits
+from blockattach.db.engine import paging
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording

@@ -4,11 +4,11 @@ import math
 import threading
 
 from blockattach import errors
-from blockattach.db import clock
 from blockattach.db import models
-from blockattach.db import pools
-from blockattach.db import services
-from blockattach.db import volumes
+from blockattach.db.engine import clock
+from blockattach.db.services import pools
+from blockattach.db.services import services
+from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base

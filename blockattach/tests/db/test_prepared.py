@@ -5,10 +5,10 @@ import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.tests.db import base
 
 _pools = models.pools

@@ -6,17 +6,17 @@ from concurrent import futures
 import sqlalchemy as sa
 
 from blockattach import clock as clocks
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import engine
 from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import models
-from blockattach.db import paging
 from blockattach.db import purging
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
-from blockattach.db import volumes
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle

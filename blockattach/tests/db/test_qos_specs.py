@@ -4,9 +4,9 @@ import contextlib
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import qos_specs
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
+from blockattach.db.types import qos_specs
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.db import test_races
 from blockattach.tests.fixtures import make

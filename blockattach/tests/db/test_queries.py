@@ -4,12 +4,12 @@ import itertools
 import uuid
 
 from blockattach import errors
-from blockattach.db import attachment_queries
 from blockattach.db import messages
-from blockattach.db import paging
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.engine import paging
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.domain import volume_lifecycle

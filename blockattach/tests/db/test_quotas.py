@@ -4,8 +4,8 @@ import threading
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import attachments
 from blockattach.db import quotas
+from blockattach.db.attachments import attachments
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import records
 from blockattach.tests.db import base

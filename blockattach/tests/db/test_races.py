@@ -4,13 +4,13 @@ import uuid
 from concurrent import futures
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import pools
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.services import pools
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle

@@ -2,10 +2,10 @@
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import attachments
-from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import volumes
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle

@@ -9,10 +9,10 @@ from blockattach import context
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import placing_facts
-from blockattach.db import services
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.services import services
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.objects import placement as placement_objects

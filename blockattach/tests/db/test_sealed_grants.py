@@ -5,10 +5,10 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach import secrets
-from blockattach.db import attachments
-from blockattach.db import grants
-from blockattach.db import key_rotation
 from blockattach.db import models
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import key_rotation
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make

@@ -5,9 +5,9 @@ from concurrent import futures
 
 from blockattach import clock as process_clock
 from blockattach import errors
-from blockattach.db import clock
 from blockattach.db import models
-from blockattach.db import services
+from blockattach.db.engine import clock
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import polling

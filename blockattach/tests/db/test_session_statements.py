@@ -3,9 +3,9 @@ import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
-from blockattach.db import engine
-from blockattach.db import prepared
-from blockattach.db import session_statements
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.engine import session_statements
 from blockattach.tests.db import base
 from blockattach.tests.db import test_prepared
 from blockattach.tests.fixtures import database

@@ -2,9 +2,9 @@
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import engine
-from blockattach.db import volume_queries
-from blockattach.db import volumes
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.telemetry import counting
 from blockattach.tests.db import base

@@ -4,14 +4,14 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import pools
 from blockattach.db import quotas
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.services import pools
+from blockattach.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make

@@ -4,9 +4,9 @@ import threading
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import attachments
 from blockattach.db import transfers
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import transfers as domain
 from blockattach.tests.db import base
 from blockattach.tests.db import test_lost_commits

@@ -2,9 +2,9 @@
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import volume_queries
-from blockattach.db import volume_types
-from blockattach.db import volumes
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
 from blockattach.tests.db import base

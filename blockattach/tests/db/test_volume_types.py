@@ -2,9 +2,9 @@
 import threading
 
 from blockattach import errors
-from blockattach.db import paging
-from blockattach.db import volume_types
-from blockattach.db import volumes
+from blockattach.db.engine import paging
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volumes
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make

@@ -2,11 +2,11 @@
 import uuid
 
 from blockattach import errors
-from blockattach.db import placing_facts
-from blockattach.db import pools
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.services import pools
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base

@@ -4,11 +4,11 @@ import threading
 from concurrent import futures
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import clock
 from blockattach.db import models
-from blockattach.db import waits
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import waits
+from blockattach.db.engine import clock
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.tests.db import base

@@ -6,13 +6,13 @@ import sqlalchemy as sa
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import clock
 from blockattach.db import messages
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.engine import clock
+from blockattach.db.engine import paging
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import messages as texts
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle

@@ -5,8 +5,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from blockattach import errors
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -9,10 +9,10 @@ from cryptography import fernet
 from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
-from blockattach.db import clock as db_clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import services
+from blockattach.db.engine import clock as db_clock
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.testing import stack
 from blockattach.tests.faults import instances

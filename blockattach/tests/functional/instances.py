@@ -13,11 +13,11 @@ from concurrent import futures
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import attachment_queries
-from blockattach.db import attachments as attachment_verbs
-from blockattach.db import clock as db_clock
 from blockattach.db import models
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments as attachment_verbs
+from blockattach.db.engine import clock as db_clock
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import invariants

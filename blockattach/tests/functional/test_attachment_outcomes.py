@@ -2,9 +2,9 @@
 
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import attachments
 from blockattach.db import messages
-from blockattach.db import paging
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import paging
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
 from blockattach.drivers import faults

@@ -18,11 +18,11 @@ from oslo_policy import opts as policy_options
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
 from blockattach.control import endpoint as control_endpoint
-from blockattach.db import attachments as attachment_verbs
 from blockattach.db import models
-from blockattach.db import pools as stored_pools
-from blockattach.db import services
-from blockattach.db import volumes as volume_verbs
+from blockattach.db.attachments import attachments as attachment_verbs
+from blockattach.db.services import pools as stored_pools
+from blockattach.db.services import services
+from blockattach.db.volumes import volumes as volume_verbs
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
 from blockattach.domain import pools

@@ -18,12 +18,12 @@ import sqlalchemy as sa
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import engine
-from blockattach.db import pools
-from blockattach.db import services
-from blockattach.db import volume_queries
-from blockattach.db import volumes
 from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.services import pools
+from blockattach.db.services import services
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.rpc import history

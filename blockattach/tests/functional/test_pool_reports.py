@@ -2,7 +2,7 @@
 first."""
 import threading
 
-from blockattach.db import pools
+from blockattach.db.services import pools
 from blockattach.tests.functional import instances
 from blockattach.volume import stats
 

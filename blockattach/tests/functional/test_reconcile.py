@@ -6,7 +6,7 @@ from concurrent import futures
 
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import grants
+from blockattach.db.attachments import grants
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults

@@ -6,7 +6,7 @@ import uuid
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import attachments as attachment_verbs
+from blockattach.db.attachments import attachments as attachment_verbs
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import clock

@@ -8,8 +8,8 @@ from cryptography import fernet
 
 from blockattach import clock
 from blockattach.cmd import upgrade_checks
-from blockattach.db import engine
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import history
 from blockattach.secrets import key_file

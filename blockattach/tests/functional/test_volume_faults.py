@@ -4,8 +4,8 @@ from concurrent import futures
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import models
-from blockattach.db import pools
-from blockattach.db import volumes
+from blockattach.db.services import pools
+from blockattach.db.volumes import volumes
 from blockattach.drivers import faults
 from blockattach.tests.functional import instances
 

@@ -10,8 +10,8 @@ from blockattach import context
 from blockattach import errors
 from blockattach import periodic
 from blockattach.conf import volume as volume_conf
-from blockattach.db import pools
 from blockattach.db import work as db_work
+from blockattach.db.services import pools
 from blockattach.domain import records
 from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting

@@ -39,6 +39,7 @@ DECLARATIONS = (
 METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
                      r'with_variant|is_not|joinpath|resolve)')
 
+MIGRATIONS = 'blockattach/db/schema/migrations'
 # module, call: reason
 EXCEPTED = {
     ('blockattach/__init__.py', 'sys.modules.setdefault'):
@@ -52,10 +53,10 @@ EXCEPTED = {
     ('blockattach/db/models.py', 'timestamps'): 'the same',
     ('blockattach/db/models.py', 'soft_deletion'): 'the same',
     ('blockattach/db/models.py', '_table'): 'tables, with the options that all of them have',
-    ('blockattach/db/migrations/versions/0001_first_release.py', '_timestamps'):
+    (f'{MIGRATIONS}/versions/0001_first_release.py', '_timestamps'):
         'columns that several tables have',
-    ('blockattach/db/migrations/versions/0001_first_release.py', '_soft_deletion'): 'the same',
-    ('blockattach/db/migrations/env.py', 'run'): 'alembic runs this file; nobody imports it',
+    (f'{MIGRATIONS}/versions/0001_first_release.py', '_soft_deletion'): 'the same',
+    (f'{MIGRATIONS}/env.py', 'run'): 'alembic runs this file; nobody imports it',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
     ('blockattach/rpc/inproc.py', 'Registry'):
@@ -165,7 +166,7 @@ class DeclarationsTest(unittest.TestCase):
     def test_acts_are_found(self):
         for text in ('import threading\nLOCK = threading.Lock()\n',
                      'engine = make_engine()\n',
-                     'from blockattach.db import engine\nDATABASE = engine.Database()\n',
+                     'from blockattach.db.engine import engine\nDATABASE = engine.Database()\n',
                      'class A:\n    cache = load()\n',
                      'def f(now=read_clock()):\n    pass\n',
                      'if FAST:\n    warm_up()\n',

@@ -1,4 +1,4 @@
-"""The state of an attachment has one writer, `blockattach.db.attachments`; each move is
+"""The state of an attachment has one writer, in `blockattach.db.attachments`; each move is
 notified."""
 import ast
 import unittest
@@ -6,13 +6,13 @@ import unittest
 from blockattach.tests.rules import sources
 
 # What it writes is worked out here.
-WRITER = 'blockattach/db/attachment_values.py'
+WRITER = 'blockattach/db/attachments/attachment_values.py'
 COLUMNS = ('state', 'previous_state', 'slot', 'rank')
 # Migrations make columns and fill new ones; they run while nothing else does. An operator's repair
 # writes what follows from the state, never the state.
-EXCEPTED = (WRITER, 'blockattach/db/migrations/', 'blockattach/db/derived.py')
+EXCEPTED = (WRITER, 'blockattach/db/schema/migrations/', 'blockattach/db/derived.py')
 
-VERBS = ('blockattach.db.attachments.move', 'blockattach.db.attachments.reserve')
+VERBS = tuple(f'blockattach.db.attachments.attachments.{verb}' for verb in ('move', 'reserve'))
 # A function that makes a move notifies it; tests begin in the middle of a lifecycle.
 TELLERS = ('blockattach/control/backend_calls.py', 'blockattach/volume/converge.py',
            'blockattach/tests/fixtures/make.py')
@@ -78,8 +78,9 @@ class EveryMoveIsNotifiedTest(unittest.TestCase):
             self.assertNotEqual([], list(moves(module)), teller)
 
     def test_each_way_to_move_is_found(self):
-        for text in ('from blockattach.db import attachments\nattachments.move()\n',
-                     'from blockattach.db import attachments as a\nact = a.reserve\n',
-                     'import blockattach.db.attachments\nblockattach.db.attachments.move()\n'):
+        for text in ('from blockattach.db.attachments import attachments\nattachments.move()\n',
+                     'from blockattach.db.attachments import attachments as a\nact = a.reserve\n',
+                     'import blockattach.db.attachments.attachments\n'
+                     'blockattach.db.attachments.attachments.move()\n'):
             with self.subTest(text):
                 self.assertEqual(1, len(list(moves(sources.parse(text)))))

@@ -8,7 +8,7 @@ import ast
 import pathlib
 import unittest
 
-from blockattach.db import migrate
+from blockattach.db.schema import migrate
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
 

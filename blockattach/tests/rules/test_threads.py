@@ -13,7 +13,7 @@ WALK = """
 import importlib, json, pkgutil, socket, sys, threading, time
 import blockattach
 
-SKIPPED = ('blockattach.tests', 'blockattach.db.migrations')
+SKIPPED = ('blockattach.tests', 'blockattach.db.schema.migrations')
 names = ['blockattach']
 for module in pkgutil.walk_packages(blockattach.__path__, 'blockattach.',
                                     onerror=lambda name: None):

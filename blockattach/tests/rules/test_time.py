@@ -1,4 +1,4 @@
-"""Time comes from `blockattach.clock` and, in SQL, from `blockattach.db.clock`; nobody sleeps.
+"""Time comes from `blockattach.clock` and, in SQL, from `db.engine.clock`; nobody sleeps.
 
 A test can hold a clock that is handed down; it cannot hold one that is looked up. What sleeps
 waits too long or not long enough: wait for the condition instead.
@@ -8,7 +8,7 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-CLOCKS = ('blockattach/clock.py', 'blockattach/db/clock.py')
+CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py')
 
 FORBIDDEN = (
     'time.time', 'time.time_ns', 'time.monotonic', 'time.monotonic_ns', 'time.perf_counter',

@@ -18,7 +18,7 @@ from typing import Any
 from typing import ClassVar
 from typing import TypeVar
 
-from blockattach.db import engine
+from blockattach.db.engine import engine
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import deployment

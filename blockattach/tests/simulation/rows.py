@@ -20,8 +20,8 @@ from sqlalchemy import event
 
 from blockattach import secrets
 from blockattach.conf import database as database_conf
-from blockattach.db import engine
-from blockattach.db import migrate
+from blockattach.db.engine import engine
+from blockattach.db.schema import migrate
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import threads
@@ -53,7 +53,7 @@ class Rows:
         return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
 
     def _time(self, form: str, when: str, offset: str) -> str:
-        """What `blockattach.db.clock` asks of SQLite."""
+        """What `blockattach.db.engine.clock` asks of SQLite."""
         moment = threads.START + datetime.timedelta(
             seconds=self.baton.now + float(offset.removesuffix(' seconds')))
         return moment.strftime('%Y-%m-%d %H:%M:%S.') + f'{moment.microsecond // 1000:03d}'

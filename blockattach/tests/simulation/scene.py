@@ -13,10 +13,10 @@ from collections.abc import Collection
 from collections.abc import Iterator
 
 from blockattach import failpoints
-from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import purging
-from blockattach.db import volume_types
+from blockattach.db.attachments import grants
+from blockattach.db.engine import engine
+from blockattach.db.types import volume_types
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import baton as batons

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import engine
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import connection
 from blockattach.secrets import key_file

@@ -146,7 +146,7 @@ class WheelTest(ToolTestCase):
             names = files.namelist()
         self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
         self.assertIn('blockattach/testing/stack.py', names)
-        self.assertIn('blockattach/db/migrations/script.py.mako', names)
+        self.assertIn('blockattach/db/schema/migrations/script.py.mako', names)
         programs = self.install(wheel)
         with subprocess.Popen(
                 [programs / 'blockattach-all', '--state-dir', self.folder / 'state', '--listen',

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
-from blockattach.db import engine
-from blockattach.db import migrate
-from blockattach.db import volume_queries
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
+from blockattach.db.engine import engine
+from blockattach.db.schema import migrate
+from blockattach.db.volumes import volume_queries
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import servers

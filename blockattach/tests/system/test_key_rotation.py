@@ -6,9 +6,9 @@ import threading
 import sqlalchemy as sa
 
 from blockattach import clock
-from blockattach.db import engine
-from blockattach.db import key_rotation
 from blockattach.db import models
+from blockattach.db.attachments import key_rotation
+from blockattach.db.engine import engine
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base

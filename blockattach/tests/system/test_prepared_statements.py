@@ -2,8 +2,8 @@
 import sqlalchemy as sa
 
 from blockattach.conf import database as database_conf
-from blockattach.db import engine
-from blockattach.db import prepared
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds

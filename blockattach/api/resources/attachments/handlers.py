@@ -7,8 +7,8 @@ from typing import Any
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.attachments import views
-from blockattach.db import attachment_queries
-from blockattach.db import attachments
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import attachments
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records

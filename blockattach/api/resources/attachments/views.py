@@ -7,7 +7,7 @@ from typing import Any
 
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import attachment_queries
+from blockattach.db.attachments import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records

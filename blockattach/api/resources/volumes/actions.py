@@ -11,8 +11,8 @@ from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.control import reset
-from blockattach.db import attachments
-from blockattach.db import volumes
+from blockattach.db.attachments import attachments
+from blockattach.db.volumes import volumes
 from blockattach.domain import connection
 from blockattach.http import operation
 from blockattach.policy import access

@@ -10,8 +10,8 @@ from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
-from blockattach.db import services as service_queries
-from blockattach.db import volume_queries
+from blockattach.db.services import services as service_queries
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation

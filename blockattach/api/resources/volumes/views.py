@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db import attachment_queries
-from blockattach.db import volume_types
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.types import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation

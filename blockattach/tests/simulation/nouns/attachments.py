@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach.db import attachment_queries
+from blockattach.db.attachments import attachment_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain.invariants import observed
 from blockattach.rpc import attachments

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach.db import volume_queries
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import clients

@@ -13,8 +13,8 @@ from oslo_policy import opts as policy_options
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import options
-from blockattach.db import attachments as attachment_verbs
-from blockattach.db import volumes
+from blockattach.db.attachments import attachments as attachment_verbs
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import detach_rule
 from blockattach.http import keystone

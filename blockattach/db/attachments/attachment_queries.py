@@ -7,21 +7,21 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
-from blockattach.db import leases
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import pairs
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import services
-from blockattach.db import volume_rows
+from blockattach.db.attachments import leases
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.engine import prepared
+from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
 _rows = models.attachments
 _volumes = models.volumes
+_LIVE_VOLUMES = models.live(_volumes)
 _SLICE = 1000
 _TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
 
@@ -150,7 +150,7 @@ def interrupted(database: engine.Database, host: str, owner: str | None = None,
     :param shared: others run that do the same: of those only what earlier instances of this
         process had begun
     """
-    query = _on(host).where(volume_rows.LIVE, _rows.c.state.in_(_TRANSITIONAL))
+    query = _on(host).where(_LIVE_VOLUMES, _rows.c.state.in_(_TRANSITIONAL))
     if owner is None:
         query = query.where(_rows.c.deadline < clock.now())
     elif shared:
@@ -166,14 +166,14 @@ def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Att
     """Live attachments of deleted volumes, of one ``host@backend``, that no process works on."""
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(
-            _on(host).where(~volume_rows.LIVE, sa.or_(
+            _on(host).where(~_LIVE_VOLUMES, sa.or_(
                 _rows.c.deadline.is_(None), _rows.c.deadline < clock.now())))]
 
 
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:
     """The volumes of one ``host@backend`` that have live attachments with a connector."""
     query = sa.select(_volumes.c.id).where(
-        volume_rows.LIVE, services.on_host(host),
+        _LIVE_VOLUMES, services.on_host(host),
         sa.exists().where(_rows.c.volume_id == _volumes.c.id, pairs.LIVE,
                           _rows.c.initiator.is_not(None)))
     with database.reader() as connection:

@@ -4,7 +4,7 @@ SQLAlchemy puts a statement together anew for each request, finds its text by a 
 of all its parts, and describes the columns of each result; for a statement of fifty columns that
 takes several times as long as the server does. What is asked again and again is a `Statement`
 instead: one text for each kind of database, values by name, rows as named tuples. MariaDB parses
-the text once for each connection (`blockattach.db.session_statements`).
+the text once for each connection (`blockattach.db.engine.session_statements`).
 """
 import collections
 import contextlib
@@ -19,8 +19,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockattach.db import clock
-from blockattach.db import session_statements
+from blockattach.db.engine import clock
+from blockattach.db.engine import session_statements
 
 # Where SQLAlchemy shows its statements.
 _ECHO = logging.getLogger('sqlalchemy.engine.Engine')

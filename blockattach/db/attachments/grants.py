@@ -15,13 +15,13 @@ from oslo_db import exception as db_exception
 
 from blockattach import errors
 from blockattach import secrets
-from blockattach.db import engine
-from blockattach.db import leases
 from blockattach.db import models
-from blockattach.db import pairs
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import volume_rows
+from blockattach.db.attachments import leases
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import records

@@ -12,11 +12,11 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import paging
 from blockattach.db import rows
-from blockattach.db import volume_types
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.types import volume_types
 from blockattach.domain import records
 
 LOG = oslo_log.getLogger(__name__)

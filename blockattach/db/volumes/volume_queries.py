@@ -10,13 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import services
-from blockattach.db import volume_rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.engine import prepared
+from blockattach.db.services import services
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-from blockattach.db import clock
+from blockattach.db.engine import clock
 
 revision = '0001'
 down_revision = None

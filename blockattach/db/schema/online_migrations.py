@@ -11,8 +11,8 @@ from typing import NamedTuple
 from oslo_log import log as oslo_log
 
 from blockattach import log
-from blockattach.db import engine
-from blockattach.db import services
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 
 LOG = oslo_log.getLogger(__name__)
 

@@ -22,14 +22,14 @@ from oslo_db import exception as db_exception
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import attachment_values
-from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import models
-from blockattach.db import pairs
-from blockattach.db import prepared
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db.attachments import attachment_values
+from blockattach.db.attachments import grants
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 

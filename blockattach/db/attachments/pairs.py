@@ -1,6 +1,6 @@
 """What is read of a volume and its attachments before an act, in one statement each: an attachment
-with its volume, and the precondition of a new one. `blockattach.db.attachments` writes where that
-still holds.
+with its volume, and the precondition of a new one. `attachments` beside it writes where that still
+holds.
 """
 import contextlib
 import dataclasses
@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.sql import operators
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
 from blockattach.db import quotas
 from blockattach.db import rows
-from blockattach.db import volume_rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import connection as connections
 from blockattach.domain import multiattach
 from blockattach.domain import records

@@ -16,7 +16,7 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine as engines
+from blockattach.db.engine import engine as engines
 
 if TYPE_CHECKING:
     from alembic import config as alembic_config
@@ -78,8 +78,7 @@ def expand(engine: sa.Engine) -> None:
 
 
 def contract(engine: sa.Engine) -> None:
-    """Take away what only older releases need; `blockattach.db.online_migrations` says whether one
-    may.
+    """Take away what only older releases need; `online_migrations` says whether one may.
 
     :raises ConfigurationError: it was not expanded, or is of another release
     """

@@ -1,4 +1,4 @@
-"""What alembic runs around the revisions. `blockattach.db.migrate` hands the connection in.
+"""What alembic runs around the revisions. `blockattach.db.schema.migrate` hands the connection in.
 
 Without one (offline) the statements are printed for the database whose URL was given.
 """

@@ -8,11 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
-from blockattach.db import services
-from blockattach.db import volume_types
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.services import services
+from blockattach.db.types import volume_types
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
@@ -29,7 +29,7 @@ _LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
 
 # The steps of its lifecycle that every volume takes: one statement each.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """A volume at one step; by the key alone, as in `blockattach.db.attachments`."""
+    """A volume at one step; by the key alone, as in `blockattach.db.attachments.attachments`."""
     return (_volumes.c.id == prepared.value('volume_id'),
             _volumes.c.generation == prepared.value('generation'),
             _volumes.c.own_status == own_status.value)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import pairs
 from blockattach.db import rows
-from blockattach.db import services
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 

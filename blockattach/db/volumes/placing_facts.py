@@ -5,13 +5,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import engine
 from blockattach.db import messages
 from blockattach.db import models
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import volume_queries
-from blockattach.db import volume_rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import hint_filters
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import pools

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
-from blockattach.db import engine
-from blockattach.db import grants
 from blockattach.db import models
+from blockattach.db.attachments import grants
+from blockattach.db.engine import engine
 
 BATCH = 100
 

@@ -12,11 +12,11 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.domain import binaries
 from blockattach.domain import records
 

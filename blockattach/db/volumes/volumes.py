@@ -12,13 +12,13 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db import volume_queries
-from blockattach.db import volume_rows
 from blockattach.db import work
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle

@@ -1,16 +1,16 @@
 """Announced detaches: os-begin_detaching and its undoing. They touch no attachment.
 
-A detach that begins takes one off again (`blockattach.db.attachments.move`).
+A detach that begins takes one off again (`blockattach.db.attachments.attachments.move`).
 """
 import sqlalchemy as sa
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db import services
-from blockattach.db import volume_rows
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.services import services
+from blockattach.db.volumes import volume_rows
 
 _volumes = models.volumes
 

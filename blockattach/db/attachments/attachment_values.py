@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import pairs
 from blockattach.db import rows
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import clock
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import multiattach

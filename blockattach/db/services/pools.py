@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import prepared
 from blockattach.db import rows
-from blockattach.db import services
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
+from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import pools
 

@@ -16,11 +16,11 @@ from oslo_utils import uuidutils
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import paging
-from blockattach.db import prepared
 from blockattach.db import rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import paging
+from blockattach.db.engine import prepared
 from blockattach.domain import records
 from blockattach.domain import volume_type
 

@@ -31,9 +31,9 @@ from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db import models
-from blockattach.db import session_statements
-from blockattach.db import sqlite
-from blockattach.db import write_refusals
+from blockattach.db.engine import session_statements
+from blockattach.db.engine import sqlite
+from blockattach.db.engine import write_refusals
 from blockattach.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach.db import clock
-from blockattach.db import engine
 from blockattach.db import models
-from blockattach.db import services
+from blockattach.db.engine import clock
+from blockattach.db.engine import engine
+from blockattach.db.services import services
 
 _attachments = models.attachments
 _leases = models.leases

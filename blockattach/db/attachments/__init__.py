@@ -1,0 +1,1 @@
+"""Attachments: what is read to judge, what is written, what the target should hold."""

@@ -1,0 +1,1 @@
+"""Connections, transactions, retries, and the time of the database."""

@@ -1,0 +1,1 @@
+"""Migrations: one file per revision under ``versions``, run by `blockattach.db.schema.migrate`."""

@@ -1,0 +1,1 @@
+"""Volume types with their extra specs, access and encryption, and QoS specs."""

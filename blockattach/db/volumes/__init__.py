@@ -1,0 +1,1 @@
+"""Volumes: what is read, what is written, and where they are placed."""
