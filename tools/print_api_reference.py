@@ -8,6 +8,7 @@ import argparse
 import functools
 import http
 import json
+import pathlib
 import sys
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from blockattach.http import operation
 from blockattach.http import responses
 
 FOLDER = 'doc/source/user/api'
+_DOCUMENTS = pathlib.Path(__file__).parents[1] / 'doc/source'
 _ACTIONS = 'volume_actions'
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
@@ -41,7 +43,7 @@ class Group(NamedTuple):
     about: str
 
 
-GROUPS: dict[str, Group] = {
+_NAMED = {
     'volumes': Group('Volumes', 'Create, list, show and delete volumes.'),
     'attachments': Group(
         'Attachments', 'Give hosts access to volumes, and take it away again. How the requests '
@@ -55,10 +57,6 @@ GROUPS: dict[str, Group] = {
     'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
     'os-quota-sets': Group('Quota sets', 'How many attachments a project may have: '
                            ':doc:`/user/extension`.'),
-    'os-volume-transfer': Group('Transfers', 'Give a volume to another project: '
-                                ':doc:`/user/transfers`.'),
-    'volume-transfers': Group('Transfers (3.55)', 'The same under the path that clients use '
-                              'from 3.55 on.'),
     'messages': Group('Messages', 'What went wrong after a request was answered.'),
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),
@@ -87,6 +85,22 @@ def group_of(row: operation.Operation) -> str:
 def rows_of(group: str) -> list[operation.Operation]:
     """The operations of a page."""
     return [row for row in routes.operations() if group_of(row) == group]
+
+
+def _described(name: str) -> Group:
+    """A page on what a module of the API says of itself: a title, a colon, a sentence."""
+    row = rows_of(name)[0]
+    module = row.handler.__module__
+    title, _, about = str(sys.modules[module].__doc__).partition(': ')
+    page = f'/user/{module.rpartition(".")[2]}'
+    more = f' See :doc:`{page}`.' if pathlib.Path(f'{_DOCUMENTS}{page}.rst').exists() else ''
+    since = '' if row.since == operation.BASE else f' ({row.since})'
+    return Group(f'{title}{since}', f'{about[:1].upper()}{about[1:]}{more}')
+
+
+GROUPS: dict[str, Group] = _NAMED | {
+    name: _described(name) for name in map(group_of, routes.operations()) if name not in _NAMED}
+"""The pages, those with a text of their own first."""
 
 
 def label(row: operation.Operation) -> str:

@@ -24,7 +24,8 @@ _VOLUMES = sa.select(
     _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
     _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
     _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
-    _volumes.c.shared_targets == sa.false()).where(models.live(_volumes))
+    _volumes.c.shared_targets == sa.false(),
+    sa.exists().where(_transfers.c.volume_id == _volumes.c.id)).where(models.live(_volumes))
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
     _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode, _rows.c.initiator,
@@ -39,7 +40,6 @@ _WORK = sa.union_all(
         _rows.c.deadline.is_not(None)))
 _GRANTS = sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias, _grants.c.username)
 _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
-_TRANSFERS = sa.select(_transfers.c.id, _transfers.c.volume_id)
 
 
 def read(database: engine.Database) -> observed.Facts:
@@ -57,8 +57,6 @@ def read(database: engine.Database) -> observed.Facts:
             work=tuple(observed.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
                        for noun, resource_id, verb, end in connection.execute(_WORK)),
             grants=tuple(observed.GrantFact(*row) for row in connection.execute(_GRANTS)),
-            transfers=tuple(observed.TransferFact(*row)
-                            for row in connection.execute(_TRANSFERS)),
             pools=tuple(observed.PoolFact(*row) for row in connection.execute(_POOLS)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
                            in connection.execute(leased)) | _at_work(attachments))

@@ -1,6 +1,6 @@
 """The input of all invariants, what rows and targets said at one moment; and a row of their table.
 
-A noun adds a fact of its own, and a field of `Facts`; `blockattach.db.facts` reads it.
+A noun adds a field of `VolumeFact`, or a fact of its own; `blockattach.db.facts` reads it.
 """
 import dataclasses
 import enum
@@ -42,8 +42,9 @@ class VolumeFact:
     pool: str | None
     deleted: bool
     made: bool = False
-    """Whether a backend has ever had it complete.
-    """
+    """Whether a backend has ever had it complete."""
+    offered: bool = False
+    """Whether its project offers it to others."""
 
     @property
     def at_work(self) -> bool:
@@ -127,14 +128,6 @@ class WorkFact:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TransferFact:
-    """An offer of a volume. One whose volume does not await it is void."""
-
-    id: str
-    volume_id: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
     """The input of all invariants, as it was at one moment.
 
@@ -150,7 +143,6 @@ class Facts:
     targets: tuple[TargetFact, ...] = ()
     busy: frozenset[tuple[str, str]] = frozenset()
     work: tuple[WorkFact, ...] = ()
-    transfers: tuple[TransferFact, ...] = ()
     grace: float = 10.0
 
     def live(self) -> dict[str, list[AttachmentFact]]:

@@ -10,9 +10,8 @@ _AWAITING = volume_lifecycle.OwnStatus.AWAITING_TRANSFER
 
 
 def _offers_are_there(facts: observed.Facts) -> Iterator[_Found]:
-    offered = {offer.volume_id for offer in facts.transfers}
     for volume in facts.volumes:
-        if volume.own_status == _AWAITING and volume.id not in offered:
+        if volume.own_status == _AWAITING and not volume.offered:
             yield _Found(volume.id, None, 'awaits a transfer, and is not offered')
 
 

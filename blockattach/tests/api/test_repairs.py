@@ -66,19 +66,6 @@ class RepairsTest(actions.ActionsTestCase):
                 self.assertEqual([], [
                     one for one in self.violations() if one.repair != observed.RECONCILE])
 
-    def test_a_volume_whose_offer_is_lost_is_reset(self):
-        volume_id = self.volume()
-        self.assert_status(202, self.http.as_member.post(
-            '/volume-transfers', {'transfer': {'volume_id': volume_id}}))
-        self.assertEqual([], self.violations())
-        self.sql('DELETE FROM transfers')
-        [found] = self.violations()
-        self.assertEqual(('offers_are_there', observed.RESET.format(volume_id=volume_id)),
-                         (found.invariant, found.repair))
-        self.assert_status(202, self.http.as_admin.post(
-            f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))
-        self.assertEqual([], self.violations())
-
     def test_each_repair_of_the_rows_is_played(self):
         played = {name for name, _ in BROKEN}
         self.assertEqual(

@@ -1,9 +1,11 @@
 """Transfers of volumes between projects."""
 import threading
 
+from blockattach.domain.invariants import observed
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
+from blockattach.volume import checker
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')
 OFFERED = 'awaiting-transfer'
@@ -24,6 +26,10 @@ class TransfersTest(base.ApiTestCase):
 
     def status(self, volume_id):
         return self.shown(volume_id)['status']
+
+    def violations(self):
+        return checker.Checker(self.http.database, {
+            http.HOST: self.http.manager.backend.fake_target}).violations()
 
     def test_an_offered_volume_changes_its_project_with_the_key(self):
         for path in PATHS:
@@ -155,6 +161,18 @@ class TransfersTest(base.ApiTestCase):
         self.assert_status(202, self.http.as_admin.delete(f'/volumes/{volume_id}?force=true'))
         self.assertEqual([], self.http.as_member.get('/volume-transfers').body['transfers'])
         self.assert_status(404, self.accept(made))
+
+    def test_a_volume_whose_offer_is_lost_is_reset(self):
+        volume_id = self.volume()
+        self.offer(volume_id)
+        self.assertEqual([], self.violations())
+        self.sql('DELETE FROM transfers')
+        [found] = self.violations()
+        self.assertEqual(('offers_are_there', observed.RESET.format(volume_id=volume_id)),
+                         (found.invariant, found.repair))
+        self.assert_status(202, self.http.as_admin.post(
+            f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))
+        self.assertEqual([], self.violations())
 
     def test_of_two_that_accept_at_once_one_has_it(self):
         volume_id = self.volume()

@@ -3,6 +3,7 @@
 A request is traced from its route to the target and back. A module is entered when a function of
 it is called; constructors that the interpreter generates do not count, nor does `OUTSIDE`.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -14,7 +15,7 @@ PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/contributor/walkthrough.r
 PACKAGE = 'blockattach.'
 OUTSIDE = ('tests', 'testing', 'telemetry', 'failpoints', 'log', 'clock', 'context', 'conf',
            'policy.files', 'rpc', 'admission', 'http.middleware', 'http.loopback',
-           'http.queueing', 'http.auth', 'db.sqlite')
+           'http.queueing', 'http.auth', 'db.engine.sqlite')
 """Observation, files that are looked at now and then, travel, and the database of tests."""
 
 STEPS = (
@@ -23,15 +24,23 @@ STEPS = (
     ('api.resources.attachments.handlers', 'create'),
     ('policy.access', 'volume_to_attach'),
     ('control.attachments', 'AttachmentControl.create'),
-    ('db.attachments', 'reserve'),
+    ('db.attachments.attachments', 'reserve'),
     ('control.backend_calls', 'BackendCalls.connect'),
     ('volume.lease', 'Leases.pair'),
-    ('db.grants', 'desired_state'),
+    ('db.attachments.grants', 'desired_state'),
     ('drivers.targets.fake', 'FakeTarget.grant'),
-    ('db.attachments', 'move'),
+    ('db.attachments.attachments', 'move'),
     ('policy.access', 'connection_infos'),
 )
 """Where each step of the page begins: module and function."""
+
+MODULES = 31
+STEPS_OF_ONE = 3
+EVERYWHERE = {'db.engine.engine', 'db.engine.prepared', 'http.operation', 'policy.enforcer',
+              'domain.connection'}
+"""How many modules a request enters, and in how many of the steps it comes to one of them; but for
+the database itself, what is known of the request, and the words for initiators and modes.
+"""
 
 
 class Trace:
@@ -97,3 +106,10 @@ class AttachTest(base.ApiTestCase):
             with self.subTest(step=number):
                 self.assertEqual(set(), set(modules) - named, 'entered, and not named by then')
                 self.assertEqual(set(), row - set(modules), 'named, and not entered')
+
+    def test_it_is_short(self):
+        _, *steps = self.trace()
+        counts = collections.Counter(name for modules in steps for name in set(modules))
+        self.assertLessEqual(len(counts), MODULES)
+        self.assertEqual(EVERYWHERE, {
+            name for name, number in counts.items() if number > STEPS_OF_ONE})

@@ -12,7 +12,7 @@ from blockattach.db.schema import migrate
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
 
-FOLDER = 'blockattach/db/migrations'
+FOLDER = 'blockattach/db/schema/migrations'
 EXPANDS = f'{FOLDER}/{migrate.EXPAND.folder}/'
 CONTRACTS = f'{FOLDER}/{migrate.CONTRACT.folder}/'
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from blockattach.db import models
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
@@ -126,10 +127,15 @@ class Transfers(clients.Played):
         if answer.status in (202, 404) and name in self._offers:
             self._offers[name].ended = True
 
+    def _stored(self) -> dict[str, str]:
+        """Volumes by the offers of them; one whose volume does not await it is void."""
+        with self._all.judge.looking() as database, database.reader() as connection:
+            return {row.id: row.volume_id for row in connection.execute(models.transfers.select())}
+
     def broken(self, facts: observed.Facts) -> Iterator[str]:
         """An offer that a client was given stays; one that is gone is gone."""
         awaiting = {volume.id for volume in facts.volumes if volume.own_status == _AWAITING}
-        there = {offer.id for offer in facts.transfers if offer.volume_id in awaiting}
+        there = {name for name, volume_id in self._stored().items() if volume_id in awaiting}
         for name, offer in self._offers.items():
             if offer.ended:
                 if name in there:
@@ -150,7 +156,7 @@ class Transfers(clients.Played):
                            f'was accepted by {sorted(owners)}')
                 self._owners[volume.id] = {owner}
         self._pending.clear()
-        there = {offer.id for offer in facts.transfers}
+        there = self._stored()
         self._offers = {name: offer for name, offer in self._offers.items() if name in there}
 
     OPERATIONS = {

@@ -115,10 +115,9 @@ class InvariantsTest(unittest.TestCase):
             moving, busy=frozenset({('v', 'iqn.b')}))))
 
     def test_an_offer_is_there_while_its_volume_awaits_it_and_void_otherwise(self):
-        offer = {'transfers': (observed.TransferFact('t', 'v'),)}
-        awaiting = volume(own_status='awaiting-transfer', status='awaiting-transfer')
-        self.assertEqual(set(), names(dataclasses.replace(awaiting, **offer)))
-        self.assertEqual(set(), names(dataclasses.replace(WHOLE, **offer)))
+        self.assertEqual(set(), names(volume(
+            own_status='awaiting-transfer', status='awaiting-transfer', offered=True)))
+        self.assertEqual(set(), names(volume(offered=True)))
 
     def test_a_move_between_two_hosts_of_one_server_is_whole(self):
         grants = (GRANT, observed.GrantFact('v', 'iqn.b', '-b', 'name'))
