@@ -57,6 +57,7 @@ FIELDS: Mapping[str, str] = {
     'port': 'port that is listened on',
     'portals': 'addresses and ports of an iSCSI target',
     'prefix': 'what the names of loggers begin with',
+    'process': 'name of a process, as its command',
     'project_id': 'id of a project, where it is not that of the request',
     'qos_specs_id': 'id of QoS specs',
     'reading': 'something that is measured on demand',

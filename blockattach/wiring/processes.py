@@ -7,10 +7,14 @@ from typing import Protocol
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_log import log as oslo_log
 
+from blockattach import log
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.wiring import dependencies
+
+LOG = oslo_log.getLogger(__name__)
 
 ALLOCATIONS = 25_000
 """So many new objects, less those that were freed, until a collection. A list of a thousand
@@ -74,6 +78,7 @@ class ServiceProcess:
         if self._base is not None:
             with locations.named(self._conf, health_conf.GROUP, 'file'):
                 self._base.monitor.start()
+            LOG.info('Process serves%s', log.fields(process=self._name))
 
     def stop(self) -> None:
         """Let what runs end."""

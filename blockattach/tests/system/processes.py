@@ -21,6 +21,7 @@ from blockattach.tests.rules import sources
 
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
 PROCESSES = ('volume', 'scheduler', 'api')
+SERVES = 'Process serves'
 HOST = 'storage-1'
 # Several processes begin at once, perhaps beside other tests.
 START_SECONDS = 240
@@ -111,7 +112,9 @@ class ProcessesTestCase(base.StackTestCase):
     def everything_up(self):
         with contextlib.suppress(OSError):
             services = self.api.list('services', '/os-services')
-            return len([one for one in services if one['state'] == 'up']) == 2
+            # One that has only registered itself ends by the signal that it gets.
+            return (len([one for one in services if one['state'] == 'up']) == 2
+                    and all(SERVES in one.text() for one in self.started.values()))
         return False
 
     def begin(self, *more):
