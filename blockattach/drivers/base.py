@@ -91,7 +91,7 @@ def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, gi
     limit *= settings.max_over_subscription_ratio
     if given_gb + size_gb > limit:
         raise errors.BackendFull(
-            size_gb=f'{size_gb:g}',
+            size_gb=f'{size_gb:.12g}',
             reason=f'{pool} may give away {limit:.0f} GiB and has given {given_gb:.0f}')
 
 

@@ -107,7 +107,11 @@ class Table:
     def match(self, method: str, path: str) -> Match | None:
         """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
         mapper = self._mappers.get(method)
-        found = None if mapper is None or '\0' in path else mapper.routematch(path)
+        # Routes ends its expressions by a sign that a line feed may follow.
+        if mapper is None or '\0' in path or path.endswith('\n'):
+            found = None
+        else:
+            found = mapper.routematch(path)
         if found is None:
             return self.match('GET', path) if method == 'HEAD' else None
         variables, route = found

@@ -25,6 +25,10 @@ class Rule(str):
             for method, path in (operation.split(' ', 1) for operation in operations)])
         return rule
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A copy is the name."""
+        return str, (str(self),)
+
 
 def action(prefix: str, default: str, name: str, description: str) -> Rule:
     """The rule of an action on a volume: its name with a prefix."""

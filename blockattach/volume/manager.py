@@ -104,7 +104,8 @@ class VolumeManager(volume_rpc.VolumeInterface):
         """
         return [
             recover.Source(
-                lambda **start: attachment_queries.of_deleted_volumes(self._database, self.host),
+                lambda **start: attachment_queries.of_deleted_volumes(
+                    self._database, self.host, **start),
                 lambda row: self._case(row, _Event.RELEASE if row.state is _State.RESERVED
                                        else _Event.DISCONNECT, 'its volume is gone')),
             recover.Source(
@@ -119,23 +120,23 @@ class VolumeManager(volume_rpc.VolumeInterface):
             'its host is connected' if event is _Event.CONNECT else 'it is ended',
             lambda: self._resume(row, event), row.volume_id, row.id, row.initiator)
 
-    def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> bool:
-        """Take an interrupted row over and go on with it, forward or back, as the event says;
-        False: a thread of this process works on its initiator, and ends what it does.
+    def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> None:
+        """Take an interrupted row over and go on with it, forward or back, as the event says.
 
+        :raises Busy: a thread of this process works on its initiator
         :raises StaleGeneration: another process has taken it over
         :raises AttachmentNotFound: it is gone
         """
         if row.initiator is not None and self.leases.is_held(row.volume_id, row.initiator):
-            return False
-        LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
-            attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
+            raise recover.Busy
         caller = context.admin_context()
         # Its caller sees by the reason that it never had the connection.
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
-        self.go_on(caller, self._converger.move(caller, row, event, attachments.Facts(
-            connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new)
-        return True
+        taken = self._converger.move(caller, row, event, attachments.Facts(
+            connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new
+        LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
+            attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
+        self.go_on(caller, taken)
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,
                 event: attachment_lifecycle.Event) -> records.Attachment:

@@ -162,6 +162,7 @@ class OneShot:
 
         :raises BackendError: the target does not answer
         """
+        self._recovery.remember(shared=True)
         rows = self._recovery.cases()
         # An interrupted pair is granted or revoked with its row.
         theirs = {(case.volume_id, case.initiator) for case in rows}
@@ -170,6 +171,7 @@ class OneShot:
 
     def repair(self) -> list[Finding]:
         """Repair what differs: rows first, then the target as they say; raises BackendError."""
+        self._recovery.remember(shared=True)
         rows = self._recovery.cases()
         findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()

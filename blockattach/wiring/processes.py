@@ -83,6 +83,8 @@ class ServiceProcess:
     def stop(self) -> None:
         """Let what runs end."""
         self._running.close()
+        if self._base is not None:
+            LOG.info('Process has stopped%s', log.fields(process=self._name))
 
     def abandon(self) -> None:
         """Leave to others what still runs; the process ends right afterwards."""

@@ -30,13 +30,18 @@ from blockattach.work import verbs
 LOG = oslo_log.getLogger(__name__)
 
 REPAIRED, CONFLICT = 'done', 'another process went on with it first'
+_MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
+
+
+class Busy(Exception):
+    """A thread of this process works there now: the act is tried again later."""
 
 
 class Case(NamedTuple):
     """Something that is not as it should be.
 
     ``said`` is what differs, ``remedy`` what ``act`` does about it; each in a few words. An act
-    that returns False leaves it to the thread or process at work there.
+    that returns False leaves it to the process at work there; see also `Busy`.
     """
 
     drift: metrics.Drift
@@ -88,7 +93,9 @@ def outcome(case: Case) -> str:
     """Act on a case; how it ended, in a few words: `REPAIRED` is one of them."""
     try:
         return CONFLICT if case.act() is False else REPAIRED
-    except (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition):
+    except Busy:
+        return CONFLICT
+    except _MOVED_ON:
         LOG.info('Another process went on with it first%s', _fields(case))
         return CONFLICT
     except Exception as exc:
@@ -117,29 +124,42 @@ class Recovery:
         self._each = each
         self._monotonic = monotonic
         self._began = 0.0
-        self._orphans: dict[Source, Sequence[Any]] = {}
+        self._orphans: list[dict[str, Any]] = [{} for _ in sources]
 
     def remember(self, shared: bool = False) -> None:
         """Note what earlier process instances have begun; before anything new is taken on.
 
         :param shared: others run that serve this backend: theirs are left to them
         """
-        self._orphans = {source: source.due(owner=self._owner, shared=shared)
-                         for source in self._sources}
+        self._orphans = [{row.id: row for row in source.due(owner=self._owner, shared=shared)}
+                         for source in self._sources]
         self._began = self._monotonic()
 
     def cases(self) -> list[Case]:
-        """What is to be resumed now: the orphans once, and what is overdue."""
-        # Before any orphan is given out: no database, and it would be forgotten.
-        overdue = [source.due() for source in self._sources]
+        """What is to be resumed now: what is overdue, and the orphans."""
         found = []
-        for source, rows in zip(self._sources, overdue, strict=True):
-            orphans: Sequence[Any] = ()
+        for source, orphans in zip(self._sources, self._orphans, strict=True):
+            for row in source.due():
+                orphans.pop(row.id, None)
+                found.append(source.case(row))
             if self._monotonic() >= self._began + source.settle_seconds:
-                orphans = self._orphans.pop(source, ())
-            due = {row.id: row for row in [*orphans, *rows]}
-            found += [source.case(row) for row in due.values()]
+                found += [self._once(orphans, name, source.case(row))
+                          for name, row in list(orphans.items())]
         return found
+
+    @staticmethod
+    def _once(orphans: dict[str, Any], name: str, case: Case) -> Case:
+        """An orphan is one until its act was done, or another process has gone on with it."""
+        def act() -> bool | None:
+            try:
+                done = case.act()
+            except _MOVED_ON:
+                orphans.pop(name, None)
+                raise
+            orphans.pop(name, None)
+            return done
+
+        return case._replace(act=act)
 
     def look(self) -> int:
         """Resume all; how many."""

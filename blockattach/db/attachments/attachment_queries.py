@@ -162,12 +162,18 @@ def interrupted(database: engine.Database, host: str, owner: str | None = None,
         return [rows.attachment(row) for row in connection.execute(query)]
 
 
-def of_deleted_volumes(database: engine.Database, host: str) -> list[records.Attachment]:
-    """Live attachments of deleted volumes, of one ``host@backend``, that no process works on."""
+def of_deleted_volumes(database: engine.Database, host: str, owner: str | None = None,
+                       shared: bool = False) -> list[records.Attachment]:
+    """Live attachments of deleted volumes, of one ``host@backend``, whose deadline has passed.
+
+    :param owner: at start: also those that have none, which no index finds
+    """
+    due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
+    if owner is not None:
+        due = sa.or_(due, _rows.c.deadline.is_(None))
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(
-            _on(host).where(~_LIVE_VOLUMES, sa.or_(
-                _rows.c.deadline.is_(None), _rows.c.deadline < clock.now())))]
+            _on(host).where(_volumes.c.deleted == sa.true(), due))]
 
 
 def volumes_in_use(database: engine.Database, host: str) -> list[str]:

@@ -258,8 +258,9 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
     if values is None:
         return None
     at = values['last_at']
-    return records.Reconciled(**{
-        **values, 'last_at': at and datetime.datetime.fromisoformat(at)})
+    # A newer release may have reported more.
+    return records.Reconciled(values['repaired'], values['last'],
+                              at and datetime.datetime.fromisoformat(at))
 
 
 class Presence:

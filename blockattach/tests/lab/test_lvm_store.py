@@ -14,7 +14,7 @@ THICK = (
     'a_volume_in_use_is_not_deleted',
     'a_volume_too_large_is_refused_and_leaves_nothing',
     'clone_has_the_bytes_of_its_source_and_zeros_beyond',
-    'pools_tell_what_lvm_tells',
+    'pools_report_what_lvm_reports',
     'revert_gives_the_bytes_back_and_keeps_the_snapshot',
     'snapshot_has_the_bytes_of_its_moment',
     'volume_can_be_deleted_once_its_snapshots_are',

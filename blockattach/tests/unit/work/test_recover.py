@@ -1,0 +1,74 @@
+"""What was interrupted is resumed: which cases there are, pass by pass."""
+import types
+import unittest
+
+from blockattach import errors
+from blockattach.work import recover
+
+ROW = types.SimpleNamespace(id='a')
+
+
+class Acts:
+    """A source with one orphan, or one row that is overdue; its acts end as planned."""
+
+    def __init__(self, *ends, settle_seconds=0):
+        self.ends = list(ends)
+        self.done = []
+        self.overdue = []
+        self.now = 0.0
+        self.recovery = recover.Recovery([recover.Source(self.due, self.case, settle_seconds)],
+                                         'me', monotonic=lambda: self.now)
+
+    def due(self, owner=None, shared=False):
+        return [ROW] if owner else self.overdue
+
+    def case(self, row):
+        return recover.Case('attachment', 'it is interrupted', 'it is resumed',
+                            lambda: self.act(row), 'volume', row.id)
+
+    def act(self, row):
+        self.done.append(row.id)
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def look(self, passes):
+        return [self.recovery.look() for _ in range(passes)]
+
+
+class OrphanTest(unittest.TestCase):
+
+    def orphaned(self, *ends, **how):
+        acts = Acts(*ends, **how)
+        acts.recovery.remember()
+        return acts
+
+    def test_it_is_resumed_once(self):
+        acts = self.orphaned(None)
+        self.assertEqual([1, 0], acts.look(2))
+
+    def test_it_is_left_to_another_process(self):
+        for end in (False, errors.StaleGeneration(noun='attachment', id='a', generation=1),
+                    errors.AttachmentNotFound(attachment_id='a')):
+            with self.subTest(end=end):
+                self.assertEqual([0, 0], self.orphaned(end).look(2))
+
+    def test_what_did_not_come_to_pass_is_tried_in_the_next_pass(self):
+        for end in (recover.Busy(), errors.DatabaseUnavailable()):
+            with self.subTest(end=end):
+                self.assertEqual([0, 1, 0], self.orphaned(end, None).look(3))
+
+    def test_it_waits_for_the_calls_that_may_still_come(self):
+        acts = self.orphaned(None, settle_seconds=5)
+        self.assertEqual([0], acts.look(1))
+        acts.now = 5.0
+        self.assertEqual([1, 0], acts.look(2))
+
+    def test_one_that_is_overdue_is_one_case(self):
+        acts = self.orphaned(None)
+        acts.overdue = [ROW]
+        self.assertEqual([1], acts.look(1))
+        acts.overdue = []
+        self.assertEqual([0], acts.look(1))
+        self.assertEqual(['a'], acts.done)
