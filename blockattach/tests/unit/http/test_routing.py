@@ -67,9 +67,9 @@ class MatchTest(unittest.TestCase):
                              ('GET', '/v3//volumes'), ('GET', '/v3/volumes/'),
                              ('GET', '/v3/volumes//'), ('DELETE', '/v3/volumes/'),
                              ('PUT', '/v3/volumes'), ('GET', 'v3/volumes'), ('GET', ''),
-                             ('GET', '/v3/p/q/volumes'), ('GET', '/p/volumes'), ('GET', '/v3/volumes\n'),
-                             ('DELETE', '/v3/p/volumes/v\n'), ('GET', '/v3/volumes/v\0'),
-                             ('GET', '/\n')):
+                             ('GET', '/v3/p/q/volumes'), ('GET', '/p/volumes'),
+                             ('GET', '/v3/volumes\n'), ('DELETE', '/v3/p/volumes/v\n'),
+                             ('GET', '/v3/volumes/v\0'), ('GET', '/\n')):
             with self.subTest(path=path):
                 self.assertIsNone(self.table.match(method, path))
 
