@@ -3,6 +3,7 @@ import types
 import unittest
 
 from blockattach import errors
+from blockattach.tests.fixtures import clock
 from blockattach.work import recover
 
 ROW = types.SimpleNamespace(id='a')
@@ -15,9 +16,9 @@ class Acts:
         self.ends = list(ends)
         self.done = []
         self.overdue = []
-        self.now = 0.0
+        self.clock = clock.ManualClock()
         self.recovery = recover.Recovery([recover.Source(self.due, self.case, settle_seconds)],
-                                         'me', monotonic=lambda: self.now)
+                                         'me', monotonic=self.clock.monotonic)
 
     def due(self, owner=None, shared=False):
         return [ROW] if owner else self.overdue
@@ -62,7 +63,7 @@ class OrphanTest(unittest.TestCase):
     def test_it_waits_for_the_calls_that_may_still_come(self):
         acts = self.orphaned(None, settle_seconds=5)
         self.assertEqual([0], acts.look(1))
-        acts.now = 5.0
+        acts.clock.advance(5)
         self.assertEqual([1, 0], acts.look(2))
 
     def test_one_that_is_overdue_is_one_case(self):
