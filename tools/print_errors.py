@@ -20,7 +20,7 @@ def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.Blockat
     """A class and everything below it, as the tree is drawn."""
     yield root
     for child in root.__subclasses__():
-        if child.__module__ == root.__module__:
+        if child.__module__ in errors.MODULES:
             yield from classes(child)
 
 

@@ -67,7 +67,7 @@ class VolumeControl:
             self._parts.check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         try:
-            self._parts.scheduler.create_volume(caller, placement.VolumeRequest.from_domain(
+            self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
                 pools.request_of(made, draft.kind.extra_specs)))
         except errors.ServiceUnreachable as exc:
             _warn(exc, made.id)
@@ -88,8 +88,8 @@ class VolumeControl:
             if deleting.host is None:
                 return
             try:
-                self._parts.volume_services.on(deleting.host).delete_volume(
-                    caller, deleting.id, deleting.generation)
+                self._parts.volume_services.on(deleting.host).start_work(
+                    caller, 'volume', 'delete', deleting.id, deleting.generation)
             except errors.ServiceUnreachable as exc:
                 _warn(exc, deleting.id)
                 # Not at its deadline, which is far, but at the manager's next look.

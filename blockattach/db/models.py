@@ -96,6 +96,20 @@ volume_type_encryptions = _table(
     sa.Column('key_size', sa.Integer),
     *timestamps(), *soft_deletion())
 
+# The projects that may use a private type.
+volume_type_projects = _table(
+    'volume_type_projects',
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
+                primary_key=True),
+    sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True, index=True),
+    sa.Column('created_at', Timestamp, nullable=False))
+
+# The type of a project's volumes that name none.
+default_volume_types = _table(
+    'default_volume_types',
+    sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False, index=True))
+
 volumes = _table(
     'volumes',
     uuid_column('id', primary_key=True),
@@ -133,6 +147,14 @@ volumes = _table(
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', LongText),
+    # What it was made from. No foreign keys: those may be gone since.
+    uuid_column('snapshot_id'),
+    uuid_column('source_volid'),
+    # NULL: it was never moved.
+    sa.Column('migration_status', sa.String(32)),
+    # Room that its work has claimed beyond its size on its pool: on its own one, or another.
+    sa.Column('claimed_pool', PoolName, index=True),
+    sa.Column('claimed_gb', sa.Integer),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
@@ -142,6 +164,45 @@ volumes = _table(
 volume_metadata = _table(
     'volume_metadata',
     uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
+    sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
+    sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
+
+# What is known of the image that a volume was made from.
+volume_image_metadata = _table(
+    'volume_image_metadata',
+    uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
+    sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
+    sa.Column('value', LongText, nullable=False))
+
+# Volumes as they were at a moment.
+snapshots = _table(
+    'snapshots',
+    uuid_column('id', primary_key=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False),
+    sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
+    sa.Column('user_id', sa.String(NAME_LENGTH), nullable=False),
+    sa.Column('name', sa.String(NAME_LENGTH)),
+    sa.Column('description', sa.String(NAME_LENGTH)),
+    # Of the volume at that moment.
+    sa.Column('size_gb', sa.Integer, nullable=False),
+    sa.Column('status', sa.String(32), nullable=False),
+    # In percent.
+    sa.Column('progress', sa.Integer, nullable=False, default=0),
+    # Of the volume at that moment, as are the zone and the pool.
+    uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False, index=True),
+    sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
+    sa.Column('pool', PoolName),
+    # Raised by every move of its status; its work runs under it.
+    sa.Column('generation', sa.Integer, nullable=False, default=0),
+    *timestamps(), *soft_deletion(),
+    sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
+    sa.Index(None, 'deleted', 'created_at', 'id'),
+    sa.Index(None, 'volume_id', 'deleted'))
+
+snapshot_metadata = _table(
+    'snapshot_metadata',
+    uuid_column('snapshot_id', sa.ForeignKey('snapshots.id', ondelete='CASCADE'),
+                primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
@@ -320,6 +381,24 @@ quotas = _table(
     sa.Column('resource', sa.String(64), primary_key=True),
     # NULL: the default. Such a row is there to be locked.
     sa.Column('hard_limit', sa.Integer))
+
+# The defaults of projects, where they are not the configured ones.
+quota_classes = _table(
+    'quota_classes',
+    sa.Column('class_name', sa.String(NAME_LENGTH), primary_key=True),
+    sa.Column('resource', sa.String(64), primary_key=True),
+    sa.Column('hard_limit', sa.Integer, nullable=False))
+
+# Volumes that hold an image and are cloned instead of downloading it again.
+cached_images = _table(
+    'cached_images',
+    # host@backend
+    sa.Column('host', sa.String(NAME_LENGTH), primary_key=True),
+    uuid_column('image_id', primary_key=True),
+    uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False, index=True),
+    # Of the image when it was downloaded: a later one is another image.
+    sa.Column('image_updated_at', Timestamp),
+    sa.Column('used_at', Timestamp, nullable=False))
 
 # User messages about failures that came after the answer.
 messages = _table(

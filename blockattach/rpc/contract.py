@@ -142,7 +142,7 @@ def portable(error: errors.BlockattachError) -> errors.BlockattachError:
     A driver may have finer ones, and oslo.messaging makes a class of its own of what arrives,
     whose text holds the other side's traceback.
     """
-    known = next(cls for cls in type(error).__mro__ if cls.__module__ == errors.__name__)
+    known = next(cls for cls in type(error).__mro__ if cls.__module__ in errors.MODULES)
     return known(error.message, **error.kwargs)
 
 

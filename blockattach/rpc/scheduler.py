@@ -15,8 +15,8 @@ class SchedulerInterface(contract.Interface):
 
     @contract.cast(since='1.0')
     @abc.abstractmethod
-    def create_volume(self, ctxt: context.RequestContext,
-                      request: placement.VolumeRequest) -> None:
+    def place_volume(self, ctxt: context.RequestContext,
+                     request: placement.VolumeRequest) -> None:
         """Find a pool for the volume, claim its room there, and hand it over to the manager.
 
         If this is lost, the volume's deadline brings it back.

@@ -38,7 +38,7 @@ from blockattach.telemetry import acts
 LOG = logging.getLogger(__name__)
 
 EXCHANGE = 'blockattach'
-ALLOWED_REMOTE_MODULES = (errors.__name__,)
+ALLOWED_REMOTE_MODULES = errors.MODULES
 
 _WITHOUT_BROKER = 'inproc'
 _NO_METHOD = '(0, 0): '

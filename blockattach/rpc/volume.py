@@ -21,18 +21,21 @@ class VolumeInterface(contract.Interface):
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
-    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> bool:
-        """Take a volume on: True once the manager is its owner; the work continues afterwards.
+    def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                    generation: int) -> bool:
+        """Take work on that its row describes: True once the manager is its owner; the work
+        continues afterwards.
 
         False if the generation is stale: it was given to another manager meanwhile.
         """
 
     @contract.cast(since='1.0', fast_lane=True)
     @abc.abstractmethod
-    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> None:
-        """Remove a volume that its row says is being deleted."""
+    def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                   generation: int) -> None:
+        """The same, of work whose row names this backend already; nobody waits for an answer. If
+        this is lost, the work's deadline brings it back.
+        """
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod

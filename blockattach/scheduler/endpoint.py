@@ -14,8 +14,8 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
         self._placement = placement
         self._waiting = waiting
 
-    def create_volume(self, ctxt: context.RequestContext,
-                      request: placement_objects.VolumeRequest) -> None:
+    def place_volume(self, ctxt: context.RequestContext,
+                     request: placement_objects.VolumeRequest) -> None:
         """Find a pool for a volume and hand it over."""
         self._placement.place(ctxt, request.to_domain())
 

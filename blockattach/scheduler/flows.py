@@ -145,8 +145,8 @@ class PlacingFlow:
         fields = log.fields(volume_id=volume_id, pool=claim.pool.name,
                             generation=claim.generation)
         try:
-            taken_on = self._managers.on(claim.pool.host).create_volume(
-                self._caller, volume_id, claim.generation)
+            taken_on = self._managers.on(claim.pool.host).accept_work(
+                self._caller, 'volume', 'create', volume_id, claim.generation)
         except Exception as error:
             LOG.warning('Cannot hand a volume over: %s%s', error, fields)
             raise _NotTakenOn from error

@@ -26,7 +26,7 @@ class WaitingVolumes:
         self._database = database
         self._placement = placement
         self._placing_seconds = placing_seconds
-        running = runner.Runner(database, self, None, owner, lambda option: placing_seconds)
+        running = runner.Runner(database, [self], None, owner, lambda option: placing_seconds)
         self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
             services.silent, database, binaries.VOLUME, down_after))], owner)
         self._first = True

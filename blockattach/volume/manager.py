@@ -47,15 +47,15 @@ class VolumeManager(volume_rpc.VolumeInterface):
         self._runner = runner
         self._lease_seconds = lease_seconds
 
-    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> bool:
-        """Take a volume on; False when it has gone elsewhere meanwhile."""
-        return self._runner.accept(ctxt, 'volume', 'create', volume_id, generation)
+    def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                    generation: int) -> bool:
+        """Take work on; False when it has gone elsewhere meanwhile."""
+        return self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
-    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> None:
-        """Remove a volume, unless that is at work already."""
-        self._runner.accept(ctxt, 'volume', 'delete', volume_id, generation)
+    def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                   generation: int) -> None:
+        """Take work on, unless it is at work already."""
+        self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:

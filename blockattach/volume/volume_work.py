@@ -34,7 +34,7 @@ class VolumeWork:
         request = placing_facts.request(self._database, claim.resource_id)
         # A scheduler may have gone on by itself.
         if request.generation == claim.generation + 1:
-            self._scheduler.create_volume(caller, placement.VolumeRequest.from_domain(request))
+            self._scheduler.place_volume(caller, placement.VolumeRequest.from_domain(request))
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(volume)
 

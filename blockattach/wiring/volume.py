@@ -181,7 +181,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     acting = volume_work.VolumeWork(
         remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
         scheduler_rpc.client(base.bus), base.control.schedule_seconds)
-    running = runner.Runner(base.database, acting, host, owner,
+    running = runner.Runner(base.database, [acting], host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,

@@ -1,6 +1,7 @@
 """Runs claimed work in threads, renews it while it runs, hands over what it has not ended."""
 import threading
 from collections.abc import Callable
+from collections.abc import Iterable
 from concurrent import futures
 
 from oslo_log import log as oslo_log
@@ -22,12 +23,13 @@ LOG = oslo_log.getLogger(__name__)
 class Runner:
     """The work of one process instance for one ``host@backend``, or as a scheduler."""
 
-    def __init__(self, database: engine.Database, manager: object, host: str | None, owner: str,
-                 seconds: Callable[[str], float], pool: futures.Executor | None = None,
+    def __init__(self, database: engine.Database, actors: Iterable[object], host: str | None,
+                 owner: str, seconds: Callable[[str], float],
+                 pool: futures.Executor | None = None,
                  afterwards: Callable[[], None] = lambda: None,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param manager: has the verbs
+        :param actors: have the verbs
         :param owner: names the process instance
         :param seconds: the value of the option that a verb's deadline names
         :param pool: for what goes on after an answer
@@ -36,8 +38,8 @@ class Runner:
         self.owner = owner
         self.host = host
         self._database = database
-        self._manager = manager
-        self._verbs = verbs.declared(type(manager))
+        self._verbs = {name: (actor, verb) for actor in actors
+                       for name, verb in verbs.declared(type(actor)).items()}
         self._seconds = seconds
         self._pool = pool
         self.afterwards = afterwards
@@ -51,6 +53,8 @@ class Runner:
         another process has it. A repeat of the message changes nothing.
         """
         claim = records.Claim(noun, resource_id, verb, generation, self.owner)
+        if claim.name not in self._verbs:
+            return False
         if not work.claim(self._database, claim, self.host, self._deadline(claim)):
             return False
         if self._hold(claim):
@@ -63,7 +67,7 @@ class Runner:
         return True
 
     def knows(self, found: records.Work) -> bool:
-        """Whether its manager can do such work."""
+        """Whether it can do such work."""
         return found.claim.name in self._verbs
 
     def resume(self, found: records.Work) -> bool:
@@ -108,7 +112,7 @@ class Runner:
                 LOG.info('Work is handed over%s', log.fields(owner=self.owner, rows=number))
 
     def _deadline(self, claim: records.Claim) -> float:
-        return self._seconds(self._verbs[claim.name].deadline)
+        return self._seconds(self._verbs[claim.name][1].deadline)
 
     def _hold(self, claim: records.Claim) -> bool:
         with self._guard:
@@ -137,44 +141,45 @@ class Runner:
             self.afterwards()
 
     def _act(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        verb = self._verbs[claim.name]
+        actor, verb = self._verbs[claim.name]
         made = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
-                made = getattr(self._manager, verb.method)(caller, claim)
+                made = getattr(actor, verb.method)(caller, claim)
                 if verb.done is not None:
-                    verb.done(self._manager, claim)
+                    verb.done(actor, claim)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
-            self._lost(verb, claim, made, exc)
+            self._lost(claim, made, exc)
         except (errors.BackendRefused, verbs.Failed) as exc:
             if verb.failed is None:
                 raise
-            self._fail(caller, verb, claim, exc)
+            self._fail(caller, claim, exc)
 
-    def _fail(self, caller: context.RequestContext, verb: verbs.Verb, claim: records.Claim,
+    def _fail(self, caller: context.RequestContext, claim: records.Claim,
               reason: Exception) -> None:
+        actor, verb = self._verbs[claim.name]
         made = getattr(reason, 'made', None)
         found = work.of_resource(self._database, claim.noun, claim.resource_id)
         try:
             assert verb.failed is not None
-            verb.failed(self._manager, claim)
+            verb.failed(actor, claim)
         except (errors.StaleGeneration, errors.NotFound) as exc:
-            self._lost(verb, claim, made, exc)
+            self._lost(claim, made, exc)
             return
         if verb.message is not None and found is not None and found.project_id is not None:
             messages.create(self._database, found.project_id, caller.request_id, verb.message,
                             claim.resource_id, str(reason))
         if verb.then is not None:
-            verb.then(self._manager, caller, claim, made)
+            verb.then(actor, caller, claim, made)
 
-    def _lost(self, verb: verbs.Verb, claim: records.Claim, made: object,
-              reason: Exception) -> None:
+    def _lost(self, claim: records.Claim, made: object, reason: Exception) -> None:
         """What has moved on is left alone, but for what was made of it here."""
         LOG.info('Work has moved on%s', _fields(claim, reason=reason))
+        actor, verb = self._verbs[claim.name]
         if made is not None and verb.undo is not None:
-            verb.undo(self._manager, made)
+            verb.undo(actor, made)
 
     def _interrupt(self, claim: records.Claim, reason: Exception) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a manager declares of an act that goes on after the answer: `work`, a mark on a method.
+"""What is declared of an act that goes on after the answer: `work`, a mark on a method.
 
 The method does the act on the backend, under a claim (`blockattach.domain.records.Claim`), and may
 be repeated at any time. All else comes with the declaration: see `Verb`.
@@ -15,7 +15,7 @@ from blockattach.domain import records
 _MARK = '__work__'
 _Method = TypeVar('_Method', bound=Callable[..., Any])
 Move = Callable[[Any, records.Claim], object]
-"""Given the manager, moves a resource and ends or hands on its work, in one transaction.
+"""Given what has the method, moves a resource and ends or hands on its work, in one transaction.
 
 It raises StaleGeneration where the claim has been lost.
 """
@@ -38,15 +38,16 @@ class Verb:
 
     :ivar name: ``noun.verb``; also in metrics, and in the failpoints ``work.NAME.before`` and
         ``.after``
-    :ivar method: of the manager
+    :ivar method: of what has it
     :ivar deadline: the option that says for how many seconds an attempt that does not say how it
         ended, or a process that sends no heartbeats, is left alone
     :ivar done: after the method; None: the method does it
     :ivar failed: after `Failed`; None: it is tried again at the deadline
     :ivar message: the message to the user then, with the reason
-    :ivar then: called after ``failed`` with the manager, the caller, the claim and ``made``
-    :ivar undo: called with the manager and what the method has returned where the claim was lost
-        meanwhile
+    :ivar then: called after ``failed`` with what has the method, the caller, the claim and
+        ``made``
+    :ivar undo: called with what has the method and what the method has returned where the claim
+        was lost meanwhile
     :ivar cancel: ends work that no process has, where that is safe; it raises Conflict elsewhere.
         None: it cannot be cancelled
     :ivar cancel_message: the message to the user then
@@ -65,7 +66,7 @@ class Verb:
 
 
 def work(name: str, **more: Any) -> Callable[[_Method], _Method]:
-    """Declare a method of a manager to be an act; ``more`` as `Verb` has it.
+    """Declare a method to be an act; ``more`` as `Verb` has it.
 
     The method takes the caller's context and the claim.
     """
@@ -75,7 +76,7 @@ def work(name: str, **more: Any) -> Callable[[_Method], _Method]:
     return declare
 
 
-def declared(manager: type) -> dict[str, Verb]:
-    """The acts of a class of managers, by name."""
-    return {verb.name: verb for name in dir(manager)
-            if (verb := getattr(getattr(manager, name), _MARK, None)) is not None}
+def declared(actor: type) -> dict[str, Verb]:
+    """The acts of a class, by name."""
+    return {verb.name: verb for name in dir(actor)
+            if (verb := getattr(getattr(actor, name), _MARK, None)) is not None}

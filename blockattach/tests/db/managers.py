@@ -57,5 +57,5 @@ class _Manager:
         self._managers = managers
         self._host = host
 
-    def create_volume(self, ctxt, volume_id, generation):
-        return self._managers.hear(self._host, volume_id, generation)
+    def accept_work(self, ctxt, noun, verb, resource_id, generation):
+        return self._managers.hear(self._host, resource_id, generation)

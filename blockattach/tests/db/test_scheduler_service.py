@@ -84,7 +84,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
     def test_a_request_from_the_bus_is_placed(self):
         self.start()
         asked = self.volume()
-        scheduler_rpc.client(self.bus).create_volume(
+        scheduler_rpc.client(self.bus).place_volume(
             context.admin_context(), placement_objects.VolumeRequest.from_domain(
                 placing_facts.request(self.database, asked.id)))
         self.assertEqual(('one@b', asked.id), self.heard.get(timeout=LIMIT))

@@ -87,7 +87,7 @@ REQUESTS = {
     'list attachments after a marker': ([], [
         ('SELECT attachments', 'the marker'),
         ('SELECT attachments', 'the page with the credentials')]),
-    'create a volume': (['scheduler create_volume', 'volume create_volume'], [
+    'create a volume': (['scheduler place_volume', 'volume accept_work'], [
         ('SELECT volume_types', 'the type'),
         ('SELECT volume_types', 'a share of the type, so that it stays as it is'),
         ('SELECT volume_types', 'the type, as it is under that lock'),
@@ -102,7 +102,7 @@ REQUESTS = {
         ('UPDATE volumes', 'manager: it is available'),
         ('DELETE work', 'manager: it has ended'),
         ('UPDATE pools', 'manager: what is free now')]),
-    'delete a volume': (['volume delete_volume'], [
+    'delete a volume': (['volume start_work'], [
         ('SELECT volumes', 'the volume with its type and its metadata: visible'),
         ('SELECT attachments', 'its attachments'),
         ('SELECT volumes', 'the volume, locked'),

@@ -212,7 +212,7 @@ class NewNounTest(Case):
 
     def runner(self, owner):
         threads = futures.ThreadPoolExecutor(1)
-        made = runner.Runner(self.database, self.things, HOST, owner,
+        made = runner.Runner(self.database, [self.things], HOST, owner,
                              {'melt_deadline': SECONDS}.__getitem__, threads)
         self.addCleanup(threads.shutdown)
         return made

@@ -17,12 +17,12 @@ IN_TRANSACTION = (
     ('detach', clouds.MANAGER, 'db.attachments.move/db.engine.before_commit'))
 # On the way to somebody, and on the way back.
 ON_THE_WAY = (
-    ('create', clouds.API, 'rpc.scheduler.create_volume.before_send'),
-    ('create', clouds.SCHEDULER, 'rpc.scheduler.create_volume.before_work'),
+    ('create', clouds.API, 'rpc.scheduler.place_volume.before_send'),
+    ('create', clouds.SCHEDULER, 'rpc.scheduler.place_volume.before_work'),
     ('attach', clouds.API, 'rpc.volume.connect.before_send'),
     ('attach', clouds.MANAGER, 'rpc.volume.connect.before_reply'),
     ('detach', clouds.MANAGER, 'rpc.volume.disconnect.before_work'),
-    ('delete', clouds.MANAGER, 'rpc.volume.delete_volume.before_reply'))
+    ('delete', clouds.MANAGER, 'rpc.volume.start_work.before_reply'))
 
 
 class ServersTestCase(faults.FaultsTestCase):

@@ -155,17 +155,18 @@ class DuplicatesTest(instances.WorldTestCase):
 
     # The cases: one a method.
 
-    def volume_create_volume(self):
+    def volume_accept_work(self):
         volume, generation = self.claimed_volume()
 
         def come_back():
             self.claim(volume, volume_verbs.unclaim(self.world.database, volume.id, generation,
                                                     instances.LEASE_SECONDS))
         return Case(
-            lambda: self.manager.create_volume(self.world.caller, volume.id, generation),
+            lambda: self.manager.accept_work(self.world.caller, 'volume', 'create', volume.id,
+                                             generation),
             lambda: self.status(volume) == 'available', come_back)
 
-    def volume_delete_volume(self):
+    def volume_start_work(self):
         volume = self.world.volume()
         deleting = volume_verbs.start_delete(
             self.world.database, volume.id, instances.LEASE_SECONDS)
@@ -174,7 +175,8 @@ class DuplicatesTest(instances.WorldTestCase):
             volume_verbs.delete_failed(self.world.database, volume.id, deleting.generation)
             volume_verbs.start_delete(self.world.database, volume.id, instances.LEASE_SECONDS)
         return Case(
-            lambda: self.manager.delete_volume(self.world.caller, volume.id, deleting.generation),
+            lambda: self.manager.start_work(self.world.caller, 'volume', 'delete', volume.id,
+                                            deleting.generation),
             lambda: self.status(volume) == 'gone', delete_again)
 
     def volume_connect(self):
@@ -204,11 +206,11 @@ class DuplicatesTest(instances.WorldTestCase):
             lambda: self.manager.host_reservation(self.world.caller, row.volume_id, row.initiator),
             lambda: True, lambda: self.world.delete(row))
 
-    def scheduler_create_volume(self):
+    def scheduler_place_volume(self):
         volume = self.waiting_volume()
         request = placement_objects.VolumeRequest.from_domain(pools.request_of(volume, {}))
         return Case(
-            lambda: self.schedulers.create_volume(self.world.caller, request),
+            lambda: self.schedulers.place_volume(self.world.caller, request),
             lambda: self.status(volume) == 'available',
             lambda: self.claim(volume, volume.generation))
 

@@ -82,8 +82,8 @@ class CreateTest(VolumeCase):
 
         def come_twice():
             failpoints.disarm('volume.volumes.before_create')
-            begun.append(self.begin(self.world.instance.manager.create_volume, self.world.caller,
-                                    made.id, generation))
+            begun.append(self.begin(self.world.instance.manager.accept_work, self.world.caller,
+                                    'volume', 'create', made.id, generation))
             # It may be made by now, or must wait; the one that asked first fails afterwards.
             futures.wait(begun, A_MOMENT)
             self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_BEFORE)
@@ -326,7 +326,7 @@ class Silent:
         self._endpoint = endpoint
         self._meanwhile = meanwhile
 
-    def create_volume(self, *arguments):
-        assert self._endpoint.create_volume(*arguments)
+    def accept_work(self, *arguments):
+        assert self._endpoint.accept_work(*arguments)
         self._meanwhile()
         raise errors.ServiceUnreachable(topic='volume', seconds=15)

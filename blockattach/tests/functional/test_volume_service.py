@@ -127,7 +127,7 @@ class ServiceCase(instances.WorldTestCase):
                                            world.schedulers)
         self.work = Acts(world)
         self.runner = runner.Runner(
-            world.database, self.work, instances.HOST,
+            world.database, [self.work], instances.HOST,
             world.instance.manager.leases.owner, lambda option: instances.LEASE_SECONDS,
             waiting.Threads().executor('volume-worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())

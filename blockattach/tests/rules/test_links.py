@@ -75,5 +75,5 @@ class LinksTest(unittest.TestCase):
                 self.assertEqual(1, len(list(dead_links('doc/source/example.rst', text))))
 
     def test_living_links_pass(self):
-        text = '``blockattach/errors.py`` ``blockattach.errors.NotFound`` ``blockattach.domain``\n'
+        text = '``blockattach/clock.py`` ``blockattach.errors.NotFound`` ``blockattach.domain``\n'
         self.assertEqual([], list(dead_links('doc/source/example.rst', text)))

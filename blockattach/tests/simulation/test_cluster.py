@@ -188,7 +188,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(5)
         self.assertEqual([1], self.calls('grant'))
         self.api.detach(made)
-        self.cloud.bus.repeat('delete_volume')
+        self.cloud.bus.repeat('start_work')
         self.api.ask('DELETE', f'/volumes/{volume}')
         self.assertIsNone(self.api.settled(volume))
         self.assertEqual([1], self.calls('delete'))

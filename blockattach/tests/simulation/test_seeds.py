@@ -24,8 +24,8 @@ MOST_SEEDS = 20
 
 # Where a request or its work passes: the simulation must come by each of them.
 PASSED = ('control.', 'volume.', 'scheduler.',
-          'rpc.volume.connect.', 'rpc.volume.disconnect.', 'rpc.volume.create_volume.',
-          'rpc.volume.delete_volume.', 'rpc.scheduler.', 'backend.store.create.',
+          'rpc.volume.connect.', 'rpc.volume.disconnect.', 'rpc.volume.accept_work.',
+          'rpc.volume.start_work.', 'rpc.scheduler.', 'backend.store.create.',
           'backend.store.delete.', 'backend.store.device.', 'backend.target.grant.',
           'backend.target.revoke.', 'backend.target.unexport.', 'backend.target.exports.',
           *(name for noun in nouns.NOUNS for name in noun.passed))

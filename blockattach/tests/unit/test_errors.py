@@ -1,6 +1,7 @@
 """The tree of errors: drawn as it is, and each known by a code."""
 import inspect
 import re
+import sys
 import unittest
 
 from blockattach import errors
@@ -8,13 +9,14 @@ from blockattach import errors
 CLASSES = {name: value for name, value in vars(errors).items()
            if inspect.isclass(value) and issubclass(value, errors.BlockattachError)}
 FIELDS = {name: f'<{name}>' for name in (
-    set(re.findall(r'%\((\w+)\)s', inspect.getsource(errors))))}
+    set(re.findall(r'%\((\w+)\)s', ''.join(
+        inspect.getsource(sys.modules[name]) for name in errors.MODULES))))}
 
 
 def drawn():
-    """Class to parent, as the picture at the top of the module shows it."""
+    """Class to parent, as the pictures at the top of the modules show it."""
     found, path = {}, {}
-    for line in errors.__doc__.splitlines():
+    for line in ''.join(sys.modules[name].__doc__ for name in errors.MODULES).splitlines():
         match = re.match(r'^    (?P<lines>[│├└─ ]*)(?P<names>[A-Z].*)$', line)
         if not match:
             continue

@@ -28,8 +28,8 @@ INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
 FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
     ('process', '1.0'): 'fa9e15303938f4ee',
-    ('scheduler', '1.0'): 'cc758e9ccbe03f30',
-    ('volume', '1.0'): '503ba8d2d8226f7a',
+    ('scheduler', '1.0'): '4962762a0e524e47',
+    ('volume', '1.0'): 'b80c8f871dbf1586',
 }
 
 

@@ -32,14 +32,14 @@ class VolumeEndpoint(volume.VolumeInterface):
         self.asked: list[tuple[Any, ...]] = []
         self.answer = True
 
-    def create_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> bool:
-        self.asked.append(('create_volume', volume_id, generation))
+    def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                    generation: int) -> bool:
+        self.asked.append(('accept_work', noun, verb, resource_id, generation))
         return self.answer
 
-    def delete_volume(self, ctxt: context.RequestContext, volume_id: str,
-                      generation: int) -> None:
-        self.asked.append(('delete_volume', volume_id, generation))
+    def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
+                   generation: int) -> None:
+        self.asked.append(('start_work', noun, verb, resource_id, generation))
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:
@@ -64,8 +64,8 @@ class SchedulerEndpoint(scheduler.SchedulerInterface, probe.ProbeEndpoint):
 
     TOPIC = 'scheduler'
 
-    def create_volume(self, ctxt: context.RequestContext,
-                      request: placement.VolumeRequest) -> None:
+    def place_volume(self, ctxt: context.RequestContext,
+                     request: placement.VolumeRequest) -> None:
         self.heard.put(request)
 
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
@@ -126,7 +126,7 @@ class InterfacesTest(unittest.TestCase):
         self.addCleanup(endpoint.go_on.set)
         self.assertTrue(endpoint.entered.wait(SECONDS))
         self.assertTrue(client.ping(self.ctxt))
-        self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
+        self.assertTrue(client.accept_work(self.ctxt, 'volume', 'create', 'v', 1))
 
     def test_each_waits_for_a_slot_and_gets_a_refusal(self) -> None:
         result: list[float | None] = []
@@ -150,16 +150,18 @@ class InterfacesTest(unittest.TestCase):
         self.serve(other, 'host@other')
         client = volume.VolumeClients(self.bus).on('host@one')
         self.assertTrue(client.ping(self.ctxt))
-        self.assertTrue(client.create_volume(self.ctxt, 'v', 1))
+        self.assertTrue(client.accept_work(self.ctxt, 'volume', 'create', 'v', 1))
         one.answer = False
-        self.assertFalse(client.create_volume(self.ctxt, 'v', 2))
+        self.assertFalse(client.accept_work(self.ctxt, 'volume', 'create', 'v', 2))
         result = client.connect(self.ctxt, 'v', 'iqn', 'a', 3)
         self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, result)
         client.disconnect(self.ctxt, 'v', ('iqn',), 'a', 4)
-        client.delete_volume(self.ctxt, 'v', 5)
+        client.start_work(
+            self.ctxt, 'volume', 'delete', 'v', 5)
         client.ping(self.ctxt)
         self.bus.close()
-        self.assertEqual([('create_volume', 'v', 1), ('create_volume', 'v', 2),
+        self.assertEqual([('accept_work', 'volume', 'create', 'v', 1),
+                          ('accept_work', 'volume', 'create', 'v', 2),
                           ('connect', 'v', 'iqn', 'a', 3),
                           ('disconnect', 'v', ['iqn'], 'a', 4)], one.asked[:4])
         self.assertEqual([], other.asked)
@@ -178,9 +180,10 @@ class InterfacesTest(unittest.TestCase):
         endpoint = VolumeEndpoint()
         server = self.bus.server(endpoint, 'host@one')
         server.start()
-        volume.VolumeClients(self.bus).on('host@one').delete_volume(self.ctxt, 'v', 5)
+        volume.VolumeClients(self.bus).on('host@one').start_work(
+            self.ctxt, 'volume', 'delete', 'v', 5)
         server.stop()
-        self.assertEqual([('delete_volume', 'v', 5)], endpoint.asked)
+        self.assertEqual([('start_work', 'volume', 'delete', 'v', 5)], endpoint.asked)
 
     def test_a_request_reaches_a_scheduler_whole(self) -> None:
         endpoint = SchedulerEndpoint()
@@ -188,7 +191,7 @@ class InterfacesTest(unittest.TestCase):
         request = pools.VolumeRequest(
             volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone=None,
             extra_specs={'multiattach': '<is> True'}, tried=('h@b#p',))
-        scheduler.client(self.bus).create_volume(
+        scheduler.client(self.bus).place_volume(
             self.ctxt, placement.VolumeRequest.from_domain(request))
         heard = endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(request, heard.to_domain())
@@ -229,7 +232,8 @@ class AbsentBrokerTest(unittest.TestCase):
             rpc_conf.RpcSettings(send_retries=0))
         client = volume.VolumeClients(bus).on('h@b')
         ctxt = context.admin_context()
-        for act in (lambda: client.delete_volume(ctxt, 'v', 1), lambda: client.ping(ctxt)):
+        for act in (lambda: client.start_work(ctxt, 'volume', 'delete', 'v', 1),
+                    lambda: client.ping(ctxt)):
             with self.assertRaises(errors.ServiceUnreachable):
                 act()
 

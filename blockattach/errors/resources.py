@@ -1,0 +1,231 @@
+"""What is wrong with a resource that was asked for: volumes, attachments, types and the rest.
+
+    BlockattachError
+    ├── InvalidInput
+    │   ├── InvalidVolume            the volume is not in a state that allows it
+    │   ├── NoPoolForVolume          no pool will do for the volume asked for
+    │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
+    │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
+    │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
+    │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
+    │   ├── ConnectorUnusable        the connector lacks what the target needs
+    │   └── TransferKeyWrong         the transfer has another key
+    ├── NotFound
+    │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
+    │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
+    │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
+    ├── Conflict
+    │   ├── VolumeTypeExists, QosSpecsExist
+    │   ├── VolumeTypeChanged        it has changed since the request was checked
+    │   ├── VolumeInError            an attachment cannot be updated on a volume in error
+    │   ├── VolumeAtWork             it is being made or removed: its status cannot be reset
+    │   ├── DuplicateConnectors      a second host on a plain volume
+    │   ├── InvalidTransition        the lifecycle has no such move
+    │   ├── AttachmentBusy           another act on the same pair is under way
+    │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
+    │       └── AttachmentNotNamed   it is not known which attachment is meant
+    ├── ServerHostUnknown            the host of a server that a hint names is unknown
+    └── NoValidPool                  every pool was refused; carries the reasons
+"""
+from blockattach.errors.base import BlockattachError
+from blockattach.errors.base import Conflict
+from blockattach.errors.base import InvalidInput
+from blockattach.errors.base import NotFound
+
+
+class InvalidVolume(InvalidInput):
+    code = 'volume.invalid'
+    text = 'Invalid volume: %(reason)s'
+
+
+class NoPoolForVolume(InvalidInput):
+    code = 'volume.no_pool'
+    text = 'Invalid input received: No backend can hold this volume: %(summary)s'
+
+
+class VolumeTypeInUse(InvalidInput):
+    code = 'volume_type.in_use'
+    text = 'Volume Type is currently in use.'
+
+
+class VolumeTypeEncryptionExists(InvalidInput):
+    code = 'volume_type.encryption_exists'
+    text = 'Volume type encryption for type %(volume_type_id)s already exists.'
+
+
+class EncryptedMultiattach(InvalidInput):
+    code = 'volume.encrypted_multiattach'
+    text = 'Invalid volume: Multiattach cannot be used with encrypted volumes.'
+
+
+class KeyManagerMissing(InvalidInput):
+    code = 'volume.key_manager_missing'
+    text = ('Invalid volume: Volumes of type %(volume_type)s are encrypted by their consumers '
+            '(control_location front-end), and this service has no key manager that would keep '
+            'their keys. Use a type that is encrypted in the back-end, or a plain one.')
+
+
+class QosSpecsInUse(InvalidInput):
+    code = 'qos_specs.in_use'
+    text = 'Qos specs still in use.'
+
+
+class QosSpecsTaken(InvalidInput):
+    code = 'qos_specs.taken'
+    text = ('Invalid volume type: Type %(volume_type_id)s is already associated with another qos '
+            'specs: %(qos_specs_id)s')
+
+
+class ConnectorUnusable(InvalidInput):
+    code = 'connector.unusable'
+    text = "Invalid input received: Connector doesn't have required information: %(missing)s"
+
+
+class TransferKeyWrong(InvalidInput):
+    code = 'transfer.key_wrong'
+    text = 'Invalid auth key: Attempt to transfer %(transfer_id)s with invalid auth key.'
+
+
+class VolumeNotFound(NotFound):
+    code = 'volume.not_found'
+    text = 'Volume %(volume_id)s could not be found.'
+
+
+class AttachmentNotFound(NotFound):
+    code = 'attachment.not_found'
+    text = 'Volume attachment could not be found with filter: attachment_id = %(attachment_id)s.'
+
+
+class VolumeTypeNotFound(NotFound):
+    code = 'volume_type.not_found'
+    text = 'Volume type %(volume_type_id)s could not be found.'
+
+
+class VolumeTypeNameNotFound(NotFound):
+    code = 'volume_type.name_not_found'
+    text = 'Volume type with name %(name)s could not be found.'
+
+
+class ExtraSpecNotFound(NotFound):
+    code = 'volume_type.extra_spec_not_found'
+    text = 'Volume Type %(volume_type_id)s has no extra specs with key %(key)s.'
+
+
+class VolumeTypeEncryptionNotFound(NotFound):
+    code = 'volume_type.encryption_not_found'
+    text = 'Volume type encryption for type %(volume_type_id)s does not exist.'
+
+
+class QosSpecsNotFound(NotFound):
+    code = 'qos_specs.not_found'
+    text = 'No such QoS spec %(qos_specs_id)s.'
+
+
+class QosSpecsKeyNotFound(NotFound):
+    code = 'qos_specs.key_not_found'
+    text = 'QoS spec %(qos_specs_id)s has no spec with key %(key)s.'
+
+
+class MessageNotFound(NotFound):
+    code = 'message.not_found'
+    text = 'Message %(message_id)s could not be found.'
+
+
+class WorkNotFound(NotFound):
+    code = 'work.not_found'
+    text = 'Work %(work_id)s could not be found.'
+
+
+class ServiceNotFound(NotFound):
+    code = 'service.not_found'
+    text = 'Service %(binary)s could not be found on host %(host)s.'
+
+
+class PoolNotFound(NotFound):
+    code = 'pool.not_found'
+    text = 'Pool %(pool)s could not be found.'
+
+
+class TransferNotFound(NotFound):
+    code = 'transfer.not_found'
+    text = 'Transfer %(transfer_id)s could not be found.'
+
+
+class VolumeTypeExists(Conflict):
+    code = 'volume_type.exists'
+    text = 'Volume Type %(name)s already exists.'
+
+
+class QosSpecsExist(Conflict):
+    code = 'qos_specs.exist'
+    text = 'QoS Specs %(name)s already exists.'
+
+
+class VolumeTypeChanged(Conflict):
+    code = 'volume_type.changed'
+    text = ('Resource conflict: Volume type %(volume_type_id)s was changed while the volume was '
+            'asked for; repeat the request.')
+    retry_after = '1'
+
+
+class VolumeInError(Conflict):
+    code = 'volume.in_error'
+    text = ('Resource conflict: Volume attachments can not be updated if the volume is in an '
+            'error state. The Volume %(volume_id)s currently has a status of: %(status)s ')
+
+
+class VolumeAtWork(Conflict):
+    code = 'volume.at_work'
+    text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: this work ends by itself. '
+            'Repeat the request then; only a volume being made can be given up (status error).')
+    retry_after = '1'
+
+
+class DuplicateConnectors(Conflict):
+    code = 'attachment.duplicate_connectors'
+    text = 'Resource conflict: duplicate connectors detected on volume %(volume_id)s'
+
+
+class InvalidTransition(Conflict):
+    code = 'attachment.invalid_transition'
+    text = ('Resource conflict: cannot %(event)s an attachment that is %(state)s: '
+            'allowed there: %(allowed)s')
+
+
+class AttachmentBusy(Conflict):
+    code = 'attachment.busy'
+    text = ('Resource conflict: attachment %(attachment_id)s is being worked on by another '
+            'request; repeat the request when it has ended')
+    retry_after = '1'
+
+
+class AttachmentInUseByServer(Conflict):
+    """Clients know the sentence's first half from Cinder."""
+
+    code = 'attachment.in_use_by_server'
+    text = ('ConflictNovaUsingAttachment: Detach volume from instance %(instance_id)s using the '
+            'Compute API. A service that has detached it there already sends its service token '
+            'along (X-Service-Token).')
+
+
+class AttachmentNotNamed(AttachmentInUseByServer):
+    """The instance's id in the text is empty, as in Cinder."""
+
+    code = 'attachment.not_named'
+    text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
+            'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class ServerHostUnknown(BlockattachError):
+    """Nobody can say where a server runs: no pool counts as near it."""
+
+    code = 'nova.server_host_unknown'
+    text = 'cannot find the host of server %(server_id)s: %(reason)s'
+
+
+class NoValidPool(BlockattachError):
+    """Every pool was refused. ``reasons`` maps a pool's name to why."""
+
+    code = 'scheduler.no_valid_pool'
+    text = 'cannot find a pool for volume %(volume_id)s: %(summary)s'
