@@ -12,6 +12,7 @@ from typing import Any
 from openstack import connection
 
 SERVICE_TYPE = 'block-storage'
+IMAGE_TYPE = 'image'
 PROJECT = 'demo'
 ADMINISTRATOR = 'admin'
 MEMBER = 'demo'
@@ -86,6 +87,15 @@ def fill(cloud: connection.Connection, name: str, auth_url: str,
         identity.create_endpoint(service_id=service.id, interface=interface, url=url,
                                  region_id=name)
     return Identity(name, auth_url, passwords)
+
+
+def add_images(cloud: connection.Connection, name: str, url: str) -> None:
+    """Add Glance to the catalog that `fill` has made."""
+    identity: Any = cloud.identity
+    images = identity.create_service(name=name, type=IMAGE_TYPE)
+    for interface in ('public', 'internal'):
+        identity.create_endpoint(service_id=images.id, interface=interface, url=url,
+                                 region_id=name)
 
 
 def clear(cloud: connection.Connection, name: str) -> None:

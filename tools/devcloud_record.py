@@ -51,6 +51,7 @@ class Record:
     :ivar scratch: folder of the servers that we have started, and of what prepares them
     :ivar found: servers of others that are used: their kind, and a URL to administer them by
     :ivar keystone: entry of ``clouds.yaml`` whose Keystone is used; None: one of our own
+    :ivar images: whether there is a Glance, one of our own
     :ivar complete: whether it has ever been whole
     :ivar ports: where our services listen, by name
     """
@@ -59,6 +60,7 @@ class Record:
     scratch: str
     found: dict[str, str]
     keystone: str | None = None
+    images: bool = False
     complete: bool = False
     ports: dict[str, int] = dataclasses.field(default_factory=dict)
     processes: dict[str, Process] = dataclasses.field(default_factory=dict)

@@ -63,10 +63,11 @@ class Devcloud:
         self._state = state
         self._clock = clocks.Clock()
 
-    def up(self, cloud: str | None) -> None:
+    def up(self, cloud: str | None, images: bool) -> None:
         """Have all of it running; what runs already is left as it is.
 
         :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
+        :param images: with Glance
         :raises Refused, CannotStart: it cannot be; what was begun is taken back
         """
         with self._state.alone():
@@ -77,8 +78,11 @@ class Devcloud:
                 self._remove(record)
                 record = None
             if record is None:
-                self._make(cloud)
+                self._make(cloud, images)
             else:
+                if images and not record.images:
+                    raise records.Refused('the cloud that is up has no Glance: run tools/devcloud '
+                                          'down first')
                 self._restart(record)
         self._tell()
 
@@ -132,8 +136,8 @@ class Devcloud:
         return all(processes.is_alive(one) for one in _apart(record)[0]
                    if one.name != foundation.MEMCACHED)
 
-    def _make(self, cloud: str | None) -> None:
-        record = self._state.begin(found=foundation.find(cloud), keystone=cloud,
+    def _make(self, cloud: str | None, images: bool) -> None:
+        record = self._state.begin(found=foundation.find(cloud), keystone=cloud, images=images,
                                    ports=services.ports())
         try:
             ground = self._lay(record)
@@ -161,8 +165,11 @@ class Devcloud:
         under.start()
         identity = identities.fill(under.cloud(), record.name, under.urls[foundation.KEYSTONE],
                                    services.endpoints(record))
+        if record.images:
+            under.start_images(identity)
         return services.Ground(under.make_database(), under.urls[servers.RABBITMQ], identity,
-                               under.urls.get(foundation.MEMCACHED), secrets.token_urlsafe(24))
+                               under.urls.get(foundation.MEMCACHED), secrets.token_urlsafe(24),
+                               under.urls.get(foundation.GLANCE))
 
     def _servers(self, record: records.Record) -> foundation.Servers:
         def remember(kind: str, server: servers.Server) -> None:
@@ -307,6 +314,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument('command', choices=('up', 'status', 'down'))
     parser.add_argument('--state-dir', default=STATE_DIR)
     parser.add_argument('--cloud')
+    parser.add_argument('--images', action='store_true')
     return parser.parse_args(arguments)
 
 
@@ -324,7 +332,7 @@ def main() -> int:
         if arguments.command == 'status':
             return show(devcloud)
         if arguments.command == 'up':
-            devcloud.up(arguments.cloud)
+            devcloud.up(arguments.cloud, arguments.images)
         else:
             devcloud.down()
     except records.Refused as exc:

@@ -24,19 +24,22 @@ import devcloud_identity as identities
 import devcloud_processes as processes
 import devcloud_record as records
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import glance_api
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import memcached
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 
 KEYSTONE = 'keystone'
+GLANCE = 'glance'
 MEMCACHED = 'memcached'
 _USUAL_PORTS = {'http': 80, 'https': 443, 'mysql': 3306, 'rabbit': 5672}
 _ANSWER_SECONDS = 5
 READY = 'ready'
 # A server that is ready answers this, if only to refuse.
 _GREETINGS = {servers.MYSQL: b'', servers.RABBITMQ: b'AMQP\x00\x00\x09\x01',
-              KEYSTONE: b'GET /v3 HTTP/1.0\r\n\r\n', MEMCACHED: b'version\r\n'}
+              KEYSTONE: b'GET /v3 HTTP/1.0\r\n\r\n',
+              GLANCE: b'GET /healthcheck HTTP/1.0\r\n\r\n', MEMCACHED: b'version\r\n'}
 
 _Own = TypeVar('_Own', bound=servers.Server)
 Started = Callable[[str, servers.Server], None]
@@ -134,6 +137,22 @@ class Servers:
         with _folder_of_temporary_files(self._record.scratch):
             self._start(MEMCACHED, memcached.Memcached, port)
 
+    def start_images(self, identity: identities.Identity) -> None:
+        """Start Glance, known to Keystone by the service's own account.
+
+        :raises CannotStart: it does not come up
+        """
+        lines = [f'{name} = {value}' for name, value in identity.middleware().items()]
+
+        def make(port: int | None, environment: dict[str, str]) -> glance_api.Glance:
+            made = glance_api.Glance(port, environment=environment)
+            made.configure('\n'.join(('[keystone_authtoken]', *lines)))
+            return made
+
+        with _folder_of_temporary_files(self._record.scratch):
+            self._start(GLANCE, make)
+        identities.add_images(self.cloud(), self._record.name, self.urls[GLANCE])
+
     def make_database(self) -> str:
         """The URL of a database of our own, and of an account that may do nothing else."""
         name, password = self._record.account, secrets.token_urlsafe(24)
@@ -151,7 +170,7 @@ class Servers:
         assert self._record.keystone is not None
         return connect(self._record.keystone)
 
-    def _start(self, kind: str, own: type[_Own], port: int | None = None) -> _Own:
+    def _start(self, kind: str, own: Callable[..., _Own], port: int | None = None) -> _Own:
         server = own(port, environment={processes.VARIABLE: self._record.mark})
         server.start()
         self._started(kind, server)

@@ -84,13 +84,16 @@ SERVED = [(_TOPICS[one.what], f'{one.host}@{one.backend}' if one.what == VOLUME 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ground:
-    """What the processes stand on. ``memcached`` is None where there is none."""
+    """What the processes stand on. ``memcached`` and ``images``, the URL of Glance, are None where
+    there is none.
+    """
 
     database: str
     broker: str
     identity: identities.Identity
     memcached: str | None = None
     memcached_key: str = ''
+    images: str | None = None
 
 
 def ports() -> dict[str, int]:

@@ -1,0 +1,164 @@
+"""`tools/run-tempest`, once the cloud is up: configure Tempest, run it, judge its skips."""
+import configparser
+import io
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import openstack
+import subunit
+import testtools
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+TESTS = r'^(tempest\.api\.volume|cinder_tempest_plugin)\.'
+WORKERS = 2
+SKIPS = TOOLS / 'tempest_skips.txt'
+IMAGE = 'blockattach-tempest'
+IMAGE_BYTES = 1 << 20
+BACKENDS = ('disks-1', 'disks-2')
+_DOMAIN_OF = 'OS_PROJECT_DOMAIN_NAME'
+
+
+class Outcome(NamedTuple):
+    """How a test ended. ``status``: success, fail, skip, ...; ``reason``: why it was skipped."""
+
+    name: str
+    status: str
+    reason: str
+
+
+def account(openrc: pathlib.Path) -> dict[str, str]:
+    """The variables of a file that a shell would read."""
+    lines = (shlex.split(line) for line in openrc.read_text('utf-8').splitlines())
+    return dict(words[1].split('=', 1) for words in lines if words[:1] == ['export'])
+
+
+def connect(openrc: dict[str, str]) -> openstack.connection.Connection:
+    """The cloud, as its administrator."""
+    return openstack.connection.Connection(
+        auth_type='password', region_name=openrc['OS_REGION_NAME'], auth={
+            'auth_url': openrc['OS_AUTH_URL'], 'username': openrc['OS_USERNAME'],
+            'password': openrc['OS_PASSWORD'], 'project_name': openrc['OS_PROJECT_NAME'],
+            'user_domain_name': openrc[_DOMAIN_OF], 'project_domain_name': openrc[_DOMAIN_OF]})
+
+
+def image_id(cloud: openstack.connection.Connection) -> str:
+    """A small image that volumes can be made from."""
+    images: Any = cloud.image
+    found = images.find_image(IMAGE)
+    if found is None:
+        found = images.create_image(
+            IMAGE, data=io.BytesIO(os.urandom(IMAGE_BYTES)), disk_format='raw',
+            container_format='bare', visibility='public')
+    return str(found.id)
+
+
+def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str]]:
+    """Groups of tempest.conf. What is not offered is said here once."""
+    region = openrc['OS_REGION_NAME']
+    return {
+        'auth': {
+            'use_dynamic_credentials': 'true', 'create_isolated_networks': 'false',
+            'tempest_roles': 'member', 'default_credentials_domain_name': openrc[_DOMAIN_OF],
+            'admin_username': openrc['OS_USERNAME'], 'admin_password': openrc['OS_PASSWORD'],
+            'admin_project_name': openrc['OS_PROJECT_NAME'],
+            'admin_domain_name': openrc[_DOMAIN_OF]},
+        'identity': {'auth_version': 'v3', 'uri_v3': openrc['OS_AUTH_URL'], 'region': region,
+                     'v3_endpoint_type': 'public'},
+        'enforce_scope': {'cinder': 'true'},
+        'service_available': {'cinder': 'true', 'glance': 'true', 'nova': 'false',
+                              'neutron': 'false', 'swift': 'false', 'horizon': 'false'},
+        'compute': {'image_ref': image, 'image_ref_alt': image},
+        'image': {'region': region},
+        'oslo_concurrency': {'lock_path': 'locks'},
+        'volume': {
+            'catalog_type': 'block-storage', 'region': region, 'min_microversion': '3.0',
+            'max_microversion': 'latest', 'backend_names': ','.join(BACKENDS),
+            'storage_protocol': 'iSCSI', 'vendor_name': 'Open Source', 'volume_size': '1',
+            'volume_type_multiattach': 'multiattach', 'build_timeout': '120',
+            'build_interval': '1'},
+        'volume-feature-enabled': {
+            'backup': 'false', 'snapshot': 'true', 'clone': 'true', 'multi_backend': 'true',
+            'manage_volume': 'true', 'manage_snapshot': 'true', 'volume_revert': 'true',
+            'extend_attached_volume': 'false', 'consistency_group': 'false',
+            'volume_locality': 'false', 'api_extensions': 'all'},
+    }
+
+
+def prepare(folder: pathlib.Path, groups: dict[str, dict[str, str]]) -> None:
+    """Make a workspace of Tempest there."""
+    if not (folder / '.stestr.conf').exists():
+        subprocess.run(['tempest', 'init', str(folder)], check=True, stdin=subprocess.DEVNULL)
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_dict(groups)
+    file = folder / 'etc' / 'tempest.conf'
+    file.touch(0o600)
+    with file.open('w', encoding='utf-8') as stream:
+        parser.write(stream)
+
+
+def outcomes(folder: pathlib.Path) -> list[Outcome]:
+    """How the tests of the last run ended."""
+    found: list[Outcome] = []
+
+    def keep(test: dict[str, Any]) -> None:
+        reason = test['details'].get('reason')
+        found.append(Outcome(str(test['id']), str(test['status']),
+                             reason.as_text() if reason is not None else ''))
+
+    stream = subprocess.run(['stestr', 'last', '--subunit'], cwd=folder, capture_output=True,
+                            check=False).stdout
+    result = testtools.StreamToDict(keep)
+    result.startTestRun()
+    subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(result)
+    result.stopTestRun()
+    return found
+
+
+def allowed() -> list[re.Pattern[str]]:
+    """Reasons for which a test may be skipped: lines of a file, which documents include."""
+    return [re.compile(line.split('  #')[0].strip())
+            for line in SKIPS.read_text('utf-8').splitlines()
+            if line.strip() and not line.startswith('#')]
+
+
+def refused(found: list[Outcome]) -> Iterator[str]:
+    """Failures, and skips for a reason that is not listed."""
+    known = allowed()
+    for one in found:
+        if one.status == 'skip':
+            text = f'{one.name}: {one.reason}'
+            if not any(pattern.search(text) for pattern in known):
+                yield f'{one.name} is skipped: {one.reason}'
+        elif one.status not in ('success', 'xfail'):
+            yield one.name
+
+
+def main() -> int:
+    """Run; 0 if all passed."""
+    state = pathlib.Path(sys.argv[1])
+    wanted = sys.argv[2] if len(sys.argv) > 2 else TESTS
+    openrc = account(state / 'cloud' / 'openrc')
+    cloud = connect(openrc)
+    workspace = state / 'workspace'
+    prepare(workspace, configuration(openrc, image_id(cloud)))
+    subprocess.run(['tempest', 'run', '--regex', wanted, '--concurrency', str(WORKERS)],
+                   cwd=workspace, stdin=subprocess.DEVNULL, check=False)
+    found = outcomes(workspace)
+    wrong = list(refused(found))
+    for name in wrong:
+        print(f'Failed: {name}')
+    skipped = sum(one.status == 'skip' for one in found)
+    passed = sum(one.status == 'success' for one in found)
+    print(f'{passed} passed, {len(wrong)} failed, {skipped} skipped')
+    return int(bool(wrong) or not found)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
