@@ -19,6 +19,8 @@ LOWEST = ('unit', 'api')
 """Packages of tests that run with the lowest versions, too: tools/run-lowest."""
 SIMULATIONS = 12
 BUGS_AT_ONCE = 4
+TEMPEST = (r"'^tempest\.api\.volume\.'", "'^cinder_tempest_plugin'")
+"""Patterns of the tests that tools/run-tempest plays."""
 
 _RANDOM = re.compile(r'BLOCKATTACH_TEST_SEED|self\.random\(\)')
 
@@ -108,6 +110,7 @@ LAYERS = (
           'BLOCKATTACH_TEST_SEED={seed} tools/run-system-tests {unit}', _FAILED),
     Layer('faults', lambda: test_modules('faults'),
           'BLOCKATTACH_TEST_SEED={seed} tools/run-faults {unit}', _FAILED),
+    Layer('tempest', lambda: TEMPEST, 'tools/run-tempest {unit}', _FAILED),
     Layer('lab', lambda: test_modules('lab'), 'tools/run-lab {unit}', _FAILED),
     # Each requirement at its lower bound, in an environment of its own.
     Layer('lowest', lambda: list(LOWEST), 'BLOCKATTACH_TEST_SEED={seed} tools/run-lowest {unit}',
