@@ -49,7 +49,7 @@ class ServerNotices:
         failpoints.point('volume.notices.after_notify')
         if not failures:
             LOG.info('Servers are notified of the size of their volume%s',
-                     log.fields(volume_id=volume_id, servers=servers))
+                     log.fields(volume_id=volume_id))
             return
         detail = '; '.join(f'Server {server_id}: {reason}'
                            for server_id, reason in sorted(failures.items()))

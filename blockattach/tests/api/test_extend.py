@@ -1,4 +1,4 @@
-"""os-extend: a volume becomes larger, attached or not; and what is told of it where it does not."""
+"""os-extend: a volume becomes larger, attached or not; and what a user reads where it does not."""
 import dataclasses
 
 from blockattach.db.services import pools
