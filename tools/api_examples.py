@@ -46,6 +46,7 @@ _SECRETS = ('auth_key', 'auth_password', 'auth_username', 'discovery_auth_passwo
 REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
     'PUT /os-services/failover': 'no backend is replicated',
+    'POST /volumes/{id}/action (os-extend_volume_completion)': 'no extension waits for it',
 }
 """Operations that are answered with a failure only, and why."""
 
@@ -222,6 +223,9 @@ def _actions(player: Player) -> None:
     act('os-attach', {'instance_uuid': _SERVER, 'mountpoint': '/dev/vdb'}, keep=False)
     act('os-force_detach', {'connector': _CONNECTOR})
     act('os-update_readonly_flag', {'readonly': True})
+    act('os-extend', {'new_size': 2})
+    player.ask('POST /volumes/{id}/action (os-extend_volume_completion)', volume,
+               {'os-extend_volume_completion': {'error': False}})
     act('os-reset_status', {'status': 'error'})
     player.ask('DELETE /volumes/{id}', volume, member=True)
 

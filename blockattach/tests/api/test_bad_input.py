@@ -18,6 +18,7 @@ ACTIONS = {
     'os-terminate_connection': {'connector': None},
     'os-attach': {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdc'},
     'os-reset_status': {'status': 'error'},
+    'os-extend': {'new_size': 9}, 'os-extend_volume_completion': {'error': False},
 }
 
 

@@ -29,6 +29,7 @@ BROKEN = (
      "WHERE state = 'attached'"),
     ('attachments_have_volumes', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
     ('room_is_counted', 'UPDATE pools SET allocated_gb = 17'),
+    ('claims_end', 'UPDATE volumes SET claimed_pool = pool, claimed_gb = 2'),
 )
 DERIVED = {observed.DERIVE, observed.COUNT, observed.END}
 

@@ -82,7 +82,8 @@ BROKEN = {
                           volume(attach_status='detached'), volume(detach_announced=1)),
     'nothing_deleted_is_exported': (target(ACTUAL, exported=('v', 'w')),),
     'room_is_counted': (dataclasses.replace(WHOLE, pools=(dataclasses.replace(
-        POOL, allocated_gb=2),)),),
+        POOL, allocated_gb=2),)), volume(claimed_pool=POOL.name, claimed_gb=1)),
+    'claims_end': (volume(claimed_pool=POOL.name, claimed_gb=1),),
 }
 
 

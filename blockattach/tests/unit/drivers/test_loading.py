@@ -32,8 +32,9 @@ class LoadingTest(unittest.TestCase):
         self.assertEqual('fast', report.capabilities['volume_backend_name'])
         self.assertIs(True, report.capabilities['multiattach'])
         self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
-        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'revert', 'snapshots'],
-                         report.capabilities['driver_capabilities'])
+        self.assertIs(True, report.capabilities['online_extend_support'])
+        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'live_resize', 'revert',
+                          'snapshots'], report.capabilities['driver_capabilities'])
 
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))

@@ -1,0 +1,322 @@
+"""Volumes that become larger: the room on their pool, who takes them on, and what two writers at
+once may do."""
+import threading
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.attachments import attachments
+from blockattach.db.services import pools
+from blockattach.db.volumes import extending
+from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
+from blockattach.domain import volume_lifecycle
+from blockattach.scheduler import waiting
+from blockattach.tests.db import base
+from blockattach.tests.db import managers
+from blockattach.tests.db import test_lost_commits
+from blockattach.tests.db import test_placement
+from blockattach.tests.fixtures import make
+
+_Own = volume_lifecycle.OwnStatus
+HOST = make.POOL.partition('#')[0]
+OWNER = f'{HOST}/1'
+ROUNDS = 12
+
+
+def accept(database, host, volume_id, generation):
+    """A manager that takes an extension on."""
+    return work.claim(database, extending.extension(volume_id, generation, OWNER), host, 60)
+
+
+class ExtendingCase(test_placement.PlacementCase):
+
+    def setUp(self):
+        super().setUp()
+        make.pool(self.database, total_gb=10)
+
+    def extending(self, new_size=3, seconds=60):
+        """A volume that shall be larger."""
+        volume = make.volume(self.database)
+        extending.start(self.database, volume.id, new_size, 'available', seconds, 'req-extend')
+        return self.now(volume.id)
+
+    def claimed(self, volume):
+        """The room that it has claimed, and where."""
+        with self.database.reader() as connection:
+            row = connection.execute(models.volumes.select().where(
+                models.volumes.c.id == volume.id)).one()
+        return row.claimed_pool, row.claimed_gb
+
+    def outcome(self, volume):
+        now = self.now(volume.id)
+        return now.own_status, now.size_gb, self.claimed(volume), self.given_away()[make.POOL]
+
+
+@base.on_chosen_databases
+class PlacedTest(ExtendingCase):
+
+    def test_its_manager_takes_it_on_with_the_room(self):
+        volume = self.extending()
+        clients = managers.Managers(self.database, accept)
+        self.place(volume.id, clients)
+        now = self.now(volume.id)
+        self.assertEqual([(HOST, volume.id, now.generation)], clients.asked)
+        self.assertEqual(('extending', 1, (make.POOL, 2), 3), self.outcome(volume))
+        held = extending.extension(volume.id, now.generation, OWNER)
+        self.assertEqual(3, extending.claimed(self.database, held)[1])
+        self.assertIsNone(extending.extended(self.database, held, 60))
+        self.assertEqual(('available', 3, (None, None), 3), self.outcome(volume))
+        self.assertIsNone(work.of_resource(self.database, 'volume', volume.id))
+
+    def test_no_room(self):
+        volume = self.extending(12)
+        clients = managers.Managers(self.database, accept)
+        self.place(volume.id, clients)
+        self.assertEqual(([], ('available', 1, (None, None), 1)),
+                         (clients.asked, self.outcome(volume)))
+        [text] = self.reasons(volume.id)
+        self.assertIn('it has 9 GiB left of 11 GiB asked for', text)
+
+    def test_the_last_room_is_taken_after_the_choice(self):
+        volume, other = self.extending(9), make.volume(self.database)
+        taken = []
+
+        def somebody_is_faster(request, pool):
+            if not taken:
+                taken.append(extending.start(self.database, other.id, 4, 'available', 60))
+                extending.claim(self.database, other.id, taken[0], make.POOL, 3)
+        self.place(volume.id, managers.Managers(self.database, accept), faster=somebody_is_faster)
+        self.assertEqual(('available', 1, (None, None), 5), self.outcome(volume))
+
+    def test_a_silent_manager_keeps_the_room_until_it_is_asked_again(self):
+        for behaviour in (managers.be_silent, managers.refuse):
+            volume = self.extending()
+            before = self.given_away()[make.POOL]
+            self.place(volume.id, managers.Managers(self.database, behaviour))
+            self.assertEqual(('extending', 1, (make.POOL, 2), before + 2), self.outcome(volume))
+            self.let_pass(volume.id, 1)
+            clients = managers.Managers(self.database, accept)
+            self.looking(clients).look()
+            self.assertEqual(([HOST], ('extending', 1, (make.POOL, 2), before + 2)),
+                             (clients.hosts, self.outcome(volume)))
+
+    def test_a_manager_that_stays_away_does_not_keep_it_for_ever(self):
+        volume = self.extending()
+        self.place(volume.id, managers.Managers(self.database, managers.be_silent))
+        self.dead_service(HOST)
+        self.let_pass(volume.id, 1)
+        looking = self.looking(managers.Managers(self.database, accept))
+        # A scheduler that has just begun waits for others to come up.
+        self.clock.advance(test_placement.DOWN_AFTER + 1)
+        looking.look()
+        self.assertEqual(('available', 1, (None, None), 1), self.outcome(volume))
+        self.assertIn('its service is down', self.reasons(volume.id)[0])
+
+    def test_what_a_manager_may_have_begun_stays_with_it(self):
+        volume = self.extending()
+        clients = managers.Managers(self.database, accept)
+        self.place(volume.id, clients)
+        before = self.outcome(volume)
+        self.dead_service(HOST)
+        self.let_pass(volume.id, 1)
+        self.looking(clients).look()
+        with self.assertRaises(errors.StaleGeneration):
+            extending.refused(self.database, volume.id, self.now(volume.id).generation)
+        self.assertEqual((1, before), (len(clients.asked), self.outcome(volume)))
+        self.assertEqual(OWNER, work.of_resource(self.database, 'volume', volume.id).owner)
+
+    def test_late_requests_and_messages_change_nothing(self):
+        volume = self.extending()
+        late = placing_facts.request(self.database, volume.id)
+        clients = managers.Managers(self.database, accept)
+        self.place(volume.id, clients)
+        now = self.now(volume.id)
+        scheduler = self.placement(clients)
+        scheduler.place(test_placement.CALLER, late)
+        self.assertEqual((1, now), (len(clients.asked), self.now(volume.id)))
+        held = extending.extension(volume.id, now.generation, OWNER)
+        extending.extended(self.database, held, 60)
+        after = self.outcome(volume)
+        self.assertFalse(accept(self.database, HOST, volume.id, now.generation))
+        for end in (lambda: extending.extended(self.database, held, 60),
+                    lambda: extending.failed(self.database, held),
+                    lambda: extending.refused(self.database, volume.id, now.generation),
+                    lambda: extending.claimed(self.database, held)):
+            with self.assertRaises(errors.StaleGeneration):
+                end()
+        self.assertEqual(after, self.outcome(volume))
+
+    def test_hints_of_its_creation_and_a_limit_of_attempts_mean_nothing_here(self):
+        volume = self.extending()
+        with self.database.writer() as connection:
+            connection.execute(models.volumes.update().values(
+                scheduler_hints='{"different_host": ["x"]}'))
+        found = placing_facts.read(self.database, volume.id, False)
+        self.assertEqual(({}, 0), (found.hints, found.attempts))
+
+    def looking(self, clients):
+        return waiting.WaitingVolumes(self.database, self.placement(clients),
+                                      test_placement.DOWN_AFTER, 60, 'here/1')
+
+
+@base.on_chosen_databases
+class EndsTest(ExtendingCase):
+
+    def held(self):
+        volume = self.extending()
+        self.place(volume.id, managers.Managers(self.database, accept))
+        return volume, extending.extension(volume.id, self.now(volume.id).generation, OWNER)
+
+    def test_each_end_frees_what_was_claimed(self):
+        volume, held = self.held()
+        extending.failed(self.database, held)
+        self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
+        volumes.start_delete(self.database, volume.id, 60)
+        volume, held = self.held()
+        volumes.start_delete(self.database, volume.id, 60, force=True)
+        self.assertEqual(('deleting', 1, (None, None), 2), self.outcome(volume))
+        with self.assertRaises(errors.StaleGeneration):
+            extending.extended(self.database, held, 60)
+
+    def test_a_forced_deletion_that_is_cancelled_leaves_no_extension_without_work(self):
+        volume, _ = self.held()
+        volumes.start_delete(self.database, volume.id, 60, force=True)
+        volumes.delete_cancelled(self.database, work.of_resource(
+            self.database, 'volume', volume.id))
+        self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
+
+    def test_cancelled_only_where_no_manager_has_it(self):
+        volume, _ = self.held()
+        with self.assertRaisesRegex(errors.Conflict, 'it has begun'):
+            extending.cancelled(self.database, work.of_resource(
+                self.database, 'volume', volume.id))
+        waits = self.extending()
+        extending.cancelled(self.database, work.of_resource(self.database, 'volume', waits.id))
+        self.assertEqual(('available', 1), self.outcome(waits)[:2])
+
+    def test_a_pool_that_reports_anew_counts_what_is_claimed(self):
+        volume, _ = self.held()
+        pools.forget(self.database, HOST)
+        with self.database.writer() as connection:
+            connection.execute(models.pools.delete())
+        make.pool(self.database, total_gb=10)
+        self.assertEqual(('extending', 1, (make.POOL, 2), 3), self.outcome(volume))
+
+    def test_servers_are_notified_as_work_of_its_own(self):
+        volume, held = self.held()
+        using = make.attachment(self.database, make.volume(self.database))
+        with self.database.writer() as connection:
+            connection.execute(models.attachments.update().values(volume_id=volume.id))
+        begun = extending.extended(self.database, held, 60)
+        self.assertEqual(extending.notification(volume.id, OWNER), begun)
+        found = work.of_resource(self.database, 'volume', begun.resource_id)
+        self.assertEqual((HOST, OWNER, 'req-extend', make.PROJECT),
+                         (found.host, found.owner, found.request_id, found.project_id))
+        self.assertEqual([using.instance_uuid], extending.servers(self.database, volume.id))
+
+
+@base.on_every_server
+class RaceTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        make.pool(self.database, total_gb=1000)
+
+    def at_once(self, *acts):
+        """What each of them came to: its result, or its error."""
+        barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
+
+        def run(number, act):
+            barrier.wait()
+            try:
+                outcomes[number] = act() or 'done'
+            except errors.BlockattachError as exc:
+                outcomes[number] = type(exc).__name__
+
+        threads = [threading.Thread(target=run, args=one) for one in enumerate(acts)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return outcomes
+
+    def test_extended_once_or_attached(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            outcomes = self.at_once(
+                lambda volume=volume: extending.start(
+                    self.database, volume.id, 2, 'available', 60),
+                lambda volume=volume: extending.start(
+                    self.database, volume.id, 3, 'available', 60),
+                lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
+                    volume.id, make.PROJECT, 'a-server'), 0))
+            self.assertEqual(2, outcomes.count('InvalidVolume'), outcomes)
+
+    def test_taken_on_or_refused(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            generation = extending.claim(
+                self.database, volume.id, extending.start(
+                    self.database, volume.id, 2, 'available', 60), make.POOL, 1)
+            refused, taken = self.at_once(
+                lambda volume=volume, generation=generation: extending.refused(
+                    self.database, volume.id, generation),
+                lambda volume=volume, generation=generation: accept(
+                    self.database, HOST, volume.id, generation) or 'late')
+            self.assertIn((refused, taken), (('done', 'late'), ('StaleGeneration', True)))
+            self.assertEqual('available' if refused == 'done' else 'extending',
+                             volume_queries.get(self.database, volume.id).status)
+
+    def test_the_last_room_is_claimed_once(self):
+        for number in range(ROUNDS):
+            pool = make.pool(self.database, f'storage-{number}@x#p', 3)
+            ready = []
+            for _ in range(2):
+                volume = make.volume(self.database, on_pool=pool)
+                ready.append((volume.id, extending.start(
+                    self.database, volume.id, 2, 'available', 60)))
+            outcomes = self.at_once(*[
+                lambda one=one, pool=pool: extending.claim(self.database, *one, pool, 1) or 'none'
+                for one in ready])
+            self.assertEqual(1, outcomes.count('none'), outcomes)
+            self.assertEqual(3, pools.get(self.database, pool, 60).allocated_gb)
+
+
+@base.on_every_server
+class LostCommitTest(test_lost_commits.Case):
+
+    def test_each_step_happens_once(self):
+        self.both_ways(self.check)
+
+    def check(self, where):
+        make.pool(self.database)
+        volume = make.volume(self.database)
+        before = pools.get(self.database, make.POOL, 60).allocated_gb
+
+        def step(verb, *arguments):
+            return self.cut(where, lambda: verb(self.broken, *arguments))
+
+        def taken():
+            now = volume_queries.get(self.database, volume.id)
+            return (now.own_status, now.size_gb,
+                    pools.get(self.database, make.POOL, 60).allocated_gb - before)
+
+        generation = step(extending.start, volume.id, 3, 'available', 60)
+        generation = step(extending.claim, volume.id, generation, make.POOL, 2)
+        self.assertEqual(('extending', 1, 2), taken())
+        step(extending.refused, volume.id, generation)
+        self.assertEqual(('available', 1, 0), taken())
+        for end, outcome in ((extending.failed, ('error_extending', 1, 0)),
+                             (lambda database, held: extending.extended(database, held, 60),
+                              ('available', 3, 2))):
+            generation = extending.start(self.database, volume.id, 3, 'available', 60)
+            generation = extending.claim(self.database, volume.id, generation, make.POOL, 2)
+            self.assertTrue(accept(self.database, HOST, volume.id, generation))
+            step(end, extending.extension(volume.id, generation, OWNER))
+            self.assertEqual(outcome, taken())
+            with self.database.writer() as connection:
+                connection.execute(models.volumes.update().values(
+                    own_status='available', status='available'))
+
