@@ -7,6 +7,7 @@ from blockattach.control import attachments
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
+from blockattach.control import snapshots
 from blockattach.control import volumes
 from blockattach.db.engine import engine
 from blockattach.policy import enforcer
@@ -20,6 +21,7 @@ class ApiServices:
     policy: enforcer.Enforcer
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
+    snapshots: snapshots.SnapshotControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl

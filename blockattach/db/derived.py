@@ -51,7 +51,9 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # What an administrator calls so is not made once more: nobody could say what of.
         at_work = row.own_status == _Own.DELETING or (
             row.own_status == _Own.CREATING and row.shared_targets)
-        _derive_work(connection, database, row, at_work)
+        # Work on a volume that is there remembers what for, and cannot be written anew.
+        if row.own_status != _Own.REVERTING:
+            _derive_work(connection, database, row, at_work)
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)

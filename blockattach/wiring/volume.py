@@ -41,7 +41,9 @@ from blockattach.volume import lease
 from blockattach.volume import manager as managers
 from blockattach.volume import remains
 from blockattach.volume import repair
+from blockattach.volume import revert_work
 from blockattach.volume import service
+from blockattach.volume import snapshot_work
 from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
@@ -178,12 +180,13 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     seconds = base.control.backend_seconds
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
-    acting = volume_work.VolumeWork(
-        remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
-        scheduler_rpc.client(base.bus), base.control.schedule_seconds)
-    running = runner.Runner(base.database, [acting], host, owner,
-                            lambda option: getattr(settings, option), pool,
-                            telemetry=base.telemetry)
+    rest = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
+    of_snapshots = snapshot_work.SnapshotWork(rest)
+    acting = volume_work.VolumeWork(rest, scheduler_rpc.client(base.bus),
+                                    base.control.schedule_seconds, of_snapshots.delete_of)
+    running = runner.Runner(
+        base.database, [acting, of_snapshots, revert_work.RevertWork(rest)], host, owner,
+        lambda option: getattr(settings, option), pool, telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
                                    repairer.pool)
     manager = managers.VolumeManager(host, converger, running, seconds)
