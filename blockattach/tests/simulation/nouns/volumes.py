@@ -99,7 +99,8 @@ class Volumes(clients.Played):
         self._forsaken = 0
         self.ending.clear()
         for address, kept in self._all.deployed.storages.items():
-            stored = {name.removeprefix('volume-') for name in kept.store.sizes()}
+            stored = {name.removeprefix('volume-') for name in kept.store.sizes()
+                      if name.startswith('volume-')}
             placed = {volume.id for volume in facts.volumes
                       if volume.pool is not None and volume.pool.startswith(f'{address}#')}
             for volume_id in sorted(stored - placed - kept.lied):
@@ -241,7 +242,8 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     commands={('attachments', 'derive'): _derive},
-    at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')",),
+    at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting', "
+             "'reverting')",),
     unreached={
         'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
         'db.volumes.leave_remains.*': 'what cannot be removed at once: '
