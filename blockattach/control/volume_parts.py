@@ -33,9 +33,8 @@ class VolumeParts:
 
     def start_work(self, caller: context.RequestContext, claim: records.Claim,
                    host: str | None) -> None:
-        """Ask a manager for work that is written down; None: there is none to ask."""
-        if host is None:
-            return
+        """Ask a manager for work that is written down; what cannot be sent is found by it."""
+        assert host is not None
         try:
             self.volume_services.on(host).start_work(
                 caller, claim.noun, claim.verb, claim.resource_id, claim.generation)

@@ -37,8 +37,6 @@ class Event(enum.StrEnum):
     DELETE = 'delete'
     FORCE_DELETE = 'force delete'
     """An administrator deletes it, whatever it is."""
-    DISCARD = 'discard'
-    """It is deleted where no backend has it: there is nothing to wait for."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
@@ -65,7 +63,6 @@ TRANSITIONS = (
     Move(Status.ERROR, Event.DELETE, Status.DELETING),
     Move(Status.ERROR_DELETING, Event.DELETE, Status.DELETING),
     *(Move(status, Event.FORCE_DELETE, Status.DELETING) for status in _LIVE),
-    *(Move(status, Event.DISCARD, Status.GONE) for status in _LIVE),
     Move(Status.DELETING, Event.DELETED, Status.GONE),
     Move(Status.DELETING, Event.DELETE_FAILED, Status.ERROR_DELETING),
     # Where it was before.
@@ -93,8 +90,7 @@ RESETTABLE = frozenset(map(str, _LIVE))
 class Snapshot:
     """A snapshot. ``size_gb``, type, zone and pool are those of its volume at that moment.
 
-    :ivar pool: None: no backend has it, nor ever had
-    :ivar progress: in percent
+    :ivar progress: in percent; 0: nobody has ever said that any of it is there
     :ivar status_reset: an administrator has said its status: no work stands behind it
     """
 

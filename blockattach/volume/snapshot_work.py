@@ -34,7 +34,11 @@ class SnapshotWork:
     Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
     """
 
-    def __init__(self, of_volumes: remains.Remains) -> None:
+    def __init__(self, of_volumes: remains.Remains, retry_seconds: float) -> None:
+        """
+        :param retry_seconds: when to try again what cannot be removed
+        """
+        self._retry_seconds = retry_seconds
         self._database = of_volumes.database
         self._backend = of_volumes.backend
         self._leases = of_volumes.leases
@@ -54,7 +58,8 @@ class SnapshotWork:
             try:
                 self._backend.create_snapshot(*made)
             except Exception as exc:
-                if isinstance(exc, errors.BackendRefused) or self._removed(made):
+                removed = self._removed(made)
+                if removed or isinstance(exc, errors.BackendRefused):
                     raise verbs.Failed(str(exc), made) from exc
                 # It is made again when its deadline has passed.
                 raise
@@ -71,6 +76,18 @@ class SnapshotWork:
         with self._leases.alone(claim.resource_id):
             self._backend.delete_snapshot(*self._claimed(claim))
             failpoints.point('volume.snapshots.after_delete')
+
+    @verbs.work('snapshot.cleanup', deadline='create_seconds',
+                done=lambda self, claim: db_snapshots.cleaned(self._database, claim),
+                cancel=db_snapshots.cleanup_cancelled)
+    def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Remove what may remain of a snapshot that was taken away."""
+        snapshot_id = claim.resource_id.partition('@')[0]
+        with self._leases.alone(snapshot_id):
+            found = snapshot_queries.find_even_deleted(self._database, snapshot_id)
+            if found is not None and found.status not in _LEFT:
+                self._backend.delete_snapshot(found, volume_queries.get_even_deleted(
+                    self._database, found.volume_id))
 
     def delete_of(self, claim: records.Claim, volume: records.Volume) -> None:
         """Remove the snapshots of a volume that is removed with them.
@@ -90,8 +107,8 @@ class SnapshotWork:
         """
         with self._leases.alone(made.snapshot.id):
             now = snapshot_queries.find(self._database, made.snapshot.id)
-            if now is None or now.status not in _LEFT:
-                self._removed(made)
+            if (now is None or now.status not in _LEFT) and not self._removed(made):
+                db_snapshots.leave_remains(self._database, made.snapshot, self._retry_seconds)
 
     def _removed(self, made: Made) -> bool:
         """Remove a snapshot's bytes; whether they are gone."""

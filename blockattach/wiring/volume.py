@@ -181,7 +181,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
     rest = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
-    of_snapshots = snapshot_work.SnapshotWork(rest)
+    of_snapshots = snapshot_work.SnapshotWork(rest, settings.reconcile_seconds)
     acting = volume_work.VolumeWork(rest, scheduler_rpc.client(base.bus),
                                     base.control.schedule_seconds, of_snapshots.delete_of)
     running = runner.Runner(

@@ -56,6 +56,11 @@ def find(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot | No
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id, snapshot_rows.LIVE))
 
 
+def find_even_deleted(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot | None:
+    """One snapshot, live or gone; None: its history is purged."""
+    return _first(database, _rows.select().where(_rows.c.id == snapshot_id))
+
+
 def claimed(database: engine.Database, claim: records.Claim) -> snapshots.Snapshot | None:
     """The snapshot that work is about, as long as its owner has the work; None: it has lost it."""
     return _first(database, _rows.select().where(

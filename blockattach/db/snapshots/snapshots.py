@@ -52,8 +52,7 @@ class Draft:
 
 
 class Deleting(NamedTuple):
-    """A snapshot whose removal was asked for. ``host``: None: no backend has it, and it is gone.
-    """
+    """A snapshot whose removal was asked for."""
 
     id: str
     generation: int
@@ -107,15 +106,15 @@ def created(database: engine.Database, claim: records.Claim) -> None:
 
 @engine.retried
 def create_failed(database: engine.Database, claim: records.Claim) -> None:
-    """The backend could not make it, and has nothing of it."""
-    _end(database, claim, _Event.CREATE_FAILED, pool=None)
+    """The backend could not make it. Its deletion asks the backend nevertheless."""
+    _end(database, claim, _Event.CREATE_FAILED)
     LOG.warning('Snapshot is in error%s', log.fields(snapshot_id=claim.resource_id))
 
 
 @engine.retried
 def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
-    """Begin a removal. A snapshot that no backend has is gone at once.
+    """Begin a removal.
 
     :param force: whatever its status is
     :raises SnapshotNotFound: it is gone
@@ -128,17 +127,13 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
         claim, host = deletion(row.id, row.generation + 1), records.host_of(row.pool)
         before = work.find(connection, 'snapshot', row.id)
         work.end(connection, deletion(row.id, row.generation))
-        if row.pool is None:
-            snapshot_rows.move(connection, database, row, _Event.DISCARD)
-        else:
-            snapshot_rows.move(connection, database, row,
-                               _Event.FORCE_DELETE if force else _Event.DELETE)
-            # The process that is at the making may come to its end yet: so it goes on with this.
-            owner, deadline = (None, None) if before is None else (before.owner, before.deadline)
-            work.begin(connection, database, claim._replace(owner=owner),
-                       lease_seconds if owner is None or deadline is None else deadline, host,
-                       request_id=request_id, project_id=row.project_id,
-                       progress={'was': row.status})
+        snapshot_rows.move(connection, database, row,
+                           _Event.FORCE_DELETE if force else _Event.DELETE)
+        # The process that is at the making may come to its end yet: so it goes on with this.
+        owner, deadline = (None, None) if before is None else (before.owner, before.deadline)
+        work.begin(connection, database, claim._replace(owner=owner),
+                   lease_seconds if owner is None or deadline is None else deadline, host,
+                   request_id=request_id, project_id=row.project_id, progress={'was': row.status})
     LOG.info('Snapshot is being deleted%s', log.fields(snapshot_id=row.id, pool=row.pool))
     return Deleting(row.id, claim.generation, host)
 
@@ -176,8 +171,7 @@ def delete_failed(database: engine.Database, claim: records.Claim) -> None:
 
 @engine.retried
 def create_cancelled(database: engine.Database, found: records.Work) -> None:
-    """End in error a snapshot that no process makes. Its deletion asks the backend nevertheless.
-    """
+    """End in error a snapshot that no process makes."""
     _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED)
     LOG.warning('Making of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
 
@@ -194,6 +188,25 @@ def delete_cancelled(database: engine.Database, found: records.Work) -> None:
 
 
 @engine.retried
+def leave_remains(database: engine.Database, snapshot: snapshots.Snapshot,
+                  retry_seconds: float) -> None:
+    """What was made of a snapshot that was taken away meanwhile is there still."""
+    with database.writer() as connection:
+        work.replace(connection, database, remains(snapshot.id, snapshot.pool or ''),
+                     retry_seconds, snapshot.host)
+
+
+def cleaned(database: engine.Database, claim: records.Claim) -> None:
+    """Nothing remains of a snapshot."""
+    work.forget(database, claim)
+
+
+def cleanup_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Leave on a pool what may be there of a snapshot."""
+    work.forget(database, found.claim)
+
+
+@engine.retried
 def reset_status(database: engine.Database, snapshot: snapshots.Snapshot,
                  status: _Status) -> None:
     """Say what a snapshot is, as an administrator.
@@ -203,7 +216,7 @@ def reset_status(database: engine.Database, snapshot: snapshots.Snapshot,
     """
     with database.writer() as connection:
         row = _lock_idle(connection, snapshot)
-        if row.pool is None and status is _Status.AVAILABLE:
+        if not row.progress and status is _Status.AVAILABLE:
             raise errors.InvalidSnapshot(
                 reason=f'snapshot {row.id} was never made, so its status cannot be {status}.')
         snapshot_rows.move(connection, database, row, _Event.RESET, status, status_reset=True)
@@ -276,6 +289,11 @@ def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> rec
     return snapshot_rows.work_on(snapshot_id, generation, 'delete', owner)
 
 
+def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Claim:
+    """The removal of what may remain of a snapshot on its pool."""
+    return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
+
+
 def _end(database: engine.Database, claim: records.Claim, event: _Event,
          chosen: _Status | None = None, unbegun: bool = False, **values: Any) -> None:
     """Record the end of work: only if the claim still holds.
@@ -326,7 +344,7 @@ def _check_deletable(connection: sa.Connection, volume: Any, row: Any, force: bo
     if volume.own_status in (_Own.DELETING, _Own.REVERTING):
         raise errors.InvalidSnapshot(
             reason=f'snapshot {row.id} is held by its volume, which is {volume.own_status}.')
-    if row.pool is not None and volume_rows.is_frozen(connection, row.pool):
+    if volume_rows.is_frozen(connection, row.pool):
         raise errors.InvalidSnapshot(reason=f'The backend of snapshot {row.id} is frozen.')
     snapshot_rows.check_unused(connection, row.id)
 

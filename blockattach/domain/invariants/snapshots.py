@@ -17,15 +17,9 @@ def _snapshots_have_a_volume(facts: observed.Facts) -> Iterator[_Found]:
         volume = volumes.get(row.volume_id)
         if volume is None:
             yield _Found(row.volume_id, None, f'is gone, and has snapshot {row.id}')
-        elif row.pool not in (None, volume.pool):
+        elif row.pool != volume.pool:
             yield _Found(volume.id, None,
                          f'is on {volume.pool}, and its snapshot {row.id} on {row.pool}')
-
-
-def _available_ones_are_kept(facts: observed.Facts) -> Iterator[_Found]:
-    for row in facts.snapshots:
-        if row.status == _Status.AVAILABLE and row.pool is None:
-            yield _Found(row.volume_id, None, f'snapshot {row.id} is available, and nowhere')
 
 
 def _they_go_before_their_volume(facts: observed.Facts) -> Iterator[_Found]:
@@ -39,8 +33,6 @@ def _they_go_before_their_volume(facts: observed.Facts) -> Iterator[_Found]:
 INVARIANTS = (
     observed.Row('snapshots_have_a_volume', 'P4', 'The volume of a snapshot is there, on the same '
                  'pool.', _Severity.DATA, False, observed.ASK, _snapshots_have_a_volume),
-    observed.Row('available_snapshots_are_kept', 'P4', 'A snapshot that is available is on a '
-                 'backend.', _Severity.SERVICE, False, observed.ASK, _available_ones_are_kept),
     observed.Row('snapshots_go_first', 'P4', 'A volume is removed only with all its snapshots.',
                  _Severity.SERVICE, False, observed.ASK, _they_go_before_their_volume),
 )

@@ -208,7 +208,7 @@ class World:
         found += self._locked_out(facts)
         found += [f'snapshot {row.id} is {row.status}' for row in facts.snapshots if row.at_work]
         placed = {f'volume-{volume.id}' for volume in facts.volumes if volume.pool == POOL}
-        placed |= {f'snapshot-{row.id}' for row in facts.snapshots if row.pool == POOL}
+        placed |= {f'snapshot-{row.id}' for row in facts.snapshots if row.status == 'available'}
         return found + [f'{name} is not where it should be'
                         for name in placed ^ set(self.store.sizes())]
 

@@ -75,6 +75,7 @@ class CreateTest(SnapshotCase):
         self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
         self.world.settle()
         self.assertEqual('creating', self.status(found))
+        self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
         self.world.look()
         self.assertEqual('available', self.status(found))
         self.assert_agree()
@@ -111,6 +112,22 @@ class CreateTest(SnapshotCase):
         self.assertNotIn(f'snapshot-{found.id}', self.world.store.sizes())
         self.delete(found)
         self.world.settle()
+        self.assert_agree()
+
+
+    def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
+        found = self.ask()
+
+        def take_away():
+            failpoints.disarm('volume.snapshots.after_create')
+            snapshots.create_cancelled(self.world.database, work.of_resource(
+                self.world.database, 'snapshot', found.id))
+            self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
+        self.arm('volume.snapshots.after_create', take_away)
+        self.world.settle()
+        self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.world.look()
+        self.assertNotIn(f'snapshot-{found.id}', self.world.store.sizes())
         self.assert_agree()
 
 
