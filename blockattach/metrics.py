@@ -193,7 +193,7 @@ LABELS = {
     'filter': 'a name from ``[scheduler] scheduler_default_filters``',
     'kind': '``read``, ``write``',
     'method': 'a method of an interface (:doc:`../contributor/interfaces`)',
-    'noun': '``attachment``, ``volume``',
+    'noun': '``attachment``, ``snapshot``, ``volume``',
     'operation': 'an operation of the API (:doc:`../user/operations`), or ``none``',
     'outcome': ', '.join(f'``{outcome}``' for outcome in Outcome)
                + ': done; proved that nothing happened; uncertain; an unforeseen error',

@@ -5,6 +5,7 @@ from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
 from blockattach.api.resources import services
+from blockattach.api.resources import snapshots
 from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
 from blockattach.api.resources import volume_types
@@ -17,6 +18,7 @@ FAMILIES = (
     qos_specs.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,
+    snapshots.OPERATIONS,
     transfers.OPERATIONS,
     messages.OPERATIONS,
     quotas.OPERATIONS,

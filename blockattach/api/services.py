@@ -8,6 +8,7 @@ from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
+from blockattach.control import snapshots
 from blockattach.control import volumes
 from blockattach.db.engine import engine
 from blockattach.policy import enforcer
@@ -22,6 +23,7 @@ class ApiServices:
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
     extending: extending.ExtendControl
+    snapshots: snapshots.SnapshotControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl

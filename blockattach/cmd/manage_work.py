@@ -9,12 +9,15 @@ from blockattach.cmd import manage_db
 from blockattach.db import work
 from blockattach.volume import extend_work
 from blockattach.volume import server_notices
+from blockattach.volume import revert_work
+from blockattach.volume import snapshot_work
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
 from blockattach.work import recover
 from blockattach.work import verbs
 
-_ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices)
+_ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices,
+           snapshot_work.SnapshotWork, revert_work.RevertWork)
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
@@ -36,11 +39,9 @@ def cancel(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: there is none, or it cannot be cancelled
     """
+    known = {name: verb for actor in _ACTORS for name, verb in verbs.declared(actor).items()}
     try:
-        found = recover.cancel(dependencies.open_database(conf),
-                               {name: verb for actor in _ACTORS
-                                for name, verb in verbs.declared(actor).items()},
-                               conf.noun.work_id)
+        found = recover.cancel(dependencies.open_database(conf), known, conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc
     print(f'Cancelled: {found.claim.name} of {found.resource_id}')

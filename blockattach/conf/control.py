@@ -18,9 +18,10 @@ class ControlSettings:
         'time-out of a call over the bus.'))
     schedule_seconds: int = groups.option(cfg.IntOpt, default=60, min=1, help=(
         'How long the scheduler may take to place a new volume before it is asked '
-        'again.'))
+        'again, and the volume service to begin with a new snapshot.'))
     delete_seconds: int = groups.option(cfg.IntOpt, default=600, min=1, help=(
-        'How long a backend may take to remove a volume before it is asked again.'))
+        'How long a backend may take to remove a volume or a snapshot before it is asked '
+        'again.'))
     idempotency_key_seconds: int = groups.option(cfg.IntOpt, default=86400, min=1, help=(
         'How long the Idempotency-Key of a request is remembered.'))
     quota_attachments: int = groups.option(cfg.IntOpt, default=10000, min=-1, help=(

@@ -1,13 +1,22 @@
 """Dependencies of the verbs of a volume, built by the wiring."""
 import dataclasses
 
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
 from blockattach.conf import control as control_conf
 from blockattach.control import pool_check
 from blockattach.control import repeats
+from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.domain import records
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
 from blockattach.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,3 +30,15 @@ class VolumeParts:
     check: pool_check.PoolCheck
     repeats: repeats.Repeats
     telemetry: acts.Telemetry = dataclasses.field(default_factory=acts.Telemetry)
+
+    def start_work(self, caller: context.RequestContext, claim: records.Claim,
+                   host: str | None) -> None:
+        """Ask a manager for work that is written down; what cannot be sent is found by it."""
+        assert host is not None
+        try:
+            self.volume_services.on(host).start_work(
+                caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
+        except errors.ServiceUnreachable as exc:
+            LOG.warning('Cannot send a message; its work is resumed at its next look: %s%s', exc,
+                        log.fields(work=claim.name, resource_id=claim.resource_id))
+            work.hasten(self.database, claim)

@@ -74,16 +74,18 @@ class VolumeControl:
         return made
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
-               force: bool = False) -> None:
+               force: bool = False, cascade: bool = False) -> None:
         """Begin to delete a volume.
 
         :param force: whatever its own status is; live attachments prevent it all the same
-        :raises InvalidVolume: its status or its attachments do not allow it
+        :param cascade: its snapshots too; only an administrator those of other projects
+        :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
         """
         with self._parts.telemetry.verb('volumes.delete'):
             deleting = volumes.start_delete(
                 self._parts.database, volume.id, self._parts.settings.delete_seconds, force,
-                caller.request_id)
+                caller.request_id, volumes.WithSnapshots(
+                    cascade, None if caller.is_admin else volume.project_id))
             failpoints.point('control.volumes.after_delete')
             if deleting.host is None:
                 return

@@ -52,7 +52,9 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # What an administrator calls so is not made once more: nobody could say what of.
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
-        _derive_work(connection, database, row, at_work)
+        # Work on a volume that is there remembers what for, and cannot be written anew.
+        if row.own_status != _Own.REVERTING:
+            _derive_work(connection, database, row, at_work)
         if row.own_status not in volume_lifecycle.CLAIMING:
             freed = claims.give_back(connection, row)
             if freed:

@@ -16,6 +16,7 @@ _grants = models.grants
 _leases = models.leases
 _pools = models.pools
 _transfers = models.transfers
+_snapshots = models.snapshots
 
 
 # In the order of the fields of their facts; put together once, as the simulation asks after every
@@ -40,6 +41,9 @@ _WORK = sa.union_all(
     sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
         _rows.c.deadline.is_not(None)))
 _GRANTS = sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias, _grants.c.username)
+_SNAPSHOTS = sa.select(
+    _snapshots.c.id, _snapshots.c.volume_id, _snapshots.c.status, _snapshots.c.status_reset,
+    _snapshots.c.pool).where(models.live(_snapshots))
 _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 
 
@@ -58,6 +62,8 @@ def read(database: engine.Database) -> observed.Facts:
             work=tuple(observed.WorkFact(noun, resource_id, verb, (now - end).total_seconds())
                        for noun, resource_id, verb, end in connection.execute(_WORK)),
             grants=tuple(observed.GrantFact(*row) for row in connection.execute(_GRANTS)),
+            snapshots=tuple(observed.SnapshotFact(*row)
+                            for row in connection.execute(_SNAPSHOTS)),
             pools=tuple(observed.PoolFact(*row) for row in connection.execute(_POOLS)),
             busy=frozenset((volume_id, initiator) for volume_id, initiator
                            in connection.execute(leased)) | _at_work(attachments))

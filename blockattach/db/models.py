@@ -148,7 +148,7 @@ volumes = _table(
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', LongText),
     # What it was made from. No foreign keys: those may be gone since.
-    uuid_column('snapshot_id'),
+    uuid_column('snapshot_id', index=True),
     uuid_column('source_volid'),
     # NULL: it was never moved.
     sa.Column('migration_status', sa.String(32)),
@@ -194,6 +194,8 @@ snapshots = _table(
     sa.Column('pool', PoolName),
     # Raised by every move of its status; its work runs under it.
     sa.Column('generation', sa.Integer, nullable=False, default=0),
+    # An administrator has said its status: no work stands behind it.
+    sa.Column('status_reset', sa.Boolean, nullable=False, default=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),

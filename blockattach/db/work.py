@@ -26,6 +26,8 @@ _volumes = models.volumes
 _State = attachment_lifecycle.State
 VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
 """What an attachment in a transitional state is in the middle of."""
+NOUNS = ('attachment', 'snapshot', 'volume')
+"""What can be worked on."""
 _PASSED = -0.001
 _OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
                 _work.c.resource_id == prepared.value('resource_id'))
@@ -60,7 +62,7 @@ class Overview(NamedTuple):
     @property
     def overdue(self) -> dict[str, int]:
         """How much work of each noun has passed its deadline."""
-        found = {'attachment': 0, 'volume': 0}
+        found = dict.fromkeys(NOUNS, 0)
         for (noun, _, state), number in self.work.items():
             found[noun] = found.get(noun, 0) + (number if state == 'overdue' else 0)
         return found

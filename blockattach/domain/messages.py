@@ -31,6 +31,14 @@ DRIVER_CREATE_FAILED = Text('008', 'create volume from backend storage',
                             '012', 'Driver failed to create the volume.')
 CREATE_CANCELLED = Text('001', 'schedule allocate volume',
                         '053', 'An administrator has cancelled it.')
+SNAPSHOT_CREATE_FAILED = Text('009', 'create snapshot', '013', 'Snapshot failed to create.',
+                              'VOLUME_SNAPSHOT')
+SNAPSHOT_DELETE_FAILED = Text('010', 'delete snapshot', '016', 'Snapshot failed to delete.',
+                              'VOLUME_SNAPSHOT')
+SNAPSHOT_CANCELLED = Text('009', 'create snapshot', '053', 'An administrator has cancelled it.',
+                          'VOLUME_SNAPSHOT')
+REVERT_FAILED = Text('055', 'revert volume to snapshot',
+                     '055', 'Backend could not revert the volume.')
 ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
 EXTEND_NO_POOL = Text('007', 'extend volume',

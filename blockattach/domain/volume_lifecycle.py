@@ -168,7 +168,8 @@ RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 """An attachment may be made only on a volume with one of these."""
 
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
-                OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING}
+                OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING,
+                OwnStatus.REVERTING: OwnStatus.ERROR}
 """What a volume in the middle of work is where that work is given up."""
 
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,

@@ -10,6 +10,7 @@
     ├── Conflict
     │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing
+    ├── PreconditionFailed           it has changed since the client has read it
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
@@ -133,6 +134,11 @@ class VersionNotAcceptable(BlockattachError):
 class MediaTypeNotSupported(BlockattachError):
     code = 'request.media_type'
     text = 'Unsupported Content-Type'
+
+
+class PreconditionFailed(BlockattachError):
+    code = 'request.precondition'
+    text = 'Precondition Failed: it has changed since it was read; read it again.'
 
 
 class QuotaExceeded(BlockattachError):

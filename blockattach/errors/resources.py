@@ -3,6 +3,7 @@
     BlockattachError
     ├── InvalidInput
     │   ├── InvalidVolume            the volume is not in a state that allows it
+    │   ├── InvalidSnapshot          the snapshot is not in a state that allows it
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
@@ -14,12 +15,15 @@
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
     │   ├── VolumeInError            an attachment cannot be updated on a volume in error
     │   ├── VolumeAtWork             it is being made or removed: its status cannot be reset
+    │   ├── SnapshotAtWork           the same of a snapshot
+    │   ├── NotRevertible            volume or snapshot are not in a state that allows it
     │   ├── DuplicateConnectors      a second host on a plain volume
     │   ├── InvalidTransition        the lifecycle has no such move
     │   ├── AttachmentBusy           another act on the same pair is under way
@@ -37,6 +41,11 @@ from blockattach.errors.base import NotFound
 class InvalidVolume(InvalidInput):
     code = 'volume.invalid'
     text = 'Invalid volume: %(reason)s'
+
+
+class InvalidSnapshot(InvalidInput):
+    code = 'snapshot.invalid'
+    text = 'Invalid snapshot: %(reason)s'
 
 
 class NoPoolForVolume(InvalidInput):
@@ -127,6 +136,16 @@ class QosSpecsKeyNotFound(NotFound):
     text = 'QoS spec %(qos_specs_id)s has no spec with key %(key)s.'
 
 
+class SnapshotNotFound(NotFound):
+    code = 'snapshot.not_found'
+    text = 'Snapshot %(snapshot_id)s could not be found.'
+
+
+class SnapshotMetadataNotFound(NotFound):
+    code = 'snapshot.metadata_not_found'
+    text = 'Snapshot %(snapshot_id)s has no metadata with key %(key)s.'
+
+
 class MessageNotFound(NotFound):
     code = 'message.not_found'
     text = 'Message %(message_id)s could not be found.'
@@ -180,6 +199,19 @@ class VolumeAtWork(Conflict):
     text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: this work ends by itself. '
             'Repeat the request then; only a volume being made can be given up (status error).')
     retry_after = '1'
+
+
+class SnapshotAtWork(Conflict):
+    code = 'snapshot.at_work'
+    text = ('Resource conflict: snapshot %(snapshot_id)s is %(status)s: this work ends by itself. '
+            'Repeat the request then.')
+    retry_after = '1'
+
+
+class NotRevertible(Conflict):
+    code = 'volume.not_revertible'
+    text = ("Invalid %(noun)s: Can't revert volume %(volume_id)s to its latest snapshot "
+            "%(snapshot_id)s. %(which)s's status must be 'available'.")
 
 
 class DuplicateConnectors(Conflict):

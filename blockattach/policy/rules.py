@@ -7,11 +7,13 @@ from blockattach.policy import messages
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
 from blockattach.policy import services
+from blockattach.policy import snapshots
 from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
-NOUNS = (attachments, messages, qos_specs, quotas, services, transfers, volume_types, volumes)
+NOUNS = (attachments, messages, qos_specs, quotas, services, snapshots, transfers, volume_types,
+         volumes)
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -13,6 +13,7 @@ from blockattach import log
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.domain import reservation
+from blockattach.domain import snapshots
 from blockattach.drivers import base
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
@@ -88,6 +89,23 @@ class KeptBackend:
         self.store.delete(_stored(volume))
         LOG.info('Volume is deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
+    def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
+        """Keep the volume's bytes as they are; errors: `base.Snapshots.create_snapshot`."""
+        if not isinstance(self.store, base.Snapshots):
+            raise errors.BackendRefused(reason=f'backend {self.name} keeps no snapshots')
+        self.store.create_snapshot(_stored_snapshot(snapshot, volume))
+
+    def delete_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
+        """Remove a snapshot's bytes; errors: `base.Snapshots.delete_snapshot`."""
+        if isinstance(self.store, base.Snapshots):
+            self.store.delete_snapshot(_stored_snapshot(snapshot, volume))
+
+    def revert(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
+        """Give the volume the bytes of its snapshot; errors: `base.Revert.revert`."""
+        if not isinstance(self.store, base.Revert):
+            raise errors.BackendRefused(reason=f'backend {self.name} reverts no volumes')
+        self.store.revert(_stored_snapshot(snapshot, volume))
+
     def export_of(self, volume: records.Volume) -> connection.Export:
         """The volume as the target offers it; errors: `base.VolumeStore.device`."""
         stored = _stored(volume)
@@ -119,6 +137,11 @@ def _stored(volume: records.Volume) -> base.StoredVolume:
     """A volume is called on its backend as Cinder calls it."""
     return base.StoredVolume(volume.id, f'volume-{volume.id}', volume.size_gb,
                              (volume.pool or '').partition('#')[2])
+
+
+def _stored_snapshot(snapshot: snapshots.Snapshot, volume: records.Volume) -> base.StoredSnapshot:
+    """As Cinder calls it. Its pool is the volume's."""
+    return base.StoredSnapshot(snapshot.id, f'snapshot-{snapshot.id}', _stored(volume))
 
 
 def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,

@@ -1,4 +1,6 @@
 """Make and remove volumes on one backend: the acts that go on after the answer."""
+from collections.abc import Callable
+
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
@@ -17,11 +19,14 @@ class VolumeWork:
     """The acts on the volumes of one backend."""
 
     def __init__(self, remains: remains.Remains, scheduler: scheduler_rpc.SchedulerInterface,
-                 schedule_seconds: float) -> None:
+                 schedule_seconds: float,
+                 delete_snapshots: Callable[[records.Claim, records.Volume], None]) -> None:
         """
         :param scheduler: finds another pool for a volume that cannot be made here
         :param schedule_seconds: how long it may take before it is asked again
+        :param delete_snapshots: removes what has to go before a volume that is removed
         """
+        self._delete_snapshots = delete_snapshots
         self._database = remains.database
         self._backend = remains.backend
         self._leases = remains.leases
@@ -79,6 +84,7 @@ class VolumeWork:
                 raise errors.BackendUncertain(reason='another process is at work on the volume')
             self._backend.target.unexport(volume.id)
             failpoints.point('volume.volumes.after_unexport')
+            self._delete_snapshots(claim, volume)
             self._backend.delete(volume)
             failpoints.point('volume.volumes.after_delete')
 

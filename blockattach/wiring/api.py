@@ -15,6 +15,7 @@ from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import pool_check
 from blockattach.control import reservations
+from blockattach.control import snapshots
 from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db.services import services as db_services
@@ -78,9 +79,8 @@ def build_handling(base: dependencies.Dependencies,
         base.database, scheduler_conf.settings(base.conf).filters, settings.check_capabilities,
         base.service, base.clock)
     attaching = control.build_attachments(base, volume_services, named)
-    parts = volume_parts.VolumeParts(
-        base.database, scheduler_rpc.client(base.bus), volume_services, base.control, check, named,
-        base.telemetry)
+    parts = volume_parts.VolumeParts(base.database, scheduler_rpc.client(base.bus),
+                                     volume_services, base.control, check, named, base.telemetry)
     return api_services.ApiServices(
         database=base.database,
         policy=policy,
@@ -93,6 +93,7 @@ def build_handling(base: dependencies.Dependencies,
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(parts),
         extending=extending.ExtendControl(parts, base.service.service_down_time),
+        snapshots=snapshots.SnapshotControl(parts),
         settings=settings,
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,

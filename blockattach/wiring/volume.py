@@ -42,8 +42,10 @@ from blockattach.volume import lease
 from blockattach.volume import manager as managers
 from blockattach.volume import remains
 from blockattach.volume import repair
+from blockattach.volume import revert_work
 from blockattach.volume import server_notices
 from blockattach.volume import service
+from blockattach.volume import snapshot_work
 from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
@@ -183,12 +185,14 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
     parts = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
-    acting = volume_work.VolumeWork(
-        parts, scheduler_rpc.client(base.bus), base.control.schedule_seconds)
+    of_snapshots = snapshot_work.SnapshotWork(parts, settings.reconcile_seconds)
+    acting = volume_work.VolumeWork(parts, scheduler_rpc.client(base.bus),
+                                    base.control.schedule_seconds, of_snapshots.delete_of)
     notices = server_notices.ServerNotices(
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
-    extends = extend_work.ExtendWork(parts, notices)
-    running = runner.Runner(base.database, [acting, extends, notices], host, owner,
+    actors = [acting, of_snapshots, revert_work.RevertWork(parts),
+              extend_work.ExtendWork(parts, notices), notices]
+    running = runner.Runner(base.database, actors, host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,

@@ -1,4 +1,4 @@
-"""Volumes: the verbs of their own lifecycle, and an administrator's settings. Each is one
+"""Volumes: the verbs of their own lifecycle, and whether they are read only. Each is one
 transaction under the volume's lock.
 """
 import dataclasses
@@ -17,10 +17,10 @@ from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
-from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
@@ -28,6 +28,12 @@ LOG = oslo_log.getLogger(__name__)
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
+
+
+_NOT_DELETABLE = (
+    'Volume status must be available or error or error_restoring or error_extending or '
+    'error_managing and must not be migrating, attached, belong to a group, have snapshots, '
+    'awaiting a transfer, or be disassociated from snapshots after volume transfer.')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +51,18 @@ class Draft:
     hints: Mapping[str, Any] | None = None
     """What was asked for about its placement."""
     request_id: str | None = None
+
+
+class WithSnapshots(NamedTuple):
+    """Whether the snapshots of a volume are deleted with it; ``project_id``: only if all are of
+    this project.
+    """
+
+    wanted: bool
+    project_id: str | None = None
+
+
+_WITHOUT = WithSnapshots(False)
 
 
 class Deleting(NamedTuple):
@@ -180,22 +198,21 @@ def failed(database: engine.Database, volume_id: str, generation: int) -> None:
 
 @engine.retried
 def start_delete(database: engine.Database, volume_id: str, lease_seconds: float,
-                 force: bool = False, request_id: str | None = None) -> Deleting:
+                 force: bool = False, request_id: str | None = None,
+                 with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Begin a deletion. A volume that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
-    :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
+    :raises InvalidVolume: its status or its backend does not allow it, it has live attachments, or
+        snapshots that are not deleted with it
     """
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
         if not status_allows or row.lowest_rank is not None:
-            raise errors.InvalidVolume(
-                reason='Volume status must be available or error or error_restoring or '
-                       'error_extending or error_managing and must not be migrating, attached, '
-                       'belong to a group, have snapshots, awaiting a transfer, or be '
-                       'disassociated from snapshots after volume transfer.')
+            raise errors.InvalidVolume(reason=_NOT_DELETABLE)
+        snapshots = _start_delete_snapshots(connection, database, volume_id, force, with_snapshots)
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
         if force:
@@ -211,7 +228,8 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                        lease_seconds, host, request_id=request_id,
                        project_id=row.project_id, progress={
                            'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
-                                                                    row.own_status)})
+                                                                    row.own_status),
+                           'snapshots': snapshots})
     LOG.info('Volume is being deleted%s', log.fields(volume_id=volume_id, pool=row.pool))
     return Deleting(volume_id, row.generation + 1, own_status, host)
 
@@ -238,6 +256,8 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
             volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
         row = _lock(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
+        if snapshot_rows.are_there(connection, volume_id):
+            snapshot_rows.cannot_delete_with(connection, database, volume_id)
         volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
@@ -266,8 +286,11 @@ def delete_cancelled(database: engine.Database, found: records.Work) -> None:
         if now.attempts:
             raise errors.Conflict(reason='cannot cancel volume.delete: it has begun')
         work.end(connection, found.claim)
+        progress = rows.from_json(now.progress)
+        if progress.get('snapshots'):
+            snapshot_rows.keep(connection, database, volume_id, progress['snapshots'])
         volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
-                         _Own(rows.from_json(now.progress)['was']))
+                         _Own(progress['was']))
     LOG.warning('Removal of a volume is cancelled%s', log.fields(volume_id=volume_id))
 
 
@@ -307,52 +330,6 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
             readonly=readonly, updated_at=database.clock.utcnow()))
 
 
-def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
-                ) -> reset_rule.Facts:
-    """The input of the rule for a reset now; nothing is written.
-
-    :raises VolumeNotFound: there is no such live volume
-    """
-    with database.reader() as connection:
-        row = connection.execute(_volumes.select().where(
-            _volumes.c.id == volume_id, volume_rows.LIVE)).one_or_none()
-        if row is None:
-            raise errors.VolumeNotFound(volume_id=volume_id)
-        return _reset_facts(connection, row, requested)
-
-
-@engine.retried
-def reset_status(database: engine.Database, volume_id: str,
-                 requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the volume's own status, unless the rule refuses.
-
-    :returns: the input of the rule; where it refuses, nothing was written
-    :raises VolumeNotFound: there is no such live volume
-    """
-    with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
-        facts = _reset_facts(connection, row, requested)
-        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
-                requested.status is not None:
-            if facts.is_derived and requested.status == facts.from_attachments \
-                    and row.detach_announced:
-                # The detaches that were announced will not come.
-                volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-                row = volume_rows.lock(connection, volume_id)
-            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
-            work.end(connection, creation(volume_id, row.generation))
-    return facts
-
-
-def _reset_facts(connection: sa.Connection, row: Any,
-                 requested: reset_rule.Requested) -> reset_rule.Facts:
-    return reset_rule.Facts(
-        requested=requested, own_status=row.own_status,
-        at_work=work.find(connection, 'volume', row.id) is not None,
-        # Its targets count as shared until a backend reports otherwise.
-        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)
-
-
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """The making of a volume."""
     return records.Claim('volume', volume_id, 'create', generation, owner)
@@ -389,6 +366,23 @@ def _lock(connection: sa.Connection, volume_id: str, generation: int,
     if row.generation != generation or row.own_status != own_status:
         raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
     return row
+
+
+def _start_delete_snapshots(connection: sa.Connection, database: engine.Database, volume_id: str,
+                            force: bool, asked: WithSnapshots) -> dict[str, str]:
+    """Let the snapshots of a locked volume go with it; what each was, by id.
+
+    :raises InvalidVolume: they prevent it
+    """
+    if not snapshot_rows.are_there(connection, volume_id):
+        return {}
+    if not asked.wanted:
+        raise errors.InvalidVolume(reason=_NOT_DELETABLE)
+    try:
+        return snapshot_rows.delete_with(connection, database, volume_id, force,
+                                         asked.project_id)
+    except errors.InvalidSnapshot as exc:
+        raise errors.InvalidVolume(reason=f'{_NOT_DELETABLE} {exc}') from exc
 
 
 def _give_back(connection: sa.Connection, row: Any) -> None:

@@ -6,6 +6,7 @@ invariants in a module of its own, which is registered in `INVARIANTS`.
 """
 from blockattach.domain.invariants import attachments
 from blockattach.domain.invariants import observed
+from blockattach.domain.invariants import snapshots
 from blockattach.domain.invariants import targets
 from blockattach.domain.invariants import transfers
 from blockattach.domain.invariants import volumes
@@ -17,6 +18,7 @@ INVARIANTS = tuple(sorted((
     *work.INVARIANTS,
     *volumes.INVARIANTS,
     *transfers.INVARIANTS,
+    *snapshots.INVARIANTS,
 ), key=lambda row: tuple(observed.Severity).index(row.severity)))
 """All of them, the worst first."""
 

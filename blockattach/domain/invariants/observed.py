@@ -11,12 +11,13 @@ from typing import NamedTuple
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
+from blockattach.domain import snapshots
 from blockattach.domain import volume_lifecycle
 
 _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
-_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING})
+_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING, _Own.REVERTING})
 
 RECONCILE = 'blockattach-manage reconcile'
 DERIVE = 'blockattach-manage attachments derive {volume_id}'
@@ -59,6 +60,22 @@ class VolumeFact:
     def host(self) -> str | None:
         """``host@backend``; None until a pool was chosen."""
         return records.host_of(self.pool)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SnapshotFact:
+    """A live snapshot's row. ``status_reset``: no work stands behind its status."""
+
+    id: str
+    volume_id: str
+    status: str
+    status_reset: bool
+    pool: str | None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it is in a status that must have work, its own or that of its volume."""
+        return self.status in snapshots.STATED and not self.status_reset
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,6 +163,7 @@ class Facts:
     targets: tuple[TargetFact, ...] = ()
     busy: frozenset[tuple[str, str]] = frozenset()
     work: tuple[WorkFact, ...] = ()
+    snapshots: tuple[SnapshotFact, ...] = ()
     grace: float = 10.0
 
     def live(self) -> dict[str, list[AttachmentFact]]:

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 
 _Found = observed.Found
 _Severity = observed.Severity
+_Own = volume_lifecycle.OwnStatus
 # Of what may be left of a volume on a pool that it is not on, and of what servers are notified of:
 # no row is in the middle of it.
 _BESIDE = frozenset({'cleanup', 'notify'})
@@ -16,8 +18,15 @@ _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
                                  if row.state in attachment_lifecycle.TRANSITIONAL),
     'volume': lambda facts: (volume.id for volume in facts.volumes
                              if not volume.deleted and volume.at_work),
+    'snapshot': lambda facts: _snapshots_at_work(facts),
 }
 """By noun: what is in the middle of work, by its own row."""
+
+
+def _snapshots_at_work(facts: observed.Facts) -> Iterator[str]:
+    """Those that are removed with their volume have no work of their own."""
+    gone_with = {volume.id for volume in facts.volumes if volume.own_status == _Own.DELETING}
+    return (row.id for row in facts.snapshots if row.at_work and row.volume_id not in gone_with)
 
 
 def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
@@ -38,6 +47,9 @@ def _nothing_is_overdue(facts: observed.Facts) -> Iterator[_Found]:
 
 
 def _of_work(facts: observed.Facts, noun: str, resource_id: str, said: str) -> _Found:
+    if noun == 'snapshot':
+        volume_id = next((row.volume_id for row in facts.snapshots if row.id == resource_id), None)
+        return _Found(volume_id, None, f'snapshot {resource_id} {said}')
     if noun != 'attachment':
         return _Found(resource_id.partition('@')[0], None, said)
     volume_id = next((row.volume_id for row in facts.attachments if row.id == resource_id), None)

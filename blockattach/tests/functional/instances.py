@@ -98,6 +98,7 @@ class World:
         self.schedulers = scheduler_rpc.client(self.bus)
         handling = self.deployment.handling()
         self.control, self.volume_control = handling.attachments, handling.volumes
+        self.snapshot_control = handling.snapshots
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}
         self.instance = None
@@ -205,7 +206,9 @@ class World:
         found += [f'volume {volume.id} is {volume.own_status}' for volume in facts.volumes
                   if volume.own_status not in ('available', 'error', 'error_deleting')]
         found += self._locked_out(facts)
+        found += [f'snapshot {row.id} is {row.status}' for row in facts.snapshots if row.at_work]
         placed = {f'volume-{volume.id}' for volume in facts.volumes if volume.pool == POOL}
+        placed |= {f'snapshot-{row.id}' for row in facts.snapshots if row.status == 'available'}
         return found + [f'{name} is not where it should be'
                         for name in placed ^ set(self.store.sizes())]
 

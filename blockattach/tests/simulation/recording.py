@@ -13,6 +13,8 @@ from typing import Protocol
 from blockattach import clock
 
 REPEATED = (409, 500, 503, 504)
+AT_WORK = ('creating', 'deleting', 'reverting')
+"""Statuses that end by themselves."""
 GUEST = 'guest'
 """The host that comes and goes; others stay."""
 
@@ -113,17 +115,17 @@ class Client:
         assert found, 'no volume can be made'
         return found
 
-    def settled(self, volume_id: str) -> str | None:
-        """The status of a volume that nobody makes or removes any more; None: it is gone."""
+    def settled(self, name: str, noun: str = 'volume') -> str | None:
+        """The status of something that nobody works on any more; None: it is gone."""
         found: list[str | None] = []
 
         def known() -> bool:
             with contextlib.suppress(OSError):
-                status, shown = self._api.ask('GET', f'/volumes/{volume_id}')
-                found[:] = [shown['volume']['status'] if status == 200 else None]
-                return status in (200, 404) and found[0] not in ('creating', 'deleting')
+                status, shown = self._api.ask('GET', f'/{noun}s/{name}')
+                found[:] = [shown[noun]['status'] if status == 200 else None]
+                return status in (200, 404) and found[0] not in AT_WORK
             return False
-        assert self._wait_for(known), f'volume {volume_id} is {found} for ever'
+        assert self._wait_for(known), f'{noun} {name} is {found} for ever'
         return found[0]
 
     def act(self, volume_id: str, action: str, body: Any = None,
@@ -144,13 +146,13 @@ class Client:
         for noun in self._nouns:
             noun.clear(self)
 
-    def remove(self, volume_id: str) -> None:
+    def remove(self, name: str, noun: str = 'volume') -> None:
         """Until it is gone; one whose removal failed is removed again."""
         def gone() -> bool:
             # 400: somebody is at work on it at this moment.
-            self.sure((202, 400, 404), 'DELETE', f'/volumes/{volume_id}')
-            return self.settled(volume_id) is None
-        assert self._wait_for(gone), f'volume {volume_id} cannot be removed'
+            self.sure((202, 400, 404), 'DELETE', f'/{noun}s/{name}')
+            return self.settled(name, noun) is None
+        assert self._wait_for(gone), f'{noun} {name} cannot be removed'
 
     def left(self) -> list[str]:
         """What is there after `clear` and should not be, in words."""

@@ -32,7 +32,7 @@ from blockattach.tests.simulation import threads
 from blockattach.tests.simulation.nouns import services as services_played
 
 IN_CLUSTER = ('create', 'attach', 'connect', 'detach', 'force-detach', 'delete', 'fallen over',
-              'idle')
+              'idle', 'snapshot', 'cascade')
 """The operations in which it matters whether the process that died comes back."""
 MANAGERS = ('volume-1', 'volume-2')
 STEADY = ('steady-1', 'steady-2')

@@ -99,11 +99,11 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a volume. ``cascade`` would delete its snapshots, of which there are none."""
+    """Delete a volume; with ``cascade`` its snapshots too."""
     force = call.version >= _FORCED and listing.flag(call, 'force')
     if force:
         services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
-    services.volumes.delete(call.context, call.target, force)
+    services.volumes.delete(call.context, call.target, force, listing.flag(call, 'cascade'))
 
 
 def summary(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

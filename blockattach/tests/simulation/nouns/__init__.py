@@ -4,6 +4,7 @@ else.
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import services
+from blockattach.tests.simulation.nouns import snapshots
 from blockattach.tests.simulation.nouns import transfers
 from blockattach.tests.simulation.nouns import types
 from blockattach.tests.simulation.nouns import volumes
@@ -13,6 +14,7 @@ NOUNS = (
     attachments.NOUN,
     legacy.NOUN,
     transfers.NOUN,
+    snapshots.NOUN,
     volumes.NOUN,
     types.NOUN,
     services.NOUN,

@@ -99,7 +99,8 @@ class Volumes(clients.Played):
         self._forsaken = 0
         self.ending.clear()
         for address, kept in self._all.deployed.storages.items():
-            stored = {name.removeprefix('volume-') for name in kept.store.sizes()}
+            stored = {name.removeprefix('volume-') for name in kept.store.sizes()
+                      if name.startswith('volume-')}
             placed = {volume.id for volume in facts.volumes
                       if volume.pool is not None and volume.pool.startswith(f'{address}#')}
             for volume_id in sorted(stored - placed - kept.lied):
@@ -125,15 +126,20 @@ class Volumes(clients.Played):
 
     def _delete(self) -> None:
         volume_id = self.any()
-        if self.changes[volume_id] % 2:
-            return
-        with self._changing(volume_id):
-            answer = self._all.ask('DELETE', f'/volumes/{volume_id}')
+        if not self.changes[volume_id] % 2:
+            self.delete(volume_id)
+
+    def delete(self, volume_id: str, query: str = '') -> clients.Answer:
+        """Ask for a deletion of one that nobody changes."""
+        with self.changing(volume_id):
+            answer = self._all.ask('DELETE', f'/volumes/{volume_id}{query}')
         if answer.status in (202, 404):
             self.kinds.pop(volume_id, None)
+        return answer
 
     @contextlib.contextmanager
-    def _changing(self, volume_id: str) -> Iterator[None]:
+    def changing(self, volume_id: str) -> Iterator[None]:
+        """While what a volume itself is may be changed."""
         self.changes[volume_id] += 1
         try:
             yield
@@ -145,7 +151,7 @@ class Volumes(clients.Played):
         volume_id = self.any()
         if self.changes[volume_id] % 2:
             return
-        with self._changing(volume_id):
+        with self.changing(volume_id):
             if self._all.ask('GET', f'/volumes/{volume_id}').status != 200:
                 return
             self.end_any('os-reset_status', self._chance.choice((
@@ -241,7 +247,8 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     commands={('attachments', 'derive'): _derive},
-    at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting')",),
+    at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting', "
+             "'reverting')",),
     unreached={
         'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
         'db.volumes.leave_remains.*': 'what cannot be removed at once: '

@@ -40,6 +40,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('availability_zone', NAME, nullable=False),
         sa.Column('pool', POOL_NAME),
         sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('status_reset', sa.Boolean, nullable=False),
         sa.Column('created_at', TIMESTAMP, nullable=False),
         sa.Column('updated_at', TIMESTAMP),
         sa.Column('deleted', sa.Boolean, nullable=False),
@@ -70,7 +71,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
 }
 
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'volumes': (('claimed_pool',),),
+    'volumes': (('claimed_pool',), ('snapshot_id',)),
     'snapshots': (('deleted', 'created_at', 'id'), ('deleted', 'project_id', 'created_at', 'id'),
                   ('volume_id', 'deleted'), ('volume_type_id',)),
     'volume_type_projects': (('project_id',),),

@@ -1,0 +1,54 @@
+"""Snapshots: what a volume was at one moment."""
+import functools
+
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import metadata
+from blockattach.api.resources.snapshots import handlers
+from blockattach.api.resources.snapshots import views
+from blockattach.db.snapshots import snapshots
+from blockattach.http import operation
+from blockattach.http.operation import Operation
+from blockattach.policy import access
+from blockattach.policy import snapshots as policies
+
+_ONE = '/snapshots/{id}'
+# Of a snapshot that the caller may see.
+_of = functools.partial(Operation, target=handlers.target)
+_action = functools.partial(operation.action, f'{_ONE}/action', target=handlers.target)
+
+OPERATIONS = (
+    Operation('GET', '/snapshots', handlers.index, policy=policies.GET_ALL, answer=views.NAMES,
+              faults=(errors.SnapshotNotFound,), summary='List snapshots.'),
+    Operation('GET', '/snapshots/detail', handlers.detail, policy=policies.GET_ALL,
+              answer=views.DETAILS, faults=(errors.SnapshotNotFound,),
+              summary='List snapshots with all that is known of them.'),
+    _of('GET', _ONE, handlers.show, policy=policies.GET, answer=views.SHOWN,
+        summary='Show a snapshot.'),
+    Operation('POST', '/snapshots', handlers.create, policy=policies.CREATE, status=202,
+              body=views.CREATE, answer=views.MADE,
+              faults=(*answers.REPEATED, errors.VolumeNotFound),
+              summary='Create a snapshot of a volume, which may be in use.'),
+    _of('PUT', _ONE, handlers.update, policy=policies.UPDATE, body=views.UPDATE,
+        answer=views.MADE, summary='Change the name or description of a snapshot.'),
+    _of('DELETE', _ONE, handlers.delete, policy=policies.DELETE, status=202,
+        answer={operation.BASE: answers.EMPTY}, summary='Delete a snapshot.'),
+    *metadata.Noun(
+        _ONE, handlers.target, snapshots.change_metadata,
+        lambda snapshot_id, key: errors.SnapshotMetadataNotFound(
+            snapshot_id=snapshot_id, key=key),
+        get=policies.GET_METADATA, create=policies.UPDATE_METADATA,
+        update=policies.UPDATE_METADATA, delete=policies.DELETE_METADATA).operations(),
+    _action('os-reset_status', handlers.reset_status, views.RESET_STATUS,
+            policy=policies.RESET_STATUS, faults=(errors.SnapshotAtWork,),
+            summary='Say what is true of a snapshot. Refused while it is made or removed.'),
+    _action('os-force_delete', handlers.force_delete, {}, policy=policies.FORCE_DELETE,
+            summary='Delete a snapshot whatever its status.'),
+    _action('os-update_snapshot_status', handlers.update_status, views.UPDATE_STATUS,
+            policy=policies.UPDATE_STATUS, faults=(errors.SnapshotAtWork,),
+            summary='Say how far a snapshot is, as the consumer that makes or removes it.'),
+    operation.action('/volumes/{id}/action', 'revert', handlers.revert, views.REVERT,
+                     since=operation.V(3, 40), target=access.volume, policy=policies.REVERT,
+                     faults=(errors.NotRevertible,),
+                     summary='Revert a volume to its latest snapshot.'),
+)

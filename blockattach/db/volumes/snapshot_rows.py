@@ -1,0 +1,132 @@
+"""The snapshot's row as a lock, the one place that writes its status, and what happens to the
+snapshots of a volume with it.
+
+Inside the transactions of `blockattach.db.snapshots` and `blockattach.db.volumes` only. Where a
+volume and its snapshots are locked, the volume comes first.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.domain import records
+from blockattach.domain import snapshots
+from blockattach.domain import volume_lifecycle
+
+_rows = models.snapshots
+_volumes = models.volumes
+_Status = snapshots.Status
+_Event = snapshots.Event
+LIVE = models.live(_rows)
+"""Snapshots that are not gone."""
+
+
+def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
+    """Lock a live snapshot's row until the transaction ends.
+
+    :raises SnapshotNotFound: there is none
+    """
+    row = await_others(connection, snapshot_id)
+    if row is None or row.deleted:
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return row
+
+
+def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
+    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
+    """
+    return connection.execute(
+        _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
+
+
+def move(connection: sa.Connection, database: engine.Database, row: Any, event: _Event,
+         chosen: _Status | None = None, **values: Any) -> _Status:
+    """Let an event happen to a snapshot: its status moves as the lifecycle says, and its
+    generation is raised.
+
+    :param chosen: as `snapshots.next_status`
+    :raises InvalidSnapshot: the snapshot is not where that can happen
+    """
+    status = snapshots.next_status(row.status, event, chosen)
+    now = database.clock.utcnow()
+    if status is _Status.GONE:
+        values |= {'deleted': True, 'deleted_at': now}
+    connection.execute(_rows.update().where(_rows.c.id == row.id).values({
+        'status_reset': False, **values, 'status': status.value,
+        'generation': row.generation + 1, 'updated_at': now}))
+    return status
+
+
+def are_there(connection: sa.Connection, volume_id: str) -> bool:
+    """Whether a locked volume has live snapshots."""
+    return connection.execute(_of(volume_id).with_only_columns(_rows.c.id).limit(1),
+                              ).first() is not None
+
+
+def delete_with(connection: sa.Connection, database: engine.Database, volume_id: str, force: bool,
+                project_id: str | None) -> dict[str, str]:
+    """Let the snapshots of a locked volume be removed with it: the volume's work does that.
+
+    :param force: whatever their statuses are
+    :param project_id: those of other projects prevent it; None: they do not
+    :returns: what each was before, by id
+    :raises InvalidSnapshot: one of them prevents it
+    """
+    found = _locked(connection, volume_id)
+    for row in found:
+        if project_id not in (None, row.project_id):
+            raise errors.InvalidSnapshot(reason=f'{row.id} is of another project')
+        if not force and row.status not in snapshots.DELETABLE:
+            raise errors.InvalidSnapshot(reason=f'{row.id} is {row.status}')
+        check_unused(connection, row.id)
+    for row in found:
+        work.end(connection, work_on(row.id, row.generation))
+        move(connection, database, row, _Event.FORCE_DELETE)
+    return {row.id: row.status for row in found}
+
+
+def keep(connection: sa.Connection, database: engine.Database, volume_id: str,
+         was: Mapping[str, str]) -> None:
+    """The snapshots of a locked volume are not removed with it: they are what they were."""
+    for row in _locked(connection, volume_id):
+        move(connection, database, row, _Event.DELETE_CANCELLED, snapshots.settled(was[row.id]))
+
+
+def cannot_delete_with(connection: sa.Connection, database: engine.Database,
+                       volume_id: str) -> None:
+    """The backend refused for good to remove a locked volume, or one of these."""
+    for row in _locked(connection, volume_id):
+        move(connection, database, row, _Event.DELETE_FAILED)
+
+
+def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
+    """Return if nothing is being made from a locked snapshot.
+
+    :raises InvalidSnapshot: a volume is
+    """
+    made = connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.snapshot_id == snapshot_id, models.live(_volumes),
+        _volumes.c.own_status == volume_lifecycle.OwnStatus.CREATING.value).limit(1)).first()
+    if made is not None:
+        raise errors.InvalidSnapshot(
+            reason=f'volume {made.id} is being made from snapshot {snapshot_id}.')
+
+
+def work_on(snapshot_id: str, generation: int, verb: str = 'delete',
+            owner: str | None = None) -> records.Claim:
+    """An act on a snapshot."""
+    return records.Claim('snapshot', snapshot_id, verb, generation, owner)
+
+
+def _of(volume_id: str) -> sa.Select[Any]:
+    return _rows.select().where(_rows.c.volume_id == volume_id, LIVE)
+
+
+def _locked(connection: sa.Connection, volume_id: str) -> Sequence[sa.Row[Any]]:
+    """In one order, as others may lock them too."""
+    return connection.execute(_of(volume_id).order_by(_rows.c.id).with_for_update()).all()

@@ -1,0 +1,214 @@
+"""Snapshots are made and removed, and volumes reverted, while something fails or dies: all agrees
+in the end.
+"""
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db import work
+from blockattach.db.snapshots import reverts
+from blockattach.db.snapshots import snapshot_queries
+from blockattach.db.snapshots import snapshots
+from blockattach.db.volumes import volumes
+from blockattach.drivers import faults
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional import instances
+
+
+class SnapshotCase(instances.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = self.world.volume()
+
+    def ask(self, volume=None):
+        """A snapshot that nobody has made yet."""
+        return self.world.snapshot_control.create(self.world.caller, snapshots.Draft(
+            (volume or self.volume).id, make.PROJECT, make.USER, None, None, {}, True))
+
+    def made(self):
+        """A snapshot that the store has."""
+        found = self.ask()
+        self.world.settle()
+        self.assertEqual('available', self.status(found))
+        return found
+
+    def status(self, snapshot):
+        found = snapshot_queries.find(self.world.database, snapshot.id)
+        return 'gone' if found is None else found.status
+
+    def delete(self, snapshot, force=False):
+        self.world.snapshot_control.delete(
+            self.world.caller, snapshot_queries.get(self.world.database, snapshot.id), force)
+
+    def dies_at(self, point, act):
+        """In an act or in what follows from it; then the next instance goes on."""
+        failpoints.arm(point, instances.die)
+        try:
+            with self.assertRaises(instances.Death, msg=point):
+                act()
+                self.world.settle()
+        finally:
+            failpoints.disarm(point)
+        self.world.start_instance()
+        for _ in range(2):
+            self.world.look()
+            self.world.settle()
+
+
+class CreateTest(SnapshotCase):
+
+    def test_a_death_at_each_point(self):
+        for number, point in enumerate((
+                'control.snapshots.after_create', 'work.snapshot.create.before',
+                'volume.snapshots.before_create', 'backend.store.create_snapshot.before',
+                'backend.store.create_snapshot.after', 'volume.snapshots.after_create',
+                'db.snapshots.created.before', 'db.snapshots.created.after',
+                'work.snapshot.create.after'), 1):
+            with self.subTest(point):
+                self.dies_at(point, self.ask)
+                found = snapshot_queries.of_volume(self.world.database, self.volume.id)
+                self.assertEqual(['available'] * number, [one.status for one in found])
+                self.assert_agree()
+
+    def test_what_cannot_be_removed_is_made_in_the_end(self):
+        found = self.ask()
+        self.world.store.faults.plan('create_snapshot', faults.Fault.UNCERTAIN_AFTER)
+        self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
+        self.world.settle()
+        self.assertEqual('creating', self.status(found))
+        self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.world.look()
+        self.assertEqual('available', self.status(found))
+        self.assert_agree()
+
+    def test_while_its_volume_is_attached(self):
+        row = self.world.attached(self.volume, 'one')
+        found = self.made()
+        self.assertEqual(['available', 'in-use'], [
+            self.status(found), self.world.shown(self.volume).status])
+        self.world.delete(row)
+        self.assert_agree()
+
+    def test_it_is_deleted_by_force_while_it_is_made(self):
+        found = self.ask()
+        self.world.instance.work.settle()
+        self.arm('volume.snapshots.after_create', lambda: self.delete(found, force=True))
+        self.world.settle()
+        failpoints.disarm('volume.snapshots.after_create')
+        self.world.settle()
+        self.assertEqual('gone', self.status(found))
+        self.assert_agree()
+
+    def test_it_is_taken_away_while_it_is_made(self):
+        """What its maker has made is removed."""
+        found = self.ask()
+
+        def cancel():
+            failpoints.disarm('volume.snapshots.before_create')
+            snapshots.create_cancelled(self.world.database, work.of_resource(
+                self.world.database, 'snapshot', found.id))
+        self.arm('volume.snapshots.before_create', cancel)
+        self.world.settle()
+        self.assertEqual('error', self.status(found))
+        self.assertNotIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.delete(found)
+        self.world.settle()
+        self.assert_agree()
+
+
+    def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
+        found = self.ask()
+
+        def take_away():
+            failpoints.disarm('volume.snapshots.after_create')
+            snapshots.create_cancelled(self.world.database, work.of_resource(
+                self.world.database, 'snapshot', found.id))
+            self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
+        self.arm('volume.snapshots.after_create', take_away)
+        self.world.settle()
+        self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.world.look()
+        self.assertNotIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.assert_agree()
+
+
+class DeleteTest(SnapshotCase):
+
+    def test_a_death_at_each_point(self):
+        for point in ('control.snapshots.after_delete', 'work.snapshot.delete.before',
+                      'backend.store.delete_snapshot.before',
+                      'backend.store.delete_snapshot.after', 'volume.snapshots.after_delete',
+                      'db.snapshots.deleted.before', 'db.snapshots.deleted.after'):
+            with self.subTest(point):
+                found = self.made()
+                self.dies_at(point, lambda found=found: self.delete(found))
+                self.assertEqual('gone', self.status(found))
+                self.assert_agree()
+
+    def test_a_death_at_each_point_with_its_volume(self):
+        for point in ('control.volumes.after_delete', 'volume.volumes.after_unexport',
+                      'volume.snapshots.after_delete_of', 'db.snapshots.deleted_with.after',
+                      'volume.volumes.after_delete'):
+            with self.subTest(point):
+                self.volume = self.world.volume()
+                found = [self.made(), self.made()]
+                self.dies_at(point, lambda: self.world.volume_control.delete(
+                    self.world.caller, self.volume, cascade=True))
+                self.assertEqual(['gone'] * 2, [self.status(one) for one in found])
+                self.assertRaises(errors.VolumeNotFound, self.world.shown, self.volume)
+                self.assert_agree()
+
+    def test_cancelled_it_is_what_it_was(self):
+        found = self.made()
+        self.delete(found)
+        waiting = work.of_resource(self.world.database, 'snapshot', found.id)
+        snapshots.delete_cancelled(self.world.database, waiting)
+        self.world.settle()
+        self.assertEqual('available', self.status(found))
+        self.assert_agree()
+
+    def test_cancelled_its_volume_keeps_it(self):
+        found = self.made()
+        self.world.volume_control.delete(self.world.caller, self.volume, cascade=True)
+        waiting = work.of_resource(self.world.database, 'volume', self.volume.id)
+        self.assertEqual('deleting', self.status(found))
+        volumes.delete_cancelled(self.world.database, waiting)
+        self.world.settle()
+        self.assertEqual(['available', 'available'],
+                         [self.status(found), self.world.shown(self.volume).status])
+        self.assert_agree()
+
+
+class RevertTest(SnapshotCase):
+
+    def revert(self, snapshot):
+        self.world.snapshot_control.revert(self.world.caller, self.volume, snapshot.id)
+
+    def test_a_death_at_each_point(self):
+        found = self.made()
+        for point in ('control.snapshots.after_revert', 'work.volume.revert.before',
+                      'volume.reverts.before_revert', 'backend.store.revert.before',
+                      'backend.store.revert.after', 'volume.reverts.after_revert',
+                      'db.reverts.done.before', 'db.reverts.done.after'):
+            with self.subTest(point):
+                self.dies_at(point, lambda: self.revert(found))
+                self.assertEqual('available', self.world.shown(self.volume).status)
+                self.assert_agree()
+
+    def test_an_uncertain_one_is_repeated(self):
+        found = self.made()
+        self.revert(found)
+        self.world.store.faults.plan('revert', faults.Fault.UNCERTAIN_AFTER)
+        self.world.settle()
+        self.assertEqual('reverting', self.world.shown(self.volume).status)
+        self.world.look()
+        self.assertEqual('available', self.world.shown(self.volume).status)
+        self.assertEqual(2, self.world.store.faults.calls['revert'])
+
+    def test_cancelled_the_volume_is_as_it_is(self):
+        self.revert(self.made())
+        reverts.cancelled(self.world.database, work.of_resource(
+            self.world.database, 'volume', self.volume.id))
+        self.world.settle()
+        self.assertEqual('available', self.world.shown(self.volume).status)
+        self.assertNotIn('revert', self.world.store.faults.calls)
+        self.assert_agree()

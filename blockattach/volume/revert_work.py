@@ -1,0 +1,42 @@
+"""Revert volumes to their latest snapshots on one backend: what goes on after the answer."""
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db import work
+from blockattach.db.snapshots import reverts
+from blockattach.db.snapshots import snapshot_queries
+from blockattach.db.volumes import volume_queries
+from blockattach.domain import messages
+from blockattach.domain import records
+from blockattach.volume import remains
+from blockattach.work import verbs
+
+
+class RevertWork:
+    """The act on the volumes of one backend."""
+
+    def __init__(self, of_volumes: remains.Remains) -> None:
+        self._database = of_volumes.database
+        self._backend = of_volumes.backend
+        self._leases = of_volumes.leases
+
+    @verbs.work(
+        'volume.revert', deadline='create_seconds',
+        done=lambda self, claim: reverts.done(self._database, claim),
+        failed=lambda self, claim: reverts.failed(self._database, claim),
+        message=messages.REVERT_FAILED, cancel=reverts.cancelled)
+    def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Give a volume the bytes of its latest snapshot."""
+        with self._leases.volume(claim.resource_id) as lease:
+            volume = volume_queries.claimed(self._database, claim)
+            found = work.of_resource(self._database, claim.noun, claim.resource_id)
+            if volume is None or found is None or 'snapshot_id' not in found.progress:
+                raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
+                                             generation=claim.generation)
+            if lease is None:
+                raise errors.BackendUncertain(reason='another process is at work on the volume')
+            snapshot = snapshot_queries.get(self._database, found.progress['snapshot_id'])
+            self._backend.target.unexport(volume.id)
+            failpoints.point('volume.reverts.before_revert')
+            self._backend.revert(snapshot, volume)
+            failpoints.point('volume.reverts.after_revert')
