@@ -109,7 +109,7 @@ def outcomes(folder: pathlib.Path) -> list[Outcome]:
     """How the tests of the last run ended."""
     found: list[Outcome] = []
 
-    def keep(test: dict[str, Any]) -> None:
+    def keep(test: Any) -> None:
         reason = test['details'].get('reason')
         found.append(Outcome(str(test['id']), str(test['status']),
                              reason.as_text() if reason is not None else ''))

@@ -8,8 +8,8 @@ from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import work
 from blockattach.volume import extend_work
-from blockattach.volume import server_notices
 from blockattach.volume import revert_work
+from blockattach.volume import server_notices
 from blockattach.volume import snapshot_work
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
