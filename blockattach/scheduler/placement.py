@@ -71,7 +71,7 @@ class Placement:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.create(self._database, volume.project_id, caller.request_id,
                             domain_messages.NO_VALID_POOL, volume_id, found['summary'],
-                            once=True)
+                            words=domain_placement.in_words(found['reasons']), once=True)
             volumes.failed(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,

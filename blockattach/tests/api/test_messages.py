@@ -76,6 +76,25 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual(4, len(self.list('?all_tenants=1', self.http.as_admin)))
         self.assertEqual(3, len(self.list('?all_tenants=1')))
 
+    def test_what_only_administrators_read(self):
+        messages.create(self.http.database, http.PROJECT, 'req-1', domain_messages.DELETE_FAILED,
+                        base.ABSENT, 'lvremove: node-7 is busy', words='It is in use.')
+        text = 'delete volume:Backend refused to delete the volume. It is in use.'
+        for persona, expected in ((self.http.as_reader, text), (self.http.as_member, text),
+                                  (self.http.as_admin, f'{text} lvremove: node-7 is busy')):
+            listed = self.list(persona=persona)[0]
+            shown = persona.get(f'/messages/{listed["id"]}').body['message']
+            self.assertEqual([expected] * 2, [listed['user_message'], shown['user_message']])
+
+    def test_an_operator_may_let_its_users_read_it(self):
+        opened = http.ApiFixture(rules={'blockattach:message_detail': '@'})
+        self.addCleanup(opened.close)
+        messages.create(opened.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,
+                        base.ABSENT, 'node-7 is busy')
+        shown = opened.as_reader.get('/messages').body['messages'][0]
+        self.assertEqual('attach volume:Failed to attach volume. node-7 is busy',
+                         shown['user_message'])
+
     def test_delete(self):
         message_id = self.list()[0]['id']
         path = f'/messages/{message_id}'
