@@ -1,5 +1,6 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
+from blockattach.api.resources import clusters
 from blockattach.api.resources import messages
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
@@ -21,6 +22,7 @@ FAMILIES = (
     messages.OPERATIONS,
     quotas.OPERATIONS,
     services.OPERATIONS,
+    clusters.OPERATIONS,
     pools.OPERATIONS,
 )
 

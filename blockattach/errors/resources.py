@@ -14,7 +14,8 @@
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
-    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
+    │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
+    │   └── MessageNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
@@ -140,6 +141,16 @@ class WorkNotFound(NotFound):
 class ServiceNotFound(NotFound):
     code = 'service.not_found'
     text = 'Service %(binary)s could not be found on host %(host)s.'
+
+
+class ClusterNotFound(NotFound):
+    code = 'cluster.not_found'
+    text = 'Cluster %(id)s could not be found.'
+
+
+class HostNotFound(NotFound):
+    code = 'host.not_found'
+    text = 'Host %(host)s could not be found.'
 
 
 class PoolNotFound(NotFound):
