@@ -1,6 +1,7 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
 from blockattach.api.resources import clusters
+from blockattach.api.resources import hosts
 from blockattach.api.resources import messages
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
@@ -10,6 +11,7 @@ from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
 from blockattach.api.resources import volume_types
 from blockattach.api.resources import volumes
+from blockattach.api.resources import workers
 from blockattach.http import operation
 
 FAMILIES = (
@@ -23,6 +25,8 @@ FAMILIES = (
     quotas.OPERATIONS,
     services.OPERATIONS,
     clusters.OPERATIONS,
+    hosts.OPERATIONS,
+    workers.OPERATIONS,
     pools.OPERATIONS,
 )
 

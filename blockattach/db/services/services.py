@@ -132,12 +132,12 @@ def keeping(database: engine.Database, binary: str, backend: str,
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
 
 
-def on_host(host: str) -> sa.ColumnElement[bool]:
-    """Volumes on any pool of one ``host@backend``.
+def on_host(host: str, pool: sa.ColumnElement[str] = models.volumes.c.pool,
+            ) -> sa.ColumnElement[bool]:
+    """Volumes, or what else has such a column, on any pool of one ``host@backend``.
 
     A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
     """
-    pool = models.volumes.c.pool
     return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
 
 
