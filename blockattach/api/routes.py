@@ -1,6 +1,7 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
 from blockattach.api.resources import clusters
+from blockattach.api.resources import extensions
 from blockattach.api.resources import hosts
 from blockattach.api.resources import messages
 from blockattach.api.resources import pools
@@ -33,4 +34,5 @@ FAMILIES = (
 
 def operations() -> tuple[operation.Operation, ...]:
     """Every operation of the API."""
-    return tuple(row for family in FAMILIES for row in family)
+    rows = tuple(row for family in FAMILIES for row in family)
+    return (*rows, *extensions.operations(rows))

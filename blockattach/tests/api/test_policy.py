@@ -77,6 +77,7 @@ class PolicyTest(base.ApiTestCase):
             'message': self.message,
             'cluster': self.cluster,
             'connector': lambda: self.connector,
+            'extension': lambda: 'os-services',
             'project': lambda: http.PROJECT,
             'new id': base.new_id,
         }
