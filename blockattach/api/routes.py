@@ -4,6 +4,7 @@ from blockattach.api.resources import clusters
 from blockattach.api.resources import extensions
 from blockattach.api.resources import hosts
 from blockattach.api.resources import messages
+from blockattach.api.resources import not_offered
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
@@ -28,6 +29,7 @@ FAMILIES = (
     clusters.OPERATIONS,
     hosts.OPERATIONS,
     workers.OPERATIONS,
+    not_offered.OPERATIONS,
     pools.OPERATIONS,
 )
 

@@ -9,13 +9,15 @@
     │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
-    │   └── TransferKeyWrong         the transfer has another key
+    │   ├── TransferKeyWrong         the transfer has another key
+    │   └── NotOffered               this service makes no such thing
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
-    │   └── MessageNotFound, TransferNotFound, WorkNotFound
+    │   ├── MessageNotFound, TransferNotFound, WorkNotFound
+    │   └── NoneOffered              this service has no such thing, whatever its id
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
@@ -86,6 +88,11 @@ class ConnectorUnusable(InvalidInput):
 class TransferKeyWrong(InvalidInput):
     code = 'transfer.key_wrong'
     text = 'Invalid auth key: Attempt to transfer %(transfer_id)s with invalid auth key.'
+
+
+class NotOffered(InvalidInput):
+    code = 'not_offered'
+    text = 'Invalid input received: %(what)s are not offered by this service.'
 
 
 class VolumeNotFound(NotFound):
@@ -161,6 +168,11 @@ class PoolNotFound(NotFound):
 class TransferNotFound(NotFound):
     code = 'transfer.not_found'
     text = 'Transfer %(transfer_id)s could not be found.'
+
+
+class NoneOffered(NotFound):
+    code = 'not_offered.not_found'
+    text = '%(kind)s %(id)s could not be found.'
 
 
 class VolumeTypeExists(Conflict):
