@@ -1,6 +1,7 @@
 """Messages to users about failures that came after the answer."""
 import datetime
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -72,14 +73,18 @@ def get(database: engine.Database, message_id: str) -> records.Message:
     return _record(row)
 
 
-def list_page(database: engine.Database, project_id: str | None, equal: dict[str, Any],
-              page: paging.Page) -> list[records.Message]:
+def list_page(database: engine.Database, project_id: str | None, equal: Mapping[str, Any],
+              page: paging.Page, like: Mapping[str, str] | None = None) -> list[records.Message]:
     """One page of a project's messages (None: every project's).
 
     :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :param like: such a key to a part of its value
     :raises MessageNotFound: the marker is none
     """
-    query = _rows.select().where(*(SORT_COLUMNS[key] == value for key, value in equal.items()))
+    query = _rows.select().where(
+        *(SORT_COLUMNS[key] == value for key, value in equal.items()),
+        *(SORT_COLUMNS[key].contains(text, autoescape=True)
+          for key, text in (like or {}).items()))
     if project_id is not None:
         query = query.where(_rows.c.project_id == project_id)
     with database.reader() as connection:

@@ -31,8 +31,8 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
         page = listing.page(call, messages.SORT_COLUMNS, most)
         asked = listing.asked(call, _FILTERS)
     project_id = None if asked.all_projects else call.context.project_id
-    found = [] if asked.nothing or asked.like else messages.list_page(
-        services.database, project_id, dict(asked.equal), page)
+    found = [] if asked.nothing else messages.list_page(
+        services.database, project_id, asked.equal, page, asked.like)
     return {'messages': [_view(services, call, message) for message in found],
             **listing.links(call, 'messages_links', page, found)}
 

@@ -70,6 +70,19 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual(3, len(self.list('?zz=1', version='3.30')))
         self.assertEqual([], self.list('?zz=1', self.http.as_admin))
 
+    def test_a_part_of_a_value_from_3_34(self):
+        admin = self.http.as_admin
+        first, second, third = self.volume_ids
+        for query, expected in (('?event_id~=002_0', [second]),
+                                (f'?resource_uuid~={first[:20]}', [first]),
+                                ('?request_id~=eq-1&event_id~=001', [third, first]),
+                                ('?event_id~=%25', []), ('?zz~=1', [])):
+            with self.subTest(query=query):
+                self.assertEqual(expected, self.of(query, admin, version='3.34'))
+                self.assertEqual([], self.of(query, admin, version='3.33'))
+        self.assert_fault(400, 'Invalid filters event_id~',
+                          self.http.as_member.get('/messages?event_id~=1'))
+
     def test_of_which_project(self):
         self.assertEqual([base.ABSENT], self.of(persona=self.http.as_stranger))
         self.assertEqual('', self.list(persona=self.http.as_stranger)[0]['request_id'])
