@@ -76,15 +76,12 @@ def _keeps(service: records.Service) -> str | None:
 
 
 _HOST: schema.Schema = {'type': ['string', 'null'], 'minLength': 1, 'maxLength': 255}
-_BOOLEAN: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
-    True, 'True', 'TRUE', 'true', '1', 'ON', 'On', 'on', 'YES', 'Yes', 'yes', 'y', 't',
-    False, 'False', 'FALSE', 'false', '0', 'OFF', 'Off', 'off', 'NO', 'No', 'no', 'n', 'f']}
 _ASKED = schema.obj({
     'cluster_name': _HOST,
     'host': _HOST,
     'binary': {'enum': [binaries.VOLUME, binaries.SCHEDULER]},
-    'is_up': _BOOLEAN,
-    'disabled': _BOOLEAN,
+    'is_up': answers.YES_OR_NO,
+    'disabled': answers.YES_OR_NO,
     'resource_id': schema.NULLABLE_UUID,
     'resource_type': {'type': ['string', 'null'], 'maxLength': 40},
     'service_id': {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]*$', 'maxLength': 11},
