@@ -21,6 +21,7 @@ import print_api
 import print_openapi
 import rst
 from blockattach.api import routes
+from blockattach.api.resources import not_offered
 from blockattach.http import dispatch
 from blockattach.http import operation
 from blockattach.http import responses
@@ -28,6 +29,7 @@ from blockattach.http import responses
 FOLDER = 'doc/source/user/api'
 _DOCUMENTS = pathlib.Path(__file__).parents[1] / 'doc/source'
 _ACTIONS = 'volume_actions'
+_NOT_OFFERED = 'not_offered'
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
 # Said once, on the first page.
@@ -61,6 +63,13 @@ _NAMED = {
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),
     'capabilities': Group('Capabilities', 'What a backend can do.'),
+    'clusters': Group('Clusters', 'Volume services that keep a backend together: '
+                      ':doc:`/admin/clusters`.'),
+    'os-hosts': Group('Hosts', 'Services by their hosts, and what is on a backend.'),
+    'os-availability-zone': Group('Availability zones', 'Where volumes can be.'),
+    'workers': Group('Workers', 'Work that services have left: :doc:`/admin/services`.'),
+    'extensions': Group('Extensions', 'Parts of the API, as clients look for them.'),
+    _NOT_OFFERED: Group('Not offered', 'What there is none of: :doc:`/user/not_offered`.'),
     'versions': Group('Versions of the API', 'Where a client begins. The microversions: '
                       ':doc:`/user/versions`.'),
 }
@@ -79,6 +88,8 @@ def group_of(row: operation.Operation) -> str:
     """The page that an operation is on."""
     if row.path == '/volumes/{id}/action':
         return _ACTIONS
+    if row in not_offered.OPERATIONS:
+        return _NOT_OFFERED
     return 'versions' if row.root else print_api.noun(row)
 
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tools')]
 
+from blockattach.api.resources import not_offered  # noqa: E402
 from blockattach.testing import stack  # noqa: E402
 from blockattach.tests.functional import commands  # noqa: E402
 
@@ -30,7 +31,10 @@ PAGE = ROOT / 'doc' / 'source' / 'user' / 'clients.txt'
 PROJECT = '00000000000000000000000000000002'
 CLIENTS = {'openstack': 'python-openstackclient', 'cinder': 'python-cinderclient'}
 # Nothing is there behind the path, under this method, or in this action.
-UNROUTED = (b'The resource could not be found.<br', b'There is no such action')
+UNROUTED = (b'"The resource could not be found."', b'There is no such action',
+            b'are not offered by this service')
+# Nothing is ever there.
+NOT_OFFERED = tuple(f'/v3/{PROJECT}/{noun.key}/' for noun in not_offered.NOUNS)
 NO_METHOD = (405, 501)
 NOT_ASKED = 'not asked'
 # What an argument is given, by its name; {name} is an object that is made for the command.
@@ -114,7 +118,8 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         finally:
             connection.close()
         missing = answer.status in NO_METHOD or answer.status >= 400 and any(
-            words in said for words in UNROUTED)
+            words in said for words in UNROUTED) or (
+                answer.status == 404 and self.path.startswith(NOT_OFFERED))
         self.asked.append(Asked(f'{self.command} {self.path}', answer.status, missing))
         self.send_response_only(answer.status)
         for name, value in answer.getheaders():

@@ -1,6 +1,10 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
+from blockattach.api.resources import clusters
+from blockattach.api.resources import extensions
+from blockattach.api.resources import hosts
 from blockattach.api.resources import messages
+from blockattach.api.resources import not_offered
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
@@ -10,6 +14,7 @@ from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
 from blockattach.api.resources import volume_types
 from blockattach.api.resources import volumes
+from blockattach.api.resources import workers
 from blockattach.http import operation
 
 FAMILIES = (
@@ -23,10 +28,15 @@ FAMILIES = (
     messages.OPERATIONS,
     quotas.OPERATIONS,
     services.OPERATIONS,
+    clusters.OPERATIONS,
+    hosts.OPERATIONS,
+    workers.OPERATIONS,
+    not_offered.OPERATIONS,
     pools.OPERATIONS,
 )
 
 
 def operations() -> tuple[operation.Operation, ...]:
     """Every operation of the API."""
-    return tuple(row for family in FAMILIES for row in family)
+    rows = tuple(row for family in FAMILIES for row in family)
+    return (*rows, *extensions.operations(rows))

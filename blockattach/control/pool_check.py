@@ -7,8 +7,11 @@ report interval, and before each refusal.
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from oslo_log import log as oslo_log
+
 from blockattach import clock
 from blockattach import errors
+from blockattach import log
 from blockattach.conf import api as api_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import messages
@@ -19,6 +22,8 @@ from blockattach.domain import binaries
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement
 from blockattach.domain import pools
+
+LOG = oslo_log.getLogger(__name__)
 
 
 class PoolCheck:
@@ -40,8 +45,8 @@ class PoolCheck:
         self._began = clock.monotonic()
         self._kept: tuple[float, list[pools.Pool]] | None = None
 
-    def refusal(self, request: pools.VolumeRequest) -> str | None:
-        """Why no pool will do, for the user; None: one will, or it is not known yet.
+    def refusal(self, request: pools.VolumeRequest) -> Mapping[str, str] | None:
+        """Why no pool will do, by their names; None: one will, or it is not known yet.
 
         :raises NoPoolForVolume: no pool will do, and requests are to be refused for that
         """
@@ -52,16 +57,18 @@ class PoolCheck:
         reasons = placement.refusals(request, self._read(), self._filters)
         if reasons is None or not self._all_up():
             return None
-        summary = placement.summarise(reasons)
         if self._check == api_conf.CapabilityCheck.REJECT:
-            raise errors.NoPoolForVolume(summary=summary)
-        return summary
+            LOG.info('Volume is refused: no pool will do%s',
+                     log.fields(reasons=placement.summarise(reasons)))
+            raise errors.NoPoolForVolume(summary=placement.in_words(reasons))
+        return reasons
 
     def record(self, project_id: str, request_id: str | None, volume_id: str,
-               refusal: str) -> None:
+               reasons: Mapping[str, str]) -> None:
         """Write the user message that the scheduler would write, before it is asked."""
         messages.create(self._database, project_id, request_id, domain_messages.NO_VALID_POOL,
-                        volume_id, refusal, once=True)
+                        volume_id, placement.summarise(reasons),
+                        words=placement.in_words(reasons), once=True)
 
     def _reports(self) -> list[pools.Pool]:
         kept = self._kept

@@ -1,6 +1,7 @@
 """Messages to users about failures that came after the answer."""
 import datetime
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,28 +28,31 @@ SORT_COLUMNS = {
 
 @engine.retried
 def create(database: engine.Database, project_id: str, request_id: str | None,
-           text: domain_messages.Text, resource_id: str, detail: str = '',
-           once: bool = False) -> None:
+           text: domain_messages.Text, resource_id: str, detail: str = '', *,
+           words: str = '', once: bool = False) -> None:
     """Write a message down for a project.
 
-    :param detail: what went wrong in this case, behind the constant sentence
+    :param detail: what went wrong in this case: only administrators read it
+    :param words: what the user reads of it, behind the constant sentence: it names no host, no
+        pool and no capacity
     :param once: a resource has at most one such message: a later one replaces it
     """
     message_id = name_of(text, resource_id) if once else database.new_id()
     now = database.clock.utcnow()
-    user_message = f'{text.user_message} {detail}' if detail else text.user_message
+    said = {'user_message': f'{text.user_message} {words}' if words else text.user_message,
+            'detail': detail or None}
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:
         with database.writer(engine.inserted(_rows.c.id, message_id)) as connection:
             connection.execute(_rows.insert().values(
                 id=message_id, project_id=project_id, request_id=request_id,
-                event_id=text.event_id, user_message=user_message, message_level='ERROR',
-                resource_type=text.resource_type, resource_id=resource_id, created_at=now,
+                event_id=text.event_id, message_level='ERROR', resource_type=text.resource_type,
+                resource_id=resource_id, created_at=now, **said,
                 expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE)))
     except db_exception.DBDuplicateEntry:
         with database.writer() as connection:
             connection.execute(_rows.update().where(_rows.c.id == message_id).values(
-                user_message=user_message, updated_at=now))
+                updated_at=now, **said))
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:
@@ -69,14 +73,18 @@ def get(database: engine.Database, message_id: str) -> records.Message:
     return _record(row)
 
 
-def list_page(database: engine.Database, project_id: str | None, equal: dict[str, Any],
-              page: paging.Page) -> list[records.Message]:
+def list_page(database: engine.Database, project_id: str | None, equal: Mapping[str, Any],
+              page: paging.Page, like: Mapping[str, str] | None = None) -> list[records.Message]:
     """One page of a project's messages (None: every project's).
 
     :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :param like: such a key to a part of its value
     :raises MessageNotFound: the marker is none
     """
-    query = _rows.select().where(*(SORT_COLUMNS[key] == value for key, value in equal.items()))
+    query = _rows.select().where(
+        *(SORT_COLUMNS[key] == value for key, value in equal.items()),
+        *(SORT_COLUMNS[key].contains(text, autoescape=True)
+          for key, text in (like or {}).items()))
     if project_id is not None:
         query = query.where(_rows.c.project_id == project_id)
     with database.reader() as connection:

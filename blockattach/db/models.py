@@ -410,6 +410,7 @@ messages = _table(
     sa.Column('request_id', sa.String(NAME_LENGTH)),
     sa.Column('event_id', sa.String(64), nullable=False),
     sa.Column('user_message', LongText, nullable=False),
+    sa.Column('detail', LongText),
     sa.Column('message_level', sa.String(16), nullable=False),
     sa.Column('resource_type', sa.String(64), nullable=False),
     uuid_column('resource_id'),

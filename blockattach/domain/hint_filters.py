@@ -43,19 +43,21 @@ def same_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that has none of the volumes that it shall be with."""
     named = volume_ids(request.facts.hints, SAME)
     if named is None:
-        return f'the hint {SAME} names something that is no volume'
+        return placement.Reason(f'the hint {SAME} names something that is no volume')
     if not named or _there(request, named, pool):
         return None
-    return f'it has none of the volumes that the hint {SAME} names'
+    return placement.Reason(f'it has none of the volumes that the hint {SAME} names')
 
 
 def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that has one of the volumes that it shall be apart from."""
     named = volume_ids(request.facts.hints, DIFFERENT)
     if named is None:
-        return f'the hint {DIFFERENT} names something that is no volume'
+        return placement.Reason(f'the hint {DIFFERENT} names something that is no volume')
     there = _there(request, named, pool)
-    return f'it has volume {there}, which the hint {DIFFERENT} names' if there else None
+    if there is None:
+        return None
+    return placement.Reason(f'it has volume {there}, which the hint {DIFFERENT} names')
 
 
 def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
@@ -63,13 +65,14 @@ def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | N
     if not request.facts.hints.get(LOCAL):
         return None
     if server_id(request.facts.hints) is None:
-        return f'the hint {LOCAL} names something that is no server'
+        return placement.Reason(f'the hint {LOCAL} names something that is no server')
     host = request.facts.server_host
     if host is None:
-        return request.facts.server_lost or f'the host of the hint {LOCAL} is not known'
+        unknown = f'the host of the hint {LOCAL} is not known'
+        return placement.Reason(request.facts.server_lost or unknown, unknown)
     if host == pool.name.partition('@')[0]:
         return None
-    return f'it is not on the host of the server that the hint {LOCAL} names'
+    return placement.Reason(f'it is not on the host of the server that the hint {LOCAL} names')
 
 
 def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
@@ -78,8 +81,8 @@ def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
         if matches(request.facts.hints.get(QUERY), pool):
             return None
     except QueryError as error:
-        return f'the hint {QUERY} cannot be answered: {error}'
-    return f'it is not what the hint {QUERY} asks for'
+        return placement.Reason(f'the hint {QUERY} cannot be answered: {error}')
+    return placement.Reason(f'it is not what the hint {QUERY} asks for')
 
 
 FILTERS: Mapping[str, placement.Filter] = {

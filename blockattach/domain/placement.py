@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from typing import Self
 
 from blockattach.domain import extra_specs
 from blockattach.domain import pools
@@ -16,6 +17,30 @@ Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
 """Says why a pool will not do, or None."""
 
 _POOLS_IN_SUMMARY = 20
+_UNSUITABLE = 'it does not take such a volume'
+# What users read instead of a reason that names zones, capabilities or capacities, by the filter;
+# of a filter that is not our own they read no more than that it refuses.
+_WORDS = {
+    'alive': 'it is out of service',
+    'tried': 'it could not make the volume',
+    'availability': 'it is in another availability zone',
+    'multiattach': 'it cannot attach one volume to several hosts',
+    'capabilities': 'it lacks what the volume type asks for',
+    'capacity': 'it has too little room',
+}
+
+
+class Reason(str):
+    """Why a pool will not do, as administrators read it. ``words``: as the user reads it, without
+    names or capacities; the same where nothing else is given."""
+
+    words: str
+
+    def __new__(cls, text: str, words: str | None = None) -> Self:
+        """A reason is its text."""
+        reason = super().__new__(cls, text)
+        reason.words = text if words is None else words
+        return reason
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +59,8 @@ def judge(request: pools.VolumeRequest, pool: pools.Pool,
     for name, refuse in filters.items():
         reason = refuse(request, pool)
         if reason is not None:
+            if not isinstance(reason, Reason):
+                reason = Reason(reason, _WORDS.get(name, _UNSUITABLE))
             return Verdict(pool, name, reason)
     return Verdict(pool)
 
@@ -61,6 +88,12 @@ def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) 
     text = '; '.join(f'{name}: {reason}' for name, reason in named)
     left = len(reasons) - len(named)
     return f'{text}; and {left} more' if left else text
+
+
+def in_words(reasons: Mapping[str, str]) -> str:
+    """Why the pools were refused, each reason once, as the user reads it."""
+    said = dict.fromkeys(getattr(reason, 'words', _UNSUITABLE) for reason in reasons.values())
+    return '; '.join(said) or 'no pool has reported itself'
 
 
 def left_gb(pool: pools.Pool) -> float:

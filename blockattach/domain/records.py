@@ -327,13 +327,17 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
-    """A message to a user about something that failed after the answer."""
+    """A message to a user about something that failed after the answer.
+
+    :ivar detail: what went wrong in this case, with names of hosts and pools: for administrators
+    """
 
     id: str
     project_id: str
     request_id: str | None
     event_id: str
     user_message: str
+    detail: str | None
     message_level: str
     resource_type: str
     resource_id: str | None

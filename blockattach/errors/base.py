@@ -69,6 +69,12 @@ def is_known(error: BaseException) -> bool:
     return isinstance(error, BlockattachError)
 
 
+def in_words(error: BaseException) -> str:
+    """What a user reads of a failure of a backend, or of one that it has caused."""
+    said = (getattr(one, 'words', '') for one in (error, error.__cause__))
+    return next(filter(None, said), '')
+
+
 class InvalidInput(BlockattachError):
     code = 'request.invalid'
     text = '%(reason)s'
@@ -153,6 +159,8 @@ class BackendError(BlockattachError):
 
     code = 'backend.error'
     text = '%(reason)s'
+    words = ''
+    """What a user reads of it in a message: no name and no capacity."""
 
 
 class BackendRefused(BackendError):
@@ -164,6 +172,7 @@ class BackendRefused(BackendError):
 class BackendFull(BackendRefused):
     code = 'backend.full'
     text = 'cannot place %(size_gb)s GiB: %(reason)s'
+    words = 'The backend has no room for it.'
 
 
 class BackendUncertain(BackendError):

@@ -10,13 +10,16 @@
     │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
-    │   └── TransferKeyWrong         the transfer has another key
+    │   ├── TransferKeyWrong         the transfer has another key
+    │   └── NotOffered               this service makes no such thing
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
-    │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
+    │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
+    │   ├── MessageNotFound, TransferNotFound, WorkNotFound
+    │   └── NoneOffered              this service has no such thing, whatever its id
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
@@ -96,6 +99,11 @@ class TransferKeyWrong(InvalidInput):
     text = 'Invalid auth key: Attempt to transfer %(transfer_id)s with invalid auth key.'
 
 
+class NotOffered(InvalidInput):
+    code = 'not_offered'
+    text = 'Invalid input received: %(what)s are not offered by this service.'
+
+
 class VolumeNotFound(NotFound):
     code = 'volume.not_found'
     text = 'Volume %(volume_id)s could not be found.'
@@ -161,6 +169,16 @@ class ServiceNotFound(NotFound):
     text = 'Service %(binary)s could not be found on host %(host)s.'
 
 
+class ClusterNotFound(NotFound):
+    code = 'cluster.not_found'
+    text = 'Cluster %(id)s could not be found.'
+
+
+class HostNotFound(NotFound):
+    code = 'host.not_found'
+    text = 'Host %(host)s could not be found.'
+
+
 class PoolNotFound(NotFound):
     code = 'pool.not_found'
     text = 'Pool %(pool)s could not be found.'
@@ -169,6 +187,11 @@ class PoolNotFound(NotFound):
 class TransferNotFound(NotFound):
     code = 'transfer.not_found'
     text = 'Transfer %(transfer_id)s could not be found.'
+
+
+class NoneOffered(NotFound):
+    code = 'not_offered.not_found'
+    text = '%(kind)s %(id)s could not be found.'
 
 
 class VolumeTypeExists(Conflict):

@@ -157,7 +157,7 @@ class Dispatcher:
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
         if match is None:
-            return responses.unknown_route()
+            raise errors.RouteNotFound()
         context = self._identify(request, match)
         negotiated = self._versions(request, match)
         try:

@@ -23,16 +23,6 @@ _JSON = 'application/json'
 # Times are ours to print, and a record must never reach a client whole because a view was missed.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
-_NOT_FOUND = b"""<html>
- <head>
-  <title>404 Not Found</title>
- </head>
- <body>
-  <h1>404 Not Found</h1>
-  The resource could not be found.<br /><br />
- </body>
-</html>"""
-
 
 class Fault(NamedTuple):
     """How an error is answered; ``shown``: its text goes to the client."""
@@ -138,11 +128,6 @@ def error(raised: Exception) -> webob.Response:
         LOG.warning('Request has failed%s',
                     fields(code=getattr(raised, 'code', ''), reason=raised))
     return failure(row.status, str(raised), getattr(raised, 'retry_after', None))
-
-
-def unknown_route() -> webob.Response:
-    """What an address that does not exist is answered with: clients expect no JSON here."""
-    return _response(404, _NOT_FOUND, {'Content-Type': 'text/html; charset=UTF-8'})
 
 
 def _response(status: int, body: bytes, headers: Mapping[str, str]) -> webob.Response:

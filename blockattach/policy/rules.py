@@ -3,7 +3,9 @@ from oslo_policy import policy
 
 from blockattach.policy import attachments
 from blockattach.policy import base
+from blockattach.policy import clusters
 from blockattach.policy import messages
+from blockattach.policy import not_offered
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
 from blockattach.policy import services
@@ -12,8 +14,8 @@ from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
-NOUNS = (attachments, messages, qos_specs, quotas, services, snapshots, transfers, volume_types,
-         volumes)
+NOUNS = (attachments, clusters, messages, not_offered, qos_specs, quotas, services, snapshots,
+         transfers, volume_types, volumes)
 
 
 def list_rules() -> list[policy.RuleDefault]:

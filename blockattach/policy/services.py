@@ -1,6 +1,12 @@
 """Rules for the processes of the service, and for its backends and their pools."""
 from blockattach.policy import base
 
+HOSTS = base.Rule('volume_extension:hosts', base.ADMIN,
+                  'List the hosts of services, and show what is on one.', 'GET /os-hosts',
+                  'GET /os-hosts/{host_name}')
+CLEANUP = base.Rule('workers:cleanup', base.ADMIN,
+                    'See which services that are down have left work, and whether others finish '
+                    'it.', 'POST /workers/cleanup')
 GET_CAPABILITIES = base.Rule('volume_extension:capabilities', base.ADMIN,
                              'Show what a backend can do.', 'GET /capabilities/{host_name}')
 GET_POOLS = base.Rule('scheduler_extension:scheduler_stats:get_pools', base.ADMIN,

@@ -97,7 +97,8 @@ class PlacingFlow:
         request = self._chooser.with_facts(self._request)
         attempts = request.facts.attempts
         if attempts >= self._settings.max_attempts:
-            raise self._refusal(dict.fromkeys(request.tried, 'it could not make the volume'),
+            raise self._refusal(dict.fromkeys(
+                request.tried, placement.Reason('it could not make the volume')),
                                 f'{attempts} attempts were made, the most allowed: ')
         choice = self._chooser.choose(request)
         if not choice.accepted:
@@ -119,7 +120,7 @@ class PlacingFlow:
             if generation is not None:
                 return _Claim(pool, generation)
             self._chooser.telemetry.scheduler_retry('room_taken')
-            reasons[pool.name] = 'its last room was taken meanwhile'
+            reasons[pool.name] = placement.Reason('its last room was taken meanwhile')
         raise self._refusal(reasons)
 
     def _give_back(self, **results: Any) -> None:

@@ -71,7 +71,7 @@ class Placement:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.create(self._database, volume.project_id, caller.request_id,
                             verb.message, volume_id, found['summary'],
-                            once=True)
+                            words=domain_placement.in_words(found['reasons']), once=True)
             verb.refuse(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,

@@ -126,7 +126,7 @@ class Expirer:
         ended = self._manager.abandon(caller, row, ending.event)
         LOG.warning('Attachment has expired and is ended%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
-                        row.volume_id, f'Attachment {row.id}.')
+                        row.volume_id, words=f'Attachment {row.id}.')
         self._manager.go_on(caller, ended)
 
 

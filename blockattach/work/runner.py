@@ -170,7 +170,7 @@ class Runner:
             return
         if verb.message is not None and found is not None and found.project_id is not None:
             messages.create(self._database, found.project_id, caller.request_id, verb.message,
-                            claim.resource_id, str(reason))
+                            claim.resource_id, str(reason), words=errors.in_words(reason))
         if verb.then is not None:
             verb.then(actor, caller, claim, made)
 

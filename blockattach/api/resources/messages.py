@@ -31,15 +31,15 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
         page = listing.page(call, messages.SORT_COLUMNS, most)
         asked = listing.asked(call, _FILTERS)
     project_id = None if asked.all_projects else call.context.project_id
-    found = [] if asked.nothing or asked.like else messages.list_page(
-        services.database, project_id, dict(asked.equal), page)
-    return {'messages': [_view(call, message) for message in found],
+    found = [] if asked.nothing else messages.list_page(
+        services.database, project_id, asked.equal, page, asked.like)
+    return {'messages': [_view(services, call, message) for message in found],
             **listing.links(call, 'messages_links', page, found)}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one message."""
-    return {'message': _view(call, call.target)}
+    return {'message': _view(services, call, call.target)}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -47,14 +47,19 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     messages.delete(services.database, call.target.id)
 
 
-def _view(call: operation.Call, message: records.Message) -> dict[str, Any]:
-    return _MESSAGE.show(message, links=call.links(f'/messages/{message.id}'))
+def _view(services: api_services.ApiServices, call: operation.Call,
+          message: records.Message) -> dict[str, Any]:
+    text = message.user_message
+    if message.detail is not None and services.policy.allowed(
+            call.context, policies.DETAIL, message.project_id):
+        text = f'{text} {message.detail}'
+    return _MESSAGE.show(message, user_message=text, links=call.links(f'/messages/{message.id}'))
 
 
 _MESSAGE = schema.View({
     'id': schema.UUID,
     'event_id': answers.TEXT,
-    'user_message': answers.TEXT,
+    'user_message': (answers.TEXT, schema.GIVEN),
     'message_level': {'enum': ['ERROR']},
     'created_at': answers.TIME,
     'guaranteed_until': answers.TIME,

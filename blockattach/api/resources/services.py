@@ -164,7 +164,8 @@ def _with_reconciled(answer: schema.Schema) -> schema.Schema:
 _NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _NAMED = schema.obj({'host': _NAME, 'binary': _NAME, 'service': _NAME}, required=['host'],
                     anyOf=[{'required': ['binary']}, {'required': ['service']}])
-_WITH_REASON = schema.extend(_NAMED, {'disabled_reason': _NAME}, required=['disabled_reason'])
+_WITH_REASON = schema.extend(_NAMED, {'disabled_reason': {**_NAME, 'pattern': r'\S'}},
+                             required=['disabled_reason'])
 _CHANGED = answers.whole({
     'host': answers.TEXT,
     'service': answers.TEXT,

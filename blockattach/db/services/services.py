@@ -50,8 +50,8 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
         if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
             try:
                 connection.execute(_services.insert().values(
-                    uuid=database.new_id(), binary=binary, host=host, disabled=False,
-                    created_at=now, **values))
+                    uuid=database.new_id(), binary=binary, host=host, created_at=now,
+                    **_as_its_cluster(connection, binary, cluster), **values))
             except db_exception.DBDuplicateEntry as exc:
                 # Another process of this name was faster: again, the last one counts.
                 raise db_exception.RetryRequest(exc) from exc
@@ -132,12 +132,12 @@ def keeping(database: engine.Database, binary: str, backend: str,
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
 
 
-def on_host(host: str) -> sa.ColumnElement[bool]:
-    """Volumes on any pool of one ``host@backend``.
+def on_host(host: str, pool: sa.ColumnElement[str] = models.volumes.c.pool,
+            ) -> sa.ColumnElement[bool]:
+    """Volumes, or what else has such a column, on any pool of one ``host@backend``.
 
     A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
     """
-    pool = models.volumes.c.pool
     return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
 
 
@@ -220,6 +220,17 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
 
 def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
     return _services.c.binary == binary, _services.c.host == host
+
+
+def _as_its_cluster(connection: sa.Connection, binary: str,
+                    cluster: str | None) -> dict[str, Any]:
+    """Whether a new service begins disabled: where all others of its cluster are."""
+    others = [] if cluster is None else connection.execute(
+        sa.select(_services.c.disabled, _services.c.disabled_reason).where(
+            _services.c.binary == binary, _services.c.cluster == cluster)).all()
+    if not others or not all(one.disabled for one in others):
+        return {'disabled': False}
+    return {'disabled': True, 'disabled_reason': others[0].disabled_reason}
 
 
 def _change(database: engine.Database, binary: str, host: str,

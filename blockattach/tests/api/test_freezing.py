@@ -23,8 +23,10 @@ class FreezingTest(base.ApiTestCase):
         made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
         self.assertEqual('error', self.http.as_member.get(
             f'/volumes/{made["id"]}').body['volume']['status'])
-        reply = self.http.as_member.get(f'/messages?resource_uuid={made["id"]}')
-        self.assertIn('frozen', reply.body['messages'][0]['user_message'])
+        for persona, words in ((self.http.as_admin, 'frozen'),
+                               (self.http.as_member, 'it is out of service')):
+            reply = persona.get(f'/messages?resource_uuid={made["id"]}')
+            self.assertIn(words, reply.body['messages'][0]['user_message'])
 
     def test_its_volumes_are_not_deleted(self):
         volume = self.volume()

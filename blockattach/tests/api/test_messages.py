@@ -70,11 +70,43 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual(3, len(self.list('?zz=1', version='3.30')))
         self.assertEqual([], self.list('?zz=1', self.http.as_admin))
 
+    def test_a_part_of_a_value_from_3_34(self):
+        admin = self.http.as_admin
+        first, second, third = self.volume_ids
+        for query, expected in (('?event_id~=002_0', [second]),
+                                (f'?resource_uuid~={first[:20]}', [first]),
+                                ('?request_id~=eq-1&event_id~=001', [third, first]),
+                                ('?event_id~=%25', []), ('?zz~=1', [])):
+            with self.subTest(query=query):
+                self.assertEqual(expected, self.of(query, admin, version='3.34'))
+                self.assertEqual([], self.of(query, admin, version='3.33'))
+        self.assert_fault(400, 'Invalid filters event_id~',
+                          self.http.as_member.get('/messages?event_id~=1'))
+
     def test_of_which_project(self):
         self.assertEqual([base.ABSENT], self.of(persona=self.http.as_stranger))
         self.assertEqual('', self.list(persona=self.http.as_stranger)[0]['request_id'])
         self.assertEqual(4, len(self.list('?all_tenants=1', self.http.as_admin)))
         self.assertEqual(3, len(self.list('?all_tenants=1')))
+
+    def test_what_only_administrators_read(self):
+        messages.create(self.http.database, http.PROJECT, 'req-1', domain_messages.DELETE_FAILED,
+                        base.ABSENT, 'lvremove: node-7 is busy', words='It is in use.')
+        text = 'delete volume:Backend refused to delete the volume. It is in use.'
+        for persona, expected in ((self.http.as_reader, text), (self.http.as_member, text),
+                                  (self.http.as_admin, f'{text} lvremove: node-7 is busy')):
+            listed = self.list(persona=persona)[0]
+            shown = persona.get(f'/messages/{listed["id"]}').body['message']
+            self.assertEqual([expected] * 2, [listed['user_message'], shown['user_message']])
+
+    def test_an_operator_may_let_its_users_read_it(self):
+        opened = http.ApiFixture(rules={'blockattach:message_detail': '@'})
+        self.addCleanup(opened.close)
+        messages.create(opened.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,
+                        base.ABSENT, 'node-7 is busy')
+        shown = opened.as_reader.get('/messages').body['messages'][0]
+        self.assertEqual('attach volume:Failed to attach volume. node-7 is busy',
+                         shown['user_message'])
 
     def test_delete(self):
         message_id = self.list()[0]['id']

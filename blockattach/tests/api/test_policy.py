@@ -12,6 +12,8 @@ import yaml
 
 from blockattach.api import routes
 from blockattach.db import messages
+from blockattach.db.services import services
+from blockattach.domain import binaries
 from blockattach.domain import messages as domain_messages
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
@@ -73,7 +75,9 @@ class PolicyTest(base.ApiTestCase):
             'encrypted type': lambda: make.encrypted_type(self.http.database).id,
             'qos specs': lambda: make.qos(self.http.database).id,
             'message': self.message,
+            'cluster': self.cluster,
             'connector': lambda: self.connector,
+            'extension': lambda: 'os-services',
             'project': lambda: http.PROJECT,
             'new id': base.new_id,
         }
@@ -95,6 +99,11 @@ class PolicyTest(base.ApiTestCase):
         messages.create(self.http.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,
                         base.ABSENT)
         return self.http.as_member.get('/messages?limit=1').body['messages'][0]['id']
+
+    def cluster(self):
+        services.register(self.http.database, binaries.VOLUME, 'node-1@fake', 'nova', 'x',
+                          cluster='alpha@fake')
+        return 'alpha@fake'
 
     def knows(self, row):
         """What a row makes: its first name is a new one, the others are of the latest."""

@@ -21,8 +21,8 @@ class CheckTestCase(base.ApiTestCase):
     def ask(self, **fields):
         return self.http.as_member.post('/volumes', {'volume': {'size': 1, **fields}})
 
-    def messages(self, volume_id=None):
-        found = self.http.as_member.get('/messages').body['messages']
+    def messages(self, volume_id=None, persona=None):
+        found = (persona or self.http.as_admin).get('/messages').body['messages']
         return [one for one in found if volume_id in (None, one['resource_uuid'])]
 
     def report(self, **capabilities):
@@ -51,6 +51,22 @@ class MessageTest(CheckTestCase):
         again, = self.messages(volume_id)
         self.assertEqual((message['id'], message['request_id'], message['created_at']),
                          (again['id'], again['request_id'], again['created_at']))
+
+    def test_its_user_reads_the_reasons_without_names_and_capacities(self):
+        make.volume_type(self.http.database, 'elsewhere',
+                         extra_specs={'volume_backend_name': 'secret-name'})
+        for fields, words in (
+                ({'volume_type': 'gold'}, 'it lacks what the volume type asks for'),
+                ({'volume_type': 'elsewhere'}, 'it lacks what the volume type asks for'),
+                ({'size': 2000}, 'it has too little room')):
+            with self.subTest(fields=fields):
+                volume_id = self.ask(**fields).body['volume']['id']
+                message, = self.messages(volume_id, self.http.as_member)
+                self.assertEqual('schedule allocate volume:Could not find any available weighted '
+                                 f'backend. {words}', message['user_message'])
+                full, = self.messages(volume_id)
+                self.assertTrue(full['user_message'].startswith(
+                    f'{message["user_message"]} {http.POOL}: '))
 
     def test_the_schedulers_word_stands(self):
         self.http.hold = True
@@ -99,8 +115,9 @@ class RejectTest(CheckTestCase):
         self.assertEqual([], self.messages())
 
     def test_each_reason(self):
-        self.refused('it does not report tier (wanted: gold)', volume_type='gold')
-        self.refused('GiB left of 2000 GiB asked for', size=2000)
+        self.refused('hold this volume: it lacks what the volume type asks for',
+                     volume_type='gold')
+        self.refused('hold this volume: it has too little room', size=2000)
 
     def test_no_pool_for_several_hosts(self):
         self.report(multiattach=False)
@@ -111,7 +128,7 @@ class RejectTest(CheckTestCase):
         self.assert_status(202, self.ask())
 
     def test_a_refusal_is_never_of_yesterday(self):
-        self.refused('tier', volume_type='gold')
+        self.refused('it lacks', volume_type='gold')
         self.report(tier='gold')
         self.assert_status(202, self.ask(volume_type='gold'))
 
@@ -130,7 +147,7 @@ class CacheTest(CheckTestCase):
         self.report()
         self.assert_status(202, self.ask(volume_type='gold'))
         self.clock.advance(10)
-        self.assert_fault(400, 'it does not report tier', self.ask(volume_type='gold'))
+        self.assert_fault(400, 'it lacks what', self.ask(volume_type='gold'))
 
 
 class StartingTest(CheckTestCase):
@@ -147,7 +164,7 @@ class StartingTest(CheckTestCase):
                  "WHERE host = 'storage-2@fake'")
         self.assert_status(202, self.ask(volume_type='gold'))
         self.clock.advance(in_process.DOWN_AFTER + 1)
-        self.assert_fault(400, 'it does not report tier', self.ask(volume_type='gold'))
+        self.assert_fault(400, 'it lacks what', self.ask(volume_type='gold'))
 
 
 class OffTest(CheckTestCase):

@@ -40,9 +40,9 @@ class HintsTestCase(base.ApiTestCase):
     def made_on(self, hints, **fields):
         return self.place(self.ask(hints, **fields))
 
-    def message(self, volume_id):
-        message, = (one for one in self.http.as_member.get('/messages').body['messages']
-                    if one['resource_uuid'] == volume_id)
+    def message(self, volume_id, persona=None):
+        found = (persona or self.http.as_admin).get('/messages').body['messages']
+        message, = (one for one in found if one['resource_uuid'] == volume_id)
         return message['user_message']
 
 
@@ -74,6 +74,7 @@ class HeededTest(HintsTestCase):
         for host, volume_id in ((self.home, self.first), (self.other, second)):
             self.assertIn(f'{host}#pool: it has volume {volume_id}, which the hint '
                           f'different_host names', self.message(lost))
+        self.assertNotIn('#pool', self.message(lost, self.http.as_member))
 
     def test_a_volume_that_is_not_theirs_says_nothing(self):
         reply = self.http.as_stranger.post('/volumes', {
@@ -83,7 +84,9 @@ class HeededTest(HintsTestCase):
     def test_what_names_no_volume(self):
         lost = self.ask({'same_host': ['web']})
         self.assertIsNone(self.place(lost))
-        self.assertIn('the hint same_host names something that is no volume', self.message(lost))
+        for persona in (self.http.as_admin, self.http.as_member):
+            self.assertIn('the hint same_host names something that is no volume',
+                          self.message(lost, persona))
 
     def test_a_query(self):
         for host in (http.HOST, SECOND):
@@ -97,6 +100,8 @@ class HeededTest(HintsTestCase):
         self.assertIsNone(self.place(lost))
         self.assertIn(f'cannot find the host of server {base.SERVER}: Nova cannot be reached',
                       self.message(lost))
+        self.assertTrue(self.message(lost, self.http.as_member).endswith(
+            'weighted backend. the host of the hint local_to_instance is not known'))
 
     def test_a_backend_that_takes_small_ones_only(self):
         def made(**fields):
@@ -112,6 +117,8 @@ class HeededTest(HintsTestCase):
         self.assertEqual(SECOND, self.place(made(size=2, name='web')))
         lost = made(name='db')
         self.assertIn('its filter_function does not allow the volume', self.message(lost))
+        self.assertTrue(self.message(lost, self.http.as_member).endswith(
+            'weighted backend. it does not take such a volume'))
 
 
 class WaitingTest(HintsTestCase):

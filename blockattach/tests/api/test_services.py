@@ -171,6 +171,7 @@ class UseTest(base.ApiTestCase):
                 ('disable', self.names(host='h' * 256)), ('disable', self.names(host=None)),
                 ('disable', self.names(colour='red')), ('disable-log-reason', self.names()),
                 ('disable-log-reason', self.names(disabled_reason='')),
+                ('disable-log-reason', self.names(disabled_reason=' ')),
                 ('disable-log-reason', self.names(disabled_reason='r' * 256))):
             with self.subTest(action=action, body=body):
                 self.assert_status(400, self.put(action, body))

@@ -83,7 +83,7 @@ class PlacementCase(base.DatabaseTestCase):
         return found and (found.owner, found.progress.get('tried', []))
 
     def reasons(self, volume_id):
-        return [message.user_message for message in messages.list_page(
+        return [message.detail for message in messages.list_page(
             self.database, make.PROJECT, {'resource_uuid': volume_id}, paging.Page())]
 
 
@@ -147,8 +147,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(('error', None, None), (now.status, now.pool, self.work(asked.id)))
         self.assertEqual(0, sum(self.given_away().values()))
         [text] = self.reasons(asked.id)
-        self.assertTrue(text.startswith('schedule allocate volume:Could not find any available '
-                                        'weighted backend. 3 attempts were made'), text)
+        self.assertTrue(text.startswith('3 attempts were made, the most allowed: one@b#p'), text)
         self.assertIn('three@b#p', text)
         self.assertNotIn('four@b#p', text)
 
@@ -241,9 +240,10 @@ class NoPoolTest(PlacementCase):
         self.assertEqual(
             [('VOLUME_VOLUME_001_003', asked.id, 'req-placement',
               'schedule allocate volume:Could not find any available weighted backend. '
+              'it has too little room',
               'full@b#p: it has 0 GiB left of 5 GiB asked for; '
               'small@b#p: it has 3 GiB left of 5 GiB asked for')],
-            [(one.event_id, one.resource_id, one.request_id, one.user_message)
+            [(one.event_id, one.resource_id, one.request_id, one.user_message, one.detail)
              for one in found])
         self.assertIn('small@b#p: it has 3 GiB left', logs.output[0])
         self.assertIn(asked.id, logs.output[0])

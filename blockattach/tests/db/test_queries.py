@@ -318,15 +318,16 @@ class HostTest(Case):
 class MessageTest(Case):
 
     def test_a_message_is_shown_to_its_project_until_it_is_forgotten(self):
-        messages.create(self.database, 'p', 'req-1', texts.NO_VALID_POOL, 'a-volume', 'full')
+        messages.create(self.database, 'p', 'req-1', texts.NO_VALID_POOL, 'a-volume', 'full',
+                        words='no room')
         self.clock.advance(1)
         messages.create(self.database, 'other', None, texts.ATTACH_FAILED, 'b-volume')
         [found] = messages.list_page(self.database, 'p', {}, paging.Page())
         self.assertEqual(
             ('VOLUME_VOLUME_001_003', 'req-1', 'a-volume', 'ERROR', 'p',
-             f'{texts.NO_VALID_POOL.user_message} full'),
+             f'{texts.NO_VALID_POOL.user_message} no room', 'full'),
             (found.event_id, found.request_id, found.resource_id, found.message_level,
-             found.project_id, found.user_message))
+             found.project_id, found.user_message, found.detail))
         self.assertEqual(datetime.timedelta(days=30), found.guaranteed_until - found.created_at)
         self.assertEqual(found, messages.get(self.database, found.id))
         self.assertEqual(2, len(messages.list_page(self.database, None, {}, paging.Page())))

@@ -40,7 +40,7 @@ class Case(base.DatabaseTestCase):
         return [one.resource_id for one in work.due(self.database, host, owner, shared)]
 
     def messages(self, resource_id):
-        return [message.user_message for message in messages.list_page(
+        return [(message.user_message, message.detail) for message in messages.list_page(
             self.database, make.PROJECT, {'resource_uuid': resource_id}, paging.Page())]
 
 
@@ -240,7 +240,16 @@ class NewNounTest(Case):
         asked = self.things.ask()
         self.assertEqual('error_melting', self.melt(asked))
         self.assertIsNone(self.found(asked))
-        self.assertEqual([f'{texts.DELETE_FAILED.user_message} too hot'], self.messages(asked))
+        self.assertEqual([(texts.DELETE_FAILED.user_message, 'too hot')], self.messages(asked))
+
+    def test_what_its_user_reads_of_a_refusal(self):
+        failed = verbs.Failed('Pool p: it is full')
+        failed.__cause__ = errors.BackendFull(size_gb=5, reason='it has 1 GiB')
+        self.meet(failed)
+        asked = self.things.ask()
+        self.melt(asked)
+        self.assertEqual([(f'{texts.DELETE_FAILED.user_message} The backend has no room for it.',
+                           'Pool p: it is full')], self.messages(asked))
 
     def test_it_is_renewed_while_it_runs_and_a_repeat_changes_nothing(self):
         calls = []
@@ -296,7 +305,7 @@ class NewNounTest(Case):
         known = verbs.declared(Things)
         recover.cancel(self.database, known, listed[asked].id)
         self.assertIsNone(self.found(asked))
-        self.assertEqual([texts.CREATE_CANCELLED.user_message], self.messages(asked))
+        self.assertEqual([(texts.CREATE_CANCELLED.user_message, None)], self.messages(asked))
         with self.assertRaisesRegex(errors.Conflict, f'{ONE} is at work'):
             recover.cancel(self.database, known, listed[begun].id)
         with self.assertRaises(errors.Conflict):
@@ -317,7 +326,7 @@ class CancelTest(Case):
     def test_a_volume_that_waits_for_a_pool_ends_in_error(self):
         volume = make.volume(self.database, own_status=OWN.CREATING)
         self.cancel(volume.id)
-        self.assertEqual(([texts.CREATE_CANCELLED.user_message], 'error'),
+        self.assertEqual(([(texts.CREATE_CANCELLED.user_message, None)], 'error'),
                          (self.messages(volume.id), self.status(volume)))
 
     def test_one_that_a_backend_may_have_begun_goes_on(self):

@@ -31,8 +31,8 @@ class OutcomeCase(instances.WorldTestCase):
         return self.heard.of(row.id)
 
     def messages(self, volume):
-        """The user's messages about a volume: events and sentences."""
-        return [(one.event_id, one.user_message) for one in messages.list_page(
+        """The messages about a volume: events, sentences, and what administrators read."""
+        return [(one.event_id, one.user_message, one.detail) for one in messages.list_page(
             self.world.database, make.PROJECT, {'resource_uuid': volume.id}, paging.Page())]
 
     def plan(self, method, *planned):
@@ -40,9 +40,7 @@ class OutcomeCase(instances.WorldTestCase):
             self.world.target.faults.plan(method, fault)
 
     def the_message(self, volume, text, reason):
-        [(event_id, sentence)] = self.messages(volume)
-        self.assertEqual(text.event_id, event_id)
-        self.assertEqual(f'{text.user_message} {reason}', sentence)
+        self.assertEqual([(text.event_id, text.user_message, reason)], self.messages(volume))
 
 
 class ReconcileEndsItTest(OutcomeCase):

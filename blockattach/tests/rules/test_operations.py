@@ -14,6 +14,8 @@ PUBLIC = {
 }
 WITHOUT_RULE = {
     'extensions': 'the list of extensions is the same for everyone',
+    'os-availability-zone': 'everyone who makes volumes chooses among the same zones',
+    'group_types': 'there are none, for nobody',
     'limits': 'limits are shown to all of the project; a rule decides on the amounts used',
 }
 

@@ -18,10 +18,7 @@ from blockattach.http.operation import BASE
 from blockattach.http.operation import V
 from blockattach.policy import volumes as policies
 
-BOOLEAN: schema.Schema = {'enum': [
-    True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
-    'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
-"""The words for yes and no that clients use."""
+BOOLEAN = answers.YES_OR_NO
 
 HINTS = 'OS-SCH-HNT:scheduler_hints'
 METADATA_KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'

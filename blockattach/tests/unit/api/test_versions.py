@@ -57,4 +57,5 @@ class DiscoveryTest(unittest.TestCase):
         for path in ('/v2/', '/v4/', '/v2', '/v1/', '/v3.1/'):
             with self.subTest(path=path):
                 answer = self.api.call('GET', path)
-                self.assertEqual((404, 'text/html'), (answer.status_int, answer.content_type))
+                self.assertEqual((404, 'application/json'),
+                                 (answer.status_int, answer.content_type))

@@ -105,3 +105,17 @@ class SummaryTest(unittest.TestCase):
         reasons = {f'p{number:02}': 'no' for number in range(25)}
         self.assertTrue(placement.summarise(reasons).endswith('p19: no; and 5 more'))
         self.assertIn('p24: no', placement.summarise(reasons, None))
+
+    def test_users_read_each_reason_once_and_no_name(self):
+        full, silent = samples.pool('h@b#full', limit_gb=0.0), samples.pool('h@b#x', up=False)
+        reasons = placement.refusals(samples.request(), [full, silent, full], placement.FILTERS)
+        self.assertEqual('it has too little room; it is out of service',
+                         placement.in_words(reasons))
+        self.assertEqual('no pool has reported itself', placement.in_words({}))
+
+    def test_what_a_filter_of_others_says_is_for_administrators(self):
+        reasons = placement.refusals(samples.request(), [samples.pool()],
+                                     {'theirs': lambda request, pool: f'{pool.name} is blue'})
+        self.assertEqual({'h@b#p': 'h@b#p is blue'}, reasons)
+        self.assertEqual('it does not take such a volume', placement.in_words(reasons))
+        self.assertEqual('it does not take such a volume', placement.in_words({'a': 'bare'}))

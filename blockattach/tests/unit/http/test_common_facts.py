@@ -34,7 +34,7 @@ class PathsTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request url'),
                                  tiny.fault(answer))
 
-    def test_an_unknown_route_and_a_wrong_verb_are_not_found_in_html(self):
+    def test_an_unknown_route_and_a_wrong_verb_are_not_found_in_json(self):
         for method, path in (('GET', '/v3/nothing'), ('GET', f'/v3/{tiny.PROJECT}'),
                              ('GET', '/v2/'), ('PATCH', '/v3/attachments'),
                              ('PUT', '/v3/attachments'), ('GET', '/v3//attachments'),
@@ -42,9 +42,10 @@ class PathsTest(unittest.TestCase):
                              ('GET', '/v3/attachments/%FF'), ('GET', '/v3/attachments/a%00'),
                              ('OPTIONS', '/v3/attachments')):
             with self.subTest(method=method, path=path):
-                answer = self.api.call(method, path)
-                self.assertEqual((404, 'text/html'), (answer.status_int, answer.content_type))
-                self.assertIn(b'<html>', answer.body)
+                for token in (tiny.MEMBER, None):
+                    answer = self.api.call(method, path, token=token)
+                    self.assertEqual((404, 'application/json', NOT_FOUND), (
+                        answer.status_int, answer.content_type, tiny.fault(answer)))
 
     def test_head_is_get_without_a_body(self):
         shown = self.api.call('GET', '/v3/attachments/a')

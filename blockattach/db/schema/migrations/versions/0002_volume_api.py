@@ -87,6 +87,7 @@ def upgrade() -> None:
     op.add_column('volumes', sa.Column('migration_status', sa.String(32)))
     op.add_column('volumes', sa.Column('claimed_pool', POOL_NAME))
     op.add_column('volumes', sa.Column('claimed_gb', sa.Integer))
+    op.add_column('messages', sa.Column('detail', LONG_TEXT))
     for name, parts in TABLES.items():
         op.create_table(name, *parts, **OPTIONS)
     for name, indexes in INDEXES.items():

@@ -1,0 +1,9 @@
+"""Rules for clusters of volume services."""
+from blockattach.policy import base
+
+GET_ALL = base.Rule('clusters:get_all', base.ADMIN, 'List clusters.', 'GET /clusters',
+                    'GET /clusters/detail')
+GET = base.Rule('clusters:get', base.ADMIN, 'Show a cluster.', 'GET /clusters/{cluster_id}')
+UPDATE = base.Rule('clusters:update', base.ADMIN,
+                   'Take a cluster out of use, or into use again.', 'PUT /clusters/enable',
+                   'PUT /clusters/disable')

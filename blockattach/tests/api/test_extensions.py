@@ -1,0 +1,53 @@
+"""Extensions: which parts of the API a client is promised."""
+from blockattach.api import routes
+from blockattach.api.resources import extensions
+from blockattach.http import operation
+from blockattach.tests.api import base
+
+
+def _row(text):
+    """An operation of that name."""
+    method, path, *action = text.split(' ')
+    return operation.Operation(method, path, lambda services, call: None,
+                               action=action[0][1:-1] if action else None)
+
+
+class ExtensionsTest(base.ApiTestCase):
+
+    def list(self):
+        reply = self.http.as_reader.get('/extensions', version='3.0')
+        self.assert_status(200, reply)
+        return {one['alias']: one for one in reply.body['extensions']}
+
+    def test_each_that_is_served_and_no_other(self):
+        served = {row.name.replace('{host}', '{id}') for row in routes.operations()}
+        listed = self.list()
+        for one in extensions.EXTENSIONS:
+            with self.subTest(one.alias):
+                if one.alias in listed:
+                    self.assertIn(one.by.replace('{host}', '{id}'), served)
+        self.assertLessEqual({'os-services', 'os-volume-transfer', 'scheduler-stats',
+                              'os-availability-zone', 'qos-specs'}, listed.keys())
+        self.assertEqual(set(), {'backups', 'consistencygroups', 'cgsnapshots'} & listed.keys())
+
+    def test_one(self):
+        wanted = {'alias': 'os-hosts', 'name': 'Hosts', 'updated': '2011-06-29T00:00:00+00:00',
+                  'description': 'Hosts of services, for administrators.', 'links': []}
+        self.assertEqual(wanted, self.list()['os-hosts'])
+        reply = self.http.as_reader.get('/extensions/os-hosts')
+        self.assertEqual({'extension': wanted}, reply.body)
+        for alias in ('zz', 'backups'):
+            self.assert_fault(404, 'The resource could not be found.',
+                              self.http.as_reader.get(f'/extensions/{alias}'))
+
+    def test_all_are_known(self):
+        self.assertEqual(32, len({one.alias for one in extensions.EXTENSIONS}))
+
+    def test_with_what_it_stands_for_it_is_listed(self):
+        for one in extensions.EXTENSIONS:
+            with self.subTest(one.alias):
+                row, _ = extensions.operations([_row(one.by.replace('{id}', '{name}'))])
+                listed = row.handler(None, None)['extensions']
+                self.assertIn(one.alias, [other['alias'] for other in listed])
+        row, _ = extensions.operations([])
+        self.assertEqual({'extensions': []}, row.handler(None, None))

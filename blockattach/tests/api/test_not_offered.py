@@ -1,0 +1,70 @@
+"""What this service does not offer: clients that look find none, and read why none is made."""
+from blockattach.api.resources import not_offered
+from blockattach.tests.api import base
+
+# The first version that has it, and the one before.
+SINCE = {'backups': ('3.0', None), 'groups': ('3.13', '3.12'), 'group_types': ('3.11', '3.10'),
+         'group_snapshots': ('3.14', '3.13'), 'consistencygroups': ('3.0', None),
+         'cgsnapshots': ('3.0', None)}
+ABSENT = {'backups': 'Backup', 'groups': 'Group', 'group_types': 'Group type',
+          'group_snapshots': 'GroupSnapshot', 'consistencygroups': 'ConsistencyGroup',
+          'cgsnapshots': 'CgSnapshot'}
+
+
+class NotOfferedTest(base.ApiTestCase):
+
+    def test_each_is_tried(self):
+        self.assertEqual(SINCE.keys(), {noun.key for noun in not_offered.NOUNS})
+
+    def test_lists_are_empty(self):
+        for key, (since, _) in SINCE.items():
+            for path in (f'/{key}', f'/{key}/detail', f'/{key}?all_tenants=1&limit=5'):
+                if path == '/group_types/detail':
+                    continue
+                for version in (since, '3.71'):
+                    with self.subTest(path=path, version=version):
+                        reply = self.http.as_reader.get(path, version=version)
+                        self.assert_status(200, reply)
+                        self.assertEqual({key: []}, reply.body)
+
+    def test_backups_are_counted_from_3_45(self):
+        for version, more in (('3.44', {}), ('3.45', {'count': 0})):
+            reply = self.http.as_reader.get('/backups/detail?with_count=true', version=version)
+            self.assertEqual({'backups': [], **more}, reply.body)
+        self.assert_fault(400, 'with_count', self.http.as_reader.get('/backups?with_count=x'))
+
+    def test_below_their_versions_they_are_not_there(self):
+        for key, (_, before) in SINCE.items():
+            for method, path in (('GET', f'/{key}'), ('POST', f'/{key}')) if before else ():
+                with self.subTest(method, path=path):
+                    self.assert_fault(404, 'The resource could not be found.',
+                                      self.http.as_admin.send(method, path, version=before))
+
+    def test_nothing_is_under_any_id(self):
+        for key, kind in ABSENT.items():
+            for method in ('GET', 'DELETE'):
+                for persona in (self.http.as_admin, self.http.as_nobody):
+                    with self.subTest(method, key=key):
+                        self.assert_fault(404, f'{kind} {base.ABSENT} could not be found.',
+                                          persona.send(method, f'/{key}/{base.ABSENT}'))
+            for method, path in (('PUT', f'/{key}/x'), ('POST', f'/{key}/x/action'),
+                                 ('POST', f'/{key}/x/restore'), ('PATCH', f'/{key}')):
+                with self.subTest(method, path=path):
+                    self.assert_fault(404, 'The resource could not be found.',
+                                      self.http.as_admin.send(method, path))
+
+    def test_none_is_made_and_the_answer_says_so(self):
+        for path, body, what in (
+                ('/backups', {'backup': {'volume_id': base.ABSENT}}, 'backups'),
+                ('/backups', {}, 'backups'), ('/backups', b'{', 'backups'),
+                ('/backups/import_record', {'backup-record': {}}, 'backups'),
+                ('/groups', {'group': {}}, 'groups'),
+                ('/groups/action', {'create-from-src': {}}, 'groups'),
+                ('/group_types', {'group_type': {'name': 'x'}}, 'group types'),
+                ('/group_snapshots', {'group_snapshot': {}}, 'group snapshots'),
+                ('/consistencygroups', {'consistencygroup': {}}, 'consistency groups'),
+                ('/consistencygroups/create_from_src', {}, 'consistency groups'),
+                ('/cgsnapshots', {}, 'snapshots of consistency groups')):
+            with self.subTest(path=path, body=body):
+                self.assert_fault(400, f': {what} are not offered by this service.',
+                                  self.http.as_admin.post(path, body))
