@@ -1,5 +1,6 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
+from blockattach.api.resources import default_types
 from blockattach.api.resources import messages
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
@@ -7,6 +8,7 @@ from blockattach.api.resources import quotas
 from blockattach.api.resources import services
 from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
+from blockattach.api.resources import volume_type_access
 from blockattach.api.resources import volume_types
 from blockattach.api.resources import volumes
 from blockattach.http import operation
@@ -14,6 +16,8 @@ from blockattach.http import operation
 FAMILIES = (
     versions.OPERATIONS,
     volume_types.OPERATIONS,
+    volume_type_access.OPERATIONS,
+    default_types.OPERATIONS,
     qos_specs.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,

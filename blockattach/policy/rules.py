@@ -3,6 +3,7 @@ from oslo_policy import policy
 
 from blockattach.policy import attachments
 from blockattach.policy import base
+from blockattach.policy import default_types
 from blockattach.policy import messages
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
@@ -11,7 +12,8 @@ from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
-NOUNS = (attachments, messages, qos_specs, quotas, services, transfers, volume_types, volumes)
+NOUNS = (attachments, default_types, messages, qos_specs, quotas, services, transfers,
+         volume_types, volumes)
 
 
 def list_rules() -> list[policy.RuleDefault]:
