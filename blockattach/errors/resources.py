@@ -14,7 +14,7 @@
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
-    │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound
+    │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
@@ -128,6 +128,11 @@ class VolumeTypeAccessNotFound(NotFound):
 class DefaultTypeNotFound(NotFound):
     code = 'default_type.not_found'
     text = 'Default type for project %(project_id)s not found.'
+
+
+class ProjectNotFound(NotFound):
+    code = 'project.not_found'
+    text = 'Project with id %(project_id)s not found.'
 
 
 class VolumeTypeEncryptionNotFound(NotFound):

@@ -13,7 +13,6 @@ from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
-from blockattach.db.types import type_access
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
@@ -160,4 +159,4 @@ def _type_visible(caller: context.RequestContext, database: engine.Database,
                   kind: records.VolumeType) -> bool:
     """A private type is there for administrators, and for projects that have access to it."""
     return (kind.is_public or bool(caller.is_admin)
-            or type_access.has(database, kind.id, caller.project_id))
+            or volume_types.has_access(database, kind.id, caller.project_id))

@@ -25,19 +25,21 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show that of a project."""
+    services.project_check(call.context, call.target.project_id)
     return {'default_type': _VIEW.show(default_types.get(services.database,
                                                          call.target.project_id))}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Set that of a project; the type is named by its id or its name."""
+    services.project_check(call.context, call.target.project_id)
     kind = _kind(services, call)
     default_types.change(services.database, call.target.project_id, kind.id)
     return {'default_type': _VIEW.show(records.DefaultType(call.target.project_id, kind.id))}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let a project have the configured one."""
+    """Let a project have the configured one; also a project that is gone by now."""
     default_types.remove(services.database, call.target.project_id)
 
 
@@ -50,7 +52,7 @@ class _Project(NamedTuple):
 def _project(_: context.RequestContext, _database: engine.Database,
              project_id: str) -> _Project:
     if not auth.is_id(project_id):
-        raise errors.NotFound(f'Project with id {errors.shortened(project_id)} not found.')
+        raise errors.ProjectNotFound(project_id=project_id)
     return _Project(project_id)
 
 
@@ -82,11 +84,12 @@ OPERATIONS = (
         summary='List the default volume types of all projects.'),
     _of_project(
         'GET', handler=show, policy=policies.GET, answer=_SHOWN,
-        faults=(errors.DefaultTypeNotFound,),
+        faults=(errors.DefaultTypeNotFound, errors.ProjectNotFound),
         summary='Show the default volume type of a project.'),
     _of_project(
         'PUT', handler=update, policy=policies.UPDATE, body={operation.BASE: _UPDATE},
-        answer=_SHOWN, summary='Set the default volume type of a project.'),
+        answer=_SHOWN, faults=(errors.ProjectNotFound,),
+        summary='Set the default volume type of a project.'),
     _of_project(
         'DELETE', handler=delete, policy=policies.DELETE, status=204,
         answer={operation.BASE: answers.EMPTY},

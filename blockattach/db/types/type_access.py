@@ -24,8 +24,7 @@ def add(database: engine.Database, type_id: str, project_id: str) -> None:
     :raises VolumeTypeAccessExists: this one may already
     """
     try:
-        with database.writer(lambda again: again.execute(
-                _row(type_id, project_id).with_for_update()).first() is not None) as connection:
+        with database.writer(lambda again: _is_there(again, type_id, project_id)) as connection:
             _lock_private(connection, type_id)
             connection.execute(_projects.insert().values(
                 volume_type_id=type_id, project_id=project_id,
@@ -64,15 +63,10 @@ def projects(database: engine.Database, type_id: str) -> list[str]:
             .order_by(_projects.c.project_id)).scalars())
 
 
-def has(database: engine.Database, type_id: str, project_id: str | None) -> bool:
-    """Whether a project may use a type while it is private."""
-    with database.reader() as connection:
-        return connection.execute(_row(type_id, project_id)).first() is not None
-
-
-def _row(type_id: str, project_id: str | None) -> sa.Select:
-    return sa.select(_projects.c.project_id).where(
+def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
+    return connection.execute(_projects.select().where(
         _projects.c.volume_type_id == type_id, _projects.c.project_id == project_id)
+        .with_for_update()).first() is not None
 
 
 def _lock_private(connection: sa.Connection, type_id: str) -> None:

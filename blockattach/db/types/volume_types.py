@@ -148,6 +148,14 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
     return [by_id[row.id] for row in found if row.id in by_id]
 
 
+def has_access(database: engine.Database, type_id: str, project_id: str | None) -> bool:
+    """Whether a project may use a type while it is private."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(_projects.c.project_id).where(
+            _projects.c.volume_type_id == type_id,
+            _projects.c.project_id == project_id)).first() is not None
+
+
 @engine.retried
 def update(database: engine.Database, type_id: str, name: str | None = None,
            description: str | None = None, is_public: bool | None = None) -> records.VolumeType:

@@ -1,7 +1,15 @@
 """Default volume types of projects."""
+import dataclasses
+
+import webob
+
+from blockattach import errors
+from blockattach.api import app
+from blockattach.http import auth
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import promises
 
 PATH = f'/default-types/{http.PROJECT}'
 
@@ -101,6 +109,39 @@ class DefaultTypesTest(base.ApiTestCase):
                 self.assert_status(status, self.admin.get(path, version=version))
             self.assert_status(status, self.put(version=version))
         self.assert_status(404, self.admin.delete(PATH, version='3.61'))
+
+
+class ProjectTest(base.ApiTestCase):
+    """Where Keystone knows which projects there are."""
+
+    def setUp(self):
+        super().setUp()
+        self.gone = []
+        services = dataclasses.replace(self.http.services, project_check=self.check)
+        self.app = app.build_app(services, auth.Authentication(auth.claimed),
+                                 check=promises.Promises().check)
+
+    def check(self, caller, project_id):
+        if project_id in self.gone:
+            raise errors.ProjectNotFound(project_id=project_id)
+
+    def ask(self, method, body=None):
+        request = webob.Request.blank(f'/v3{PATH}', method=method, headers={
+            'OpenStack-API-Version': 'volume 3.62'})
+        if body is not None:
+            request.json = body
+        return request.get_response(self.app)
+
+    def test_it_must_be_there_but_to_have_none(self):
+        asked = {'default_type': {'volume_type': make.DEFAULT_TYPE}}
+        self.assertEqual(200, self.ask('PUT', asked).status_int)
+        self.gone.append(http.PROJECT)
+        for answer in (self.ask('PUT', asked), self.ask('GET')):
+            self.assertEqual((404, f'Project with id {http.PROJECT} not found.'),
+                             (answer.status_int, answer.json['itemNotFound']['message']))
+        self.assertEqual(204, self.ask('DELETE').status_int)
+        self.gone.clear()
+        self.assertIn('Default type for project', self.ask('GET').json['itemNotFound']['message'])
 
 
 class WithoutConfiguredTest(base.ApiTestCase):

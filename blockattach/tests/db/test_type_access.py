@@ -27,7 +27,7 @@ class AccessTest(base.DatabaseTestCase):
         self.assertEqual([ONE, OTHER], type_access.projects(self.database, self.kind.id))
         type_access.remove(self.database, self.kind.id, ONE)
         self.assertEqual([(ONE, False), (OTHER, True), (None, False)], [
-            (project, type_access.has(self.database, self.kind.id, project))
+            (project, volume_types.has_access(self.database, self.kind.id, project))
             for project in (ONE, OTHER, None)])
 
     def test_what_is_refused(self):
