@@ -154,6 +154,23 @@ def _encryption(player: Player) -> None:
     player.ask('DELETE /types/{id}', kind)
 
 
+def _private_type(player: Player) -> None:
+    """Which projects may use it, and one whose volumes have it."""
+    made = player.ask('POST /types', body={'volume_type': {
+        'name': 'private', 'os-volume-type-access:is_public': False}}, keep=False)
+    kind = {'id': made['volume_type']['id']}
+    for action in ('addProjectAccess', 'removeProjectAccess'):
+        player.ask(f'POST /types/{{id}}/action ({action})', kind,
+                   {action: {'project': http.PROJECT}})
+        if action == 'addProjectAccess':
+            player.ask('GET /types/{id}/os-volume-type-access', kind)
+    project = {'id': http.PROJECT}
+    player.ask('PUT /default-types/{id}', project, {'default_type': {'volume_type': 'private'}})
+    player.ask('GET /default-types')
+    player.ask('GET /default-types/{id}', project)
+    player.ask('DELETE /default-types/{id}', project)
+
+
 def _qos(player: Player, kind: dict[str, str]) -> None:
     made = player.ask('POST /qos-specs', body={'qos_specs': {
         'name': 'fast', 'consumer': 'front-end', 'total_iops_sec': '500'}})
@@ -315,6 +332,7 @@ def _not_offered(player: Player) -> None:
 def _play(player: Player) -> None:
     _versions(player)
     kind = _types(player)
+    _private_type(player)
     _qos(player, kind)
     volume = _volumes(player)
     _attachments(player, volume)

@@ -22,7 +22,7 @@ speak them all the same.
 # By the minor number.
 _NOT_SERVED = frozenset((
     1, 6, 8, 9, 11, 14, 15, 16, 17, 18, 19, 20, 22, 25, 29, 30, 33, 37, 38, 40, 41, 42, 43, 46,
-    47, 51, 56, 58, 62, 66, 68, 71))
+    47, 51, 56, 58, 66, 68, 71))
 
 
 def noun(row: operation.Operation) -> str:

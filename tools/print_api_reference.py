@@ -53,8 +53,11 @@ _NAMED = {
     _ACTIONS: Group(
         'Volume actions', 'Attaching as clients do it that know of no attachments (before 3.27), '
         'and what an administrator does to a volume.'),
-    'types': Group('Volume types', 'What volumes are like. Their meaning for placing: '
+    'types': Group('Volume types', 'What volumes are like, and who may use them: '
+                   ':doc:`/admin/volume_types`. Their meaning for placing: '
                    ':doc:`/admin/scheduling`; for encryption: :doc:`/admin/encryption`.'),
+    'default-types': Group('Default types', 'The types of volumes that name none, by project: '
+                           ':doc:`/admin/volume_types`.'),
     'qos-specs': Group('QoS specs', 'Limits that volume types bring: :doc:`/admin/qos`.'),
     'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
     'os-quota-sets': Group('Quota sets', 'How many attachments a project may have: '

@@ -1,6 +1,7 @@
 """THE list of resource families. Policy and version documents are read from it."""
 from blockattach.api.resources import attachments
 from blockattach.api.resources import clusters
+from blockattach.api.resources import default_types
 from blockattach.api.resources import extensions
 from blockattach.api.resources import hosts
 from blockattach.api.resources import messages
@@ -12,6 +13,7 @@ from blockattach.api.resources import services
 from blockattach.api.resources import snapshots
 from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
+from blockattach.api.resources import volume_type_access
 from blockattach.api.resources import volume_types
 from blockattach.api.resources import volumes
 from blockattach.api.resources import workers
@@ -20,6 +22,8 @@ from blockattach.http import operation
 FAMILIES = (
     versions.OPERATIONS,
     volume_types.OPERATIONS,
+    volume_type_access.OPERATIONS,
+    default_types.OPERATIONS,
     qos_specs.OPERATIONS,
     volumes.OPERATIONS,
     attachments.OPERATIONS,

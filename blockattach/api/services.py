@@ -1,7 +1,9 @@
 """What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
 import dataclasses
+from collections.abc import Callable
 
 from blockattach import clock
+from blockattach import context
 from blockattach.conf import api as api_conf
 from blockattach.control import attachments
 from blockattach.control import extending
@@ -28,6 +30,8 @@ class ApiServices:
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
+    project_check: Callable[[context.RequestContext, str], None]
+    """Raises ProjectNotFound unless the project exists, where that is known."""
     default_volume_type: str
     availability_zone: str
     service_down_time: float

@@ -63,6 +63,14 @@ class VolumeType:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DefaultType:
+    """The type that a project's volumes get which name none."""
+
+    project_id: str
+    volume_type_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class AttachedServer:
     """One entry of a volume's ``attachments``: an attachment that is completed."""
 

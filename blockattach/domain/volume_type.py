@@ -7,8 +7,12 @@ from blockattach.domain import records
 MULTIATTACH = 'multiattach'
 _TRUE_WORDS = frozenset({'true', '1', 't', 'yes', 'y', 'on'})
 
-USER_VISIBLE_SPECS = frozenset({MULTIATTACH, 'replication_enabled', 'RESKEY:availability_zones'})
+_CACHEABLE = 'cacheable'
+_ZONES = 'RESKEY:availability_zones'
+USER_VISIBLE_SPECS = frozenset({MULTIATTACH, 'replication_enabled', _ZONES})
 """The extra specs of a type that other callers than administrators may see."""
+LISTS = frozenset({_ZONES})
+"""Extra specs whose value is a list of names: a filter asks for one of them."""
 
 
 def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
@@ -45,24 +49,25 @@ CONTROL_LOCATIONS = (FRONT_END, BACK_END)
 """What encrypts: the consumer, with a key that it fetches, or the storage, which has its own."""
 
 
-def check_sharing(kind: records.VolumeType) -> None:
-    """Several hosts cannot share what is encrypted.
+def check_specs(extra_specs: Mapping[str, str]) -> None:
+    """Check what the extra specs of a type say together.
 
-    :raises EncryptedMultiattach: the type says both of its volumes
+    :raises InvalidInput: several hosts would share what one of them may keep in a cache
     """
-    if kind.encryption is not None and is_multiattach(kind.extra_specs):
-        raise errors.EncryptedMultiattach
+    if is_multiattach(extra_specs) and is_true(extra_specs.get(_CACHEABLE)):
+        raise errors.InvalidInput('cacheable cannot be set with multiattach.')
 
 
 def check_usable(kind: records.VolumeType) -> None:
     """Check whether a volume can be made of a type.
 
-    A consumer takes a volume without a key for a plain one, and would write in the clear to what
-    is called encrypted.
+    Several hosts cannot share what is encrypted. A consumer takes a volume without a key for a
+    plain one, and would write in the clear to what is called encrypted.
 
     :raises EncryptedMultiattach: the type says both of its volumes
     :raises KeyManagerMissing: consumers would need keys, which nobody keeps
     """
-    check_sharing(kind)
+    if kind.encryption is not None and is_multiattach(kind.extra_specs):
+        raise errors.EncryptedMultiattach
     if kind.encryption is not None and kind.encryption.control_location == FRONT_END:
         raise errors.KeyManagerMissing(volume_type=kind.name)

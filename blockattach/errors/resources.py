@@ -6,6 +6,7 @@
     │   ├── InvalidSnapshot          the snapshot is not in a state that allows it
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
+    │   ├── VolumeTypePublic         every project has access to it
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
     │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
@@ -15,13 +16,14 @@
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
+    │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
     │   ├── MessageNotFound, TransferNotFound, WorkNotFound
     │   └── NoneOffered              this service has no such thing, whatever its id
     ├── Conflict
-    │   ├── VolumeTypeExists, QosSpecsExist
+    │   ├── VolumeTypeExists, VolumeTypeAccessExists, QosSpecsExist
     │   ├── VolumeTypeChanged        it has changed since the request was checked
     │   ├── VolumeInError            an attachment cannot be updated on a volume in error
     │   ├── VolumeAtWork             it is being made or removed: its status cannot be reset
@@ -59,6 +61,12 @@ class NoPoolForVolume(InvalidInput):
 class VolumeTypeInUse(InvalidInput):
     code = 'volume_type.in_use'
     text = 'Volume Type is currently in use.'
+
+
+class VolumeTypePublic(InvalidInput):
+    code = 'volume_type.public'
+    text = ('Invalid volume type: Type access modification is not applicable to public volume '
+            'type.')
 
 
 class VolumeTypeEncryptionExists(InvalidInput):
@@ -129,6 +137,21 @@ class ExtraSpecNotFound(NotFound):
     text = 'Volume Type %(volume_type_id)s has no extra specs with key %(key)s.'
 
 
+class VolumeTypeAccessNotFound(NotFound):
+    code = 'volume_type.access_not_found'
+    text = 'Volume type access not found for %(volume_type_id)s / %(project_id)s combination.'
+
+
+class DefaultTypeNotFound(NotFound):
+    code = 'default_type.not_found'
+    text = 'Default type for project %(project_id)s not found.'
+
+
+class ProjectNotFound(NotFound):
+    code = 'project.not_found'
+    text = 'Project with id %(project_id)s not found.'
+
+
 class VolumeTypeEncryptionNotFound(NotFound):
     code = 'volume_type.encryption_not_found'
     text = 'Volume type encryption for type %(volume_type_id)s does not exist.'
@@ -197,6 +220,12 @@ class NoneOffered(NotFound):
 class VolumeTypeExists(Conflict):
     code = 'volume_type.exists'
     text = 'Volume Type %(name)s already exists.'
+
+
+class VolumeTypeAccessExists(Conflict):
+    code = 'volume_type.access_exists'
+    text = ('Volume type access for %(volume_type_id)s / %(project_id)s combination already '
+            'exists.')
 
 
 class QosSpecsExist(Conflict):

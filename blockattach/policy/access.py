@@ -89,7 +89,7 @@ def volume_type(caller: context.RequestContext, database: engine.Database,
     :raises VolumeTypeNotFound: there is none that the caller may see
     """
     found = volume_types.get(database, type_id)
-    if not _type_visible(caller, found):
+    if not _type_visible(caller, database, found):
         raise errors.VolumeTypeNotFound(volume_type_id=type_id)
     return found
 
@@ -103,20 +103,36 @@ def find_volume_type(caller: context.RequestContext, database: engine.Database,
         name
     """
     found = volume_types.find(database, id_or_name)
-    if _type_visible(caller, found):
+    if _type_visible(caller, database, found):
         return found
     if id_or_name == found.id:
         raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
     raise errors.VolumeTypeNameNotFound(name=id_or_name)
 
 
-def default_volume_type(database: engine.Database, name: str) -> records.VolumeType:
-    """The type of a volume that names none; every caller may use it.
+def find_default_volume_type(caller: context.RequestContext, database: engine.Database,
+                             name: str) -> records.VolumeType:
+    """The type of a volume that names none: the default of the caller's project, else the one
+    that is configured, which every caller may use.
 
+    :raises VolumeTypeNotFound: the caller may not see the default of its project
+    :raises VolumeTypeNameNotFound: the type that is configured does not exist
+    """
+    found = volume_types.default(database, caller.project_id, name)
+    if found.name != name and not _type_visible(caller, database, found):
+        raise errors.VolumeTypeNotFound(volume_type_id=found.id)
+    return found
+
+
+def default_volume_type(caller: context.RequestContext, database: engine.Database,
+                        name: str) -> records.VolumeType:
+    """The same for a volume that is going to be made.
+
+    :raises VolumeTypeNotFound: the caller may not see the default of its project
     :raises ConfigurationError: the type that is configured does not exist
     """
     try:
-        return volume_types.get_by_name(database, name)
+        return find_default_volume_type(caller, database, name)
     except errors.VolumeTypeNameNotFound as missing:
         raise errors.ConfigurationError(
             reason=f'[control] default_volume_type = {name}: no such type') from missing
@@ -139,6 +155,8 @@ def is_visible(caller: context.RequestContext, project_id: str) -> bool:
     return bool(caller.is_admin) or caller.project_id == project_id
 
 
-def _type_visible(caller: context.RequestContext, kind: records.VolumeType) -> bool:
-    """A type that is not public is there for administrators only."""
-    return kind.is_public or bool(caller.is_admin)
+def _type_visible(caller: context.RequestContext, database: engine.Database,
+                  kind: records.VolumeType) -> bool:
+    """A private type is there for administrators, and for projects that have access to it."""
+    return (kind.is_public or bool(caller.is_admin)
+            or volume_types.has_access(database, kind.id, caller.project_id))

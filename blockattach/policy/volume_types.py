@@ -1,4 +1,4 @@
-"""Rules for volume types and their extra specs."""
+"""Rules for volume types, their extra specs, access and encryption."""
 from blockattach.policy import base
 
 _ONE = '/types/{type_id}'
@@ -28,6 +28,15 @@ QOS_SPECS_ATTRIBUTE = base.Rule('volume_extension:access_types_qos_specs_id', ba
 ACCESS_ATTRIBUTE = base.Rule('volume_extension:volume_type_access', base.MEMBER, 'See whether a '
                              'volume type is public (os-volume-type-access:is_public). For '
                              'others the key is absent.', *_SHOWN)
+ACCESS_ADD = base.Rule(f'{ACCESS_ATTRIBUTE}:addProjectAccess', base.ADMIN,
+                       'Let a project use a private volume type.',
+                       f'POST {_ONE}/action (addProjectAccess)')
+ACCESS_REMOVE = base.Rule(f'{ACCESS_ATTRIBUTE}:removeProjectAccess', base.ADMIN,
+                          'Let a project use a private volume type no longer.',
+                          f'POST {_ONE}/action (removeProjectAccess)')
+ACCESS_LIST = base.Rule(f'{ACCESS_ATTRIBUTE}:get_all_for_type', base.ADMIN,
+                        'List the projects that may use a private volume type.',
+                        f'GET {_ONE}/os-volume-type-access')
 EXTRA_SPECS_LIST = base.Rule('volume_extension:types_extra_specs:index', base.READER,
                              'List the extra specs of a volume type.', f'GET {_SPECS}')
 EXTRA_SPECS_CREATE = base.Rule('volume_extension:types_extra_specs:create', base.ADMIN,

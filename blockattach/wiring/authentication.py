@@ -3,9 +3,12 @@
 Of the ways in, only the one that is configured is loaded: keystonemiddleware alone is a tenth of
 what the API consists of.
 """
+from collections.abc import Callable
+
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
+from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.conf import api as api_conf
@@ -47,6 +50,21 @@ def build_authentication(conf: cfg.ConfigOpts,
     if settings.auth_strategy is Strategy.HTTP_BASIC:
         return _build_basic(conf, settings.basic_auth)
     return auth.Authentication(auth.claimed)
+
+
+def build_project_check(
+        conf: cfg.ConfigOpts,
+        settings: api_conf.ApiSettings) -> Callable[[context.RequestContext, str], None]:
+    """What says whether a project exists: without Keystone nobody knows, and every one does.
+
+    :raises ConfigurationError: an option of Keystone's cannot be used
+    """
+    if settings.auth_strategy is not Strategy.KEYSTONE:
+        return lambda caller, project_id: None
+    from blockattach.http import projects
+
+    register_keystone(conf)
+    return projects.checked(conf)
 
 
 def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> auth.Authentication:

@@ -163,6 +163,7 @@ OPERATIONS = (
               summary='Give QoS specs to the volume type vol_type_id.'),
     Operation('GET', f'{_ONE}/disassociate', disassociate, policy=policies.UPDATE,
               target=_target, query=_OF_TYPE, answer=_NOTHING, status=202, writes=True,
+              faults=(errors.VolumeTypeNotFound,),
               summary='Take QoS specs from the volume type vol_type_id.'),
     Operation('GET', f'{_ONE}/disassociate_all', disassociate_all, policy=policies.UPDATE,
               target=_target, answer=_NOTHING, status=202, writes=True,

@@ -33,17 +33,18 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
     asked = _asked(call)
     specs = asked.equal.get('extra_specs')
     wanted = {} if specs is None else listing.structure('extra_specs', specs)
-    if asked.nothing or not _may_ask(call, wanted):
+    if asked.nothing or not _may_ask(services, call, wanted):
         return {'volume_types': []}
     found = volume_types.list_page(services.database, is_public, wanted,
-                                   asked.equal.get('name'), page)
+                                   asked.equal.get('name'), page, call.context.project_id)
     return {'volume_types': [_detail(services, call, kind) for kind in found],
             **listing.links(call, 'volume_type_links', page, found)}
 
 
 def default(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show the type that a volume gets which names none."""
-    found = volume_types.get_by_name(services.database, services.default_volume_type)
+    found = access.find_default_volume_type(call.context, services.database,
+                                            services.default_volume_type)
     return {'volume_type': _detail(services, call, found)}
 
 
@@ -164,9 +165,11 @@ def _asked(call: operation.Call) -> listing.Asked:
     return listing.asked(call, dataclasses.replace(_FILTERS, own=ignored))
 
 
-def _may_ask(call: operation.Call, wanted: Mapping[str, str]) -> bool:
+def _may_ask(services: api_services.ApiServices, call: operation.Call,
+             wanted: Mapping[str, str]) -> bool:
     """A filter by sensitive extra specs would disclose them: for users it matches nothing."""
-    return bool(call.context.is_admin) or wanted.keys() <= volume_type.USER_VISIBLE_SPECS
+    return (wanted.keys() <= volume_type.USER_VISIBLE_SPECS
+            or services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE))
 
 
 def _public(call: operation.Call) -> bool | None:

@@ -166,9 +166,12 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
 
     :param type_id: None: from every type that has them
     :raises QosSpecsNotFound: there are none
+    :raises VolumeTypeNotFound: there is no such type
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
+        if type_id is not None:
+            volume_types.lock(connection, type_id)
         _take(connection, database, specs_id, type_id)
     LOG.info('QoS specs are disassociated from volume types%s',
              log.fields(qos_specs_id=specs_id, volume_type_id=type_id or 'all'))

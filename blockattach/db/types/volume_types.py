@@ -29,6 +29,8 @@ LOG = oslo_log.getLogger(__name__)
 _types = models.volume_types
 _specs = models.volume_type_extra_specs
 _encryptions = models.volume_type_encryptions
+_projects = models.volume_type_projects
+_defaults = models.default_volume_types
 _ENCRYPTION = {f'encryption_{field.name}': field.name
                for field in dataclasses.fields(records.TypeEncryption)}
 _ID = prepared.value('type_id', _types.c.id.type)
@@ -37,6 +39,11 @@ _BY_ID = prepared.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
 _BY_NAME = prepared.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
 _BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
     sa.or_(_types.c.id == _ID, _types.c.live_name == _NAME)))
+_PROJECT = prepared.value('project_id', _defaults.c.project_id.type)
+_DEFAULT = prepared.Statement(lambda dialect: _whole().where(sa.or_(
+    _types.c.live_name == _NAME,
+    _types.c.id == sa.select(_defaults.c.volume_type_id).where(
+        _defaults.c.project_id == _PROJECT).scalar_subquery())))
 _LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
 _SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
 
@@ -102,28 +109,51 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     raise errors.VolumeTypeNameNotFound(name=id_or_name)
 
 
+def default(database: engine.Database, project_id: str | None, name: str) -> records.VolumeType:
+    """The type of volumes of a project that name none: its own default, else the one of a name.
+
+    :raises VolumeTypeNameNotFound: there is neither
+    """
+    with database.reader() as connection:
+        found = _records(_DEFAULT.rows(connection, name=name, project_id=project_id))
+    if not found:
+        raise errors.VolumeTypeNameNotFound(name=name)
+    return next((kind for kind in found if kind.name != name), found[0])
+
+
 def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
-              name: str | None, page: paging.Page) -> list[records.VolumeType]:
+              name: str | None, page: paging.Page,
+              project_id: str | None = None) -> list[records.VolumeType]:
     """One page of live types: two queries, however many there are.
 
-    :param is_public: only public ones, only private ones, or None for both
+    :param is_public: public ones and those that the project may use, only private ones, or None
+        for all
     :param extra_specs: keys with values that a type must all have
-    :raises VolumeTypeNotFound: the marker is none
+    :raises VolumeTypeNotFound: the marker is none of these
     """
-    query = _types.select().where(models.live(_types))
-    if is_public is not None:
-        query = query.where(_types.c.is_public.is_(is_public))
+    shown = sa.and_(models.live(_types), _shown(is_public, project_id))
+    query = _types.select().where(shown)
     if name is not None:
         query = query.where(_types.c.live_name == name)
     for key, value in extra_specs.items():
+        has = _specs.c.value.contains(value, autoescape=True) if key in volume_type.LISTS \
+            else _specs.c.value == value
         query = query.where(sa.exists().where(
-            _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, _specs.c.value == value))
+            _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, has))
     with database.reader() as connection:
-        found = paging.fetch(connection, query, SORT_COLUMNS, page, models.live(_types),
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, shown,
                              lambda marker: errors.VolumeTypeNotFound(volume_type_id=marker))
         by_id = {kind.id: kind for kind in _records(connection.execute(
             _whole().where(_types.c.id.in_([row.id for row in found]))))} if found else {}
     return [by_id[row.id] for row in found if row.id in by_id]
+
+
+def has_access(database: engine.Database, type_id: str, project_id: str | None) -> bool:
+    """Whether a project may use a type while it is private."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(_projects.c.project_id).where(
+            _projects.c.volume_type_id == type_id,
+            _projects.c.project_id == project_id)).first() is not None
 
 
 @engine.retried
@@ -155,7 +185,8 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
 
     :param default_name: name of the type that volumes get which name none; it must stay
     :raises VolumeTypeNotFound: there is none
-    :raises InvalidInput: it is the default one, the last one, or live volumes use it
+    :raises InvalidInput: it is the default one, that of a project, the last one, or live volumes
+        use it
     """
     with database.writer() as connection:
         # All of them, so that of two callers that remove the last two types one is refused.
@@ -168,13 +199,14 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
             raise errors.InvalidInput(
                 reason=f'The volume type {type_id} is the only currently defined volume type '
                        f'and cannot be deleted.')
-        if live[type_id] == default_name:
+        if live[type_id] == default_name or _is_default(connection, type_id):
             raise errors.InvalidInput(
                 reason=f'The volume type {type_id} is a default volume type and cannot be '
                        f'deleted.')
         if _is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
         _store_encryption(connection, type_id, **_ended(database))
+        connection.execute(_projects.delete().where(_projects.c.volume_type_id == type_id))
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))
@@ -186,7 +218,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
 
     :raises VolumeTypeNotFound: there is none
     :raises VolumeTypeInUse: live volumes have the type
-    :raises EncryptedMultiattach: several hosts could share its volumes, which are encrypted
+    :raises InvalidInput: its extra specs contradict each other then
     """
     with database.writer() as connection:
         _lock_unused(connection, type_id)
@@ -194,7 +226,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
-        volume_type.check_sharing(read(connection, type_id))
+        volume_type.check_specs(read(connection, type_id).extra_specs)
     LOG.info('Extra specs of a volume type are set%s',
              log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))
 
@@ -228,7 +260,6 @@ def create_encryption(database: engine.Database, type_id: str, provider: str,
     :raises VolumeTypeNotFound: there is no such type
     :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionExists: it has one
-    :raises EncryptedMultiattach: several hosts could share its volumes
     """
     encryption_id = database.new_id()
     with database.writer(engine.inserted(_encryptions.c.id, encryption_id)) as connection:
@@ -238,11 +269,10 @@ def create_encryption(database: engine.Database, type_id: str, provider: str,
             id=encryption_id, volume_type_id=type_id, live_volume_type_id=type_id,
             provider=provider, control_location=control_location, cipher=cipher,
             key_size=key_size, created_at=database.clock.utcnow()))
-        kind = read(connection, type_id)
-        volume_type.check_sharing(kind)
-        assert kind.encryption is not None
+        made = read(connection, type_id).encryption
+        assert made is not None
     LOG.info('Volume type is encrypted%s', log.fields(volume_type_id=type_id))
-    return kind.encryption
+    return made
 
 
 @engine.retried
@@ -290,11 +320,12 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     Any number of transactions share a type; one that changes it waits for all of them.
 
     :raises VolumeTypeNotFound: it is gone
-    :raises VolumeTypeChanged: what it says of its volumes is not what it was
+    :raises VolumeTypeChanged: what it says of its volumes is not what it was, or it was public
     """
     _lock(connection, _SHARE, kind.id)
     now = read(connection, kind.id)
-    if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption):
+    if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption) \
+            or kind.is_public and not now.is_public:
         raise errors.VolumeTypeChanged(volume_type_id=kind.id)
 
 
@@ -356,6 +387,20 @@ def _is_used(connection: sa.Connection, type_id: str) -> bool:
     return connection.execute(
         sa.select(volumes.c.id).where(models.live(volumes), volumes.c.volume_type_id == type_id)
         .limit(1)).first() is not None
+
+
+def _is_default(connection: sa.Connection, type_id: str) -> bool:
+    return connection.execute(sa.select(_defaults.c.project_id).where(
+        _defaults.c.volume_type_id == type_id).limit(1)).first() is not None
+
+
+def _shown(is_public: bool | None, project_id: str | None) -> sa.ColumnElement[bool]:
+    if is_public is None:
+        return sa.true()
+    if not is_public:
+        return _types.c.is_public.is_(False)
+    return sa.or_(_types.c.is_public.is_(True), sa.exists().where(
+        _projects.c.volume_type_id == _types.c.id, _projects.c.project_id == project_id))
 
 
 def _live() -> sa.Select[Any]:

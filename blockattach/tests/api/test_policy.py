@@ -13,6 +13,7 @@ import yaml
 from blockattach.api import routes
 from blockattach.db import messages
 from blockattach.db.services import services
+from blockattach.db.types import default_types
 from blockattach.domain import binaries
 from blockattach.domain import messages as domain_messages
 from blockattach.tests.api import base
@@ -72,6 +73,7 @@ class PolicyTest(base.ApiTestCase):
             'type': lambda: make.volume_type(self.http.database,
                                              extra_specs={'multiattach': '<is> True'}).id,
             'plain type': lambda: make.volume_type(self.http.database).id,
+            'private type': lambda: make.volume_type(self.http.database, is_public=False).id,
             'encrypted type': lambda: make.encrypted_type(self.http.database).id,
             'qos specs': lambda: make.qos(self.http.database).id,
             'message': self.message,
@@ -79,6 +81,7 @@ class PolicyTest(base.ApiTestCase):
             'connector': lambda: self.connector,
             'extension': lambda: 'os-services',
             'project': lambda: http.PROJECT,
+            'project with a default type': self.project_with_default_type,
             'new id': base.new_id,
         }
         for row in makers():
@@ -94,6 +97,11 @@ class PolicyTest(base.ApiTestCase):
         reply = self.http.as_member.post(f'/volumes/{volume_id}/action', {action: body})
         self.assertLess(reply.status, 300, reply.text)
         return volume_id
+
+    def project_with_default_type(self):
+        default_types.change(self.http.database, http.PROJECT,
+                             make.volume_type(self.http.database).id)
+        return http.PROJECT
 
     def message(self):
         messages.create(self.http.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,

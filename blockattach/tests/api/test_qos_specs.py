@@ -195,8 +195,8 @@ class TypesTest(QosTestCase):
             for query in ('?x=y', '?vol_type_id='):
                 self.assert_fault(400, 'Volume Type id must not be None.',
                                   self.act(gold, verb, query=query))
-        self.assert_fault(404, base.ABSENT,
-                          self.act(gold, 'associate', query=f'?vol_type_id={base.ABSENT}'))
+            self.assert_fault(404, base.ABSENT,
+                              self.act(gold, verb, query=f'?vol_type_id={base.ABSENT}'))
 
     def test_specs_in_use_are_deleted_by_force_only(self):
         gold, kind = self.made(), self.kind()

@@ -141,6 +141,10 @@ class ListTest(TypesTestCase):
         self.assertEqual(['a'], self.names(query, version='3.52'))
         self.assertEqual(3, len(self.names(query, version='3.51')))
         self.assertEqual(['c'], self.names('?extra_specs={"secret":"y"}', self.http.as_admin))
+        self.kind('d', extra_specs={'RESKEY:availability_zones': 'east,west_1'})
+        for zone, found in (('west_1', ['d']), ('east', ['d']), ('westx1', [])):
+            self.assertEqual(found, self.names(
+                f"?extra_specs={{'RESKEY:availability_zones':'{zone}'}}"))
         self.assertEqual([], self.names('?extra_specs={"secret":"y"}'))
         self.assert_fault(400, 'is not a mapping',
                           self.http.as_member.get('/types?extra_specs=zz'))
@@ -268,6 +272,15 @@ class ExtraSpecsTest(TypesTestCase):
                                ({'a': 'b', 'c': 'd'}, ''), ({'a': None}, '')):
             with self.subTest(body=body):
                 self.assert_fault(400, sentence, self.admin.put(f'{self.path}/a', body))
+
+    def test_what_is_shared_is_not_cached(self):
+        shared, cached = {'multiattach': '<is> True'}, {'cacheable': '<is> True'}
+        for specs, more in ((shared, cached), (cached, shared), ({}, {**shared, **cached})):
+            path = f'/types/{self.kind(f"fast-{base.new_id()}", extra_specs=specs).id}/extra_specs'
+            with self.subTest(specs=specs):
+                self.assert_fault(400, 'cacheable cannot be set with multiattach.',
+                                  self.admin.post(path, {'extra_specs': more}))
+                self.assertEqual(specs, self.admin.get(path).body['extra_specs'])
 
     def test_a_type_that_is_used_keeps_its_meaning(self):
         self.admin.delete(f'{self.path}/secret')

@@ -20,6 +20,7 @@ from blockattach.db.attachments import attachments
 from blockattach.db.attachments import detaches
 from blockattach.db.engine import paging
 from blockattach.db.services import pools
+from blockattach.db.types import type_access
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
@@ -221,6 +222,13 @@ class VolumeTest(Case):
             made = self.cut(where, lambda: volume_types.create(
                 self.broken, where.name, None, True, {'key': 'value'}))
             self.assertEqual(made, volume_types.get_by_name(self.database, where.name))
+        self.both_ways(check)
+
+    def test_access_to_a_type_is_given_once_and_is_no_conflict(self):
+        def check(where):
+            kind = make.volume_type(self.database, is_public=False)
+            self.cut(where, lambda: type_access.add(self.broken, kind.id, make.PROJECT))
+            self.assertEqual([make.PROJECT], type_access.projects(self.database, kind.id))
         self.both_ways(check)
 
     def test_a_type_is_encrypted_once_and_it_is_no_conflict(self):

@@ -132,36 +132,6 @@ class LifecycleTest(base.DatabaseTestCase):
 
 
 @base.on_chosen_databases
-class ExclusionTest(base.DatabaseTestCase):
-
-    def test_a_type_of_shared_volumes_is_not_encrypted(self):
-        for value in ('<is> True', '<is> true', 'TRUE', 'yes'):
-            kind = make.volume_type(self.database, extra_specs={'multiattach': value})
-            with self.subTest(value):
-                with self.assertRaises(errors.EncryptedMultiattach):
-                    volume_types.create_encryption(self.database, kind.id, 'luks',
-                                                   volume_type.BACK_END)
-                self.assertIsNone(volume_types.get(self.database, kind.id).encryption)
-
-    def test_an_encrypted_type_is_not_shared(self):
-        kind = make.encrypted_type(self.database)
-        for value in ('<is> True', '<is> true', 'TRUE', 'yes'):
-            with self.subTest(value):
-                with self.assertRaises(errors.EncryptedMultiattach):
-                    volume_types.set_extra_specs(self.database, kind.id,
-                                                 {'multiattach': value, 'other': '1'})
-                self.assertEqual(kind, volume_types.get(self.database, kind.id))
-
-    def test_one_may_follow_the_other(self):
-        kind = make.volume_type(self.database, multiattach=True)
-        volume_types.set_extra_specs(self.database, kind.id, {'multiattach': '<is> False'})
-        volume_types.create_encryption(self.database, kind.id, 'luks', volume_type.BACK_END)
-        volume_types.set_extra_specs(self.database, kind.id, {'multiattach': 'no', 'tier': '1'})
-        volume_types.delete_encryption(self.database, kind.id, None)
-        volume_types.set_extra_specs(self.database, kind.id, SHARED)
-
-
-@base.on_chosen_databases
 class VolumeTest(base.DatabaseTestCase):
     """What a volume has of its type, as it was checked."""
 
@@ -191,8 +161,18 @@ class VolumeTest(base.DatabaseTestCase):
 
     def test_a_type_that_is_called_another_name_is_the_same(self):
         kind = make.encrypted_type(self.database)
-        volume_types.update(self.database, kind.id, 'other', 'words', False)
+        volume_types.update(self.database, kind.id, 'other', 'words')
         self.assertTrue(volumes.create(self.database, self.draft(kind), 60).encrypted)
+
+    def test_a_type_that_is_no_longer_public(self):
+        kind = make.volume_type(self.database)
+        volume_types.update(self.database, kind.id, is_public=False)
+        with self.assertRaisesRegex(errors.VolumeTypeChanged, kind.id):
+            volumes.create(self.database, self.draft(kind), 60)
+        private = volume_types.get(self.database, kind.id)
+        volume_types.update(self.database, kind.id, is_public=True)
+        self.assertEqual(kind.id, volumes.create(self.database, self.draft(private), 60)
+                         .volume_type_id)
 
     def test_a_type_that_is_gone(self):
         kind = make.volume_type(self.database)
@@ -215,16 +195,6 @@ class RaceTest(test_races.Case):
         return lambda database: make.volume(database, kind=kind,
                                             own_status=volume_lifecycle.OwnStatus.CREATING)
 
-    def test_a_type_becomes_encrypted_or_shared(self):
-        for _ in range(ROUNDS):
-            kind = make.volume_type(self.database)
-            encrypted, shared = self.at_once([self.encrypt(kind), self.share(kind)])
-            now = volume_types.get(self.database, kind.id)
-            refusals = [isinstance(answer, errors.EncryptedMultiattach)
-                        for answer in (encrypted, shared)]
-            self.assertIn(refusals, ([True, False], [False, True]), (encrypted, shared))
-            self.assertEqual(refusals, [now.encryption is None, now.extra_specs == {}])
-
     def test_of_many_one_encrypts(self):
         kind = make.volume_type(self.database)
         made, refused = self.split(self.at_once([self.encrypt(kind)] * MANY))
@@ -245,6 +215,17 @@ class RaceTest(test_races.Case):
                             (volume.encrypted, volume.multiattach) for volume in made})
                     else:
                         self.assertEqual([errors.VolumeTypeChanged] * MANY, refused)
+
+    def test_a_type_becomes_private_or_has_volumes(self):
+        for _ in range(ROUNDS):
+            kind = make.volume_type(self.database)
+            *answers, _ = self.at_once([
+                *[self.use(kind)] * MANY, lambda database, kind=kind: volume_types.update(
+                    database, kind.id, is_public=False)])
+            made, refused = self.split(answers)
+            self.assertEqual({errors.VolumeTypeChanged} if refused else set(), set(refused))
+            self.assertEqual(len(made), volume_queries.totals(
+                self.database, volume_queries.Filters(None, {'volume_type_id': kind.id})).count)
 
     def test_a_type_goes_or_has_volumes(self):
         for _ in range(ROUNDS):

@@ -289,6 +289,17 @@ BUGS = (
         '                         user_id=row.user_id)\n',
         "a volume is that one's who has accepted it", 'P6'),
 
+    # Types.
+    Bug('a_default_type_is_deleted', 'db/types/volume_types.py',
+        '        if live[type_id] == default_name or _is_default(connection, type_id):\n',
+        '        if live[type_id] == default_name:\n',
+        'a type that is the default of a project stays', 'P4'),
+    Bug('access_of_one_is_that_of_all', 'db/types/volume_types.py',
+        '            _projects.c.volume_type_id == type_id,\n'
+        '            _projects.c.project_id == project_id)).first() is not None\n',
+        '            _projects.c.volume_type_id == type_id)).first() is not None\n',
+        'a private type is there for projects with access only', 'P4'),
+
     # What only a client sees.
     Bug('nova_is_not_asked', 'domain/detach_rule.py',
         '    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',

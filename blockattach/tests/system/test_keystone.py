@@ -1,4 +1,6 @@
 """Permissions under a real Keystone, with real tokens."""
+import functools
+
 import requests
 from keystoneauth1 import service_token
 from keystoneauth1 import session
@@ -55,6 +57,17 @@ class PersonasTest(clouds.CloudTestCase):
         self.assertEqual(self.shop, storage.get_volume(self.volume).project_id)
         self.assertEqual({'up'}, {found.state for found in storage.services()})
         self.refused(exceptions.ForbiddenException, lambda: list(self.storage.services()))
+
+    def test_a_default_type_is_that_of_a_project_which_exists(self):
+        storage = self.cloud('admin', 'admin').block_storage
+        kind = storage.create_type(name='of the shop')
+        asked = {'default_type': {'volume_type': kind.id}}
+        for project, status in ((self.shop, 200), ('no-such-project', 404)):
+            path = f'/default-types/{project}'
+            for expected, act in ((status, functools.partial(storage.put, json=asked)),
+                                  (status, storage.get), (204, storage.delete)):
+                self.assertEqual(expected, act(path, microversion='3.62').status_code)
+        storage.delete_type(kind)
 
     def test_the_role_of_a_service_alone_opens_nothing(self):
         storage = self.cloud('nova', 'service').block_storage

@@ -158,7 +158,8 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
 def _kind(services: api_services.ApiServices, call: operation.Call,
           id_or_name: str | None) -> records.VolumeType:
     if not id_or_name:
-        return access.default_volume_type(services.database, services.default_volume_type)
+        return access.default_volume_type(call.context, services.database,
+                                          services.default_volume_type)
     return access.find_volume_type(call.context, services.database, id_or_name)
 
 

@@ -33,23 +33,30 @@ def kind(control_location=None, **extra_specs):
     return records.VolumeType('t', 'secret', None, True, extra_specs, NOW, None, encryption)
 
 
+class CacheTest(unittest.TestCase):
+
+    def test_what_is_shared_is_not_cached(self):
+        with self.assertRaisesRegex(errors.InvalidInput, 'cacheable cannot be set with multi'):
+            volume_type.check_specs({'multiattach': '<is> True', 'cacheable': '<is> True'})
+        for specs in ({}, {'multiattach': '<is> True'}, {'cacheable': '<is> True'},
+                      {'multiattach': '<is> False', 'cacheable': '<is> True'}):
+            volume_type.check_specs(specs)
+
+
 class EncryptionTest(unittest.TestCase):
 
     def test_what_is_encrypted_is_not_shared(self):
         for location in volume_type.CONTROL_LOCATIONS:
             for value in ('<is> True', '<is> true', 'YES'):
-                for check in (volume_type.check_sharing, volume_type.check_usable):
-                    with self.subTest(location=location, value=value):
-                        self.assertRaises(errors.EncryptedMultiattach, check,
-                                          kind(location, multiattach=value))
+                with self.subTest(location=location, value=value):
+                    self.assertRaises(errors.EncryptedMultiattach, volume_type.check_usable,
+                                      kind(location, multiattach=value))
 
     def test_each_alone(self):
         for one in (kind(), kind(multiattach='<is> True'), kind('back-end'),
                     kind('back-end', multiattach='<is> False')):
-            volume_type.check_sharing(one)
             volume_type.check_usable(one)
 
     def test_consumers_have_no_keys(self):
         self.assertRaisesRegex(errors.KeyManagerMissing, 'type secret', volume_type.check_usable,
                                kind('front-end'))
-        volume_type.check_sharing(kind('front-end'))

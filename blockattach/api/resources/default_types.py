@@ -1,0 +1,97 @@
+"""Default volume types of projects, which go before the one that is configured."""
+import functools
+from typing import Any
+from typing import NamedTuple
+
+from blockattach import context
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import services as api_services
+from blockattach.db.engine import engine
+from blockattach.db.types import default_types
+from blockattach.domain import records
+from blockattach.http import auth
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.policy import access
+from blockattach.policy import default_types as policies
+
+
+def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List those of all projects."""
+    return {'default_types': [_VIEW.show(one) for one in
+                              default_types.list_all(services.database)]}
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show that of a project."""
+    services.project_check(call.context, call.target.project_id)
+    return {'default_type': _VIEW.show(default_types.get(services.database,
+                                                         call.target.project_id))}
+
+
+def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Set that of a project; the type is named by its id or its name."""
+    services.project_check(call.context, call.target.project_id)
+    kind = _kind(services, call)
+    default_types.change(services.database, call.target.project_id, kind.id)
+    return {'default_type': _VIEW.show(records.DefaultType(call.target.project_id, kind.id))}
+
+
+def delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Let a project have the configured one; also a project that is gone by now."""
+    default_types.remove(services.database, call.target.project_id)
+
+
+class _Project(NamedTuple):
+    """Whose default type is meant: the rules are asked about it."""
+
+    project_id: str
+
+
+def _project(_: context.RequestContext, _database: engine.Database,
+             project_id: str) -> _Project:
+    if not auth.is_id(project_id):
+        raise errors.ProjectNotFound(project_id=project_id)
+    return _Project(project_id)
+
+
+def _kind(services: api_services.ApiServices, call: operation.Call) -> records.VolumeType:
+    try:
+        return access.find_volume_type(call.context, services.database,
+                                       call.body['default_type']['volume_type'])
+    except errors.NotFound as missing:
+        # What the path names is there; only what the body names is not.
+        raise errors.InvalidInput(str(missing)) from missing
+
+
+_VIEW = schema.View({
+    'project_id': answers.TEXT,
+    'volume_type_id': schema.UUID,
+})
+_SHOWN = {operation.BASE: schema.wrapped('default_type', _VIEW.whole)}
+_UPDATE = schema.wrapped('default_type', schema.obj({
+    'volume_type': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+}, required=['volume_type']))
+_SINCE = operation.V(3, 62)
+_of_project = functools.partial(operation.Operation, path='/default-types/{id}', since=_SINCE,
+                                target=_project)
+
+OPERATIONS = (
+    operation.Operation(
+        'GET', '/default-types', index, since=_SINCE, policy=policies.GET_ALL,
+        answer={operation.BASE: schema.wrapped('default_types', schema.array(_VIEW.whole))},
+        summary='List the default volume types of all projects.'),
+    _of_project(
+        'GET', handler=show, policy=policies.GET, answer=_SHOWN,
+        faults=(errors.DefaultTypeNotFound, errors.ProjectNotFound),
+        summary='Show the default volume type of a project.'),
+    _of_project(
+        'PUT', handler=update, policy=policies.UPDATE, body={operation.BASE: _UPDATE},
+        answer=_SHOWN, faults=(errors.ProjectNotFound,),
+        summary='Set the default volume type of a project.'),
+    _of_project(
+        'DELETE', handler=delete, policy=policies.DELETE, status=204,
+        answer={operation.BASE: answers.EMPTY},
+        summary='Let a project have the default volume type that is configured.'),
+)
