@@ -1,24 +1,30 @@
 """`tools/run-tempest`, once the cloud is up: configure Tempest, run it, judge its skips."""
 import configparser
+import contextlib
+import http.server
 import io
+import json
 import os
 import pathlib
 import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
 import openstack
 import subunit
+import tempest
 import testtools
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 TESTS = r'^(tempest\.api\.volume|cinder_tempest_plugin)\.'
 WORKERS = 2
 SKIPS = TOOLS / 'tempest_skips.txt'
+CONFIGURATION = 'tempest.conf'
 IMAGE = 'blockattach-tempest'
 IMAGE_BYTES = 1 << 20
 BACKENDS = ('disks-1', 'disks-2')
@@ -59,6 +65,38 @@ def image_id(cloud: openstack.connection.Connection) -> str:
     return str(found.id)
 
 
+class NoNetworks(http.server.BaseHTTPRequestHandler):
+    """A Neutron without security groups: Tempest looks for those of a project that it removes."""
+
+    def do_GET(self) -> None:  # noqa: N802, the name is the library's
+        """Answer any list."""
+        body = json.dumps({'security_groups': []}).encode()
+        self.send_response(200)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def networks(cloud: openstack.connection.Connection, region: str) -> Iterator[None]:
+    """Have a Neutron in the catalog that answers what Tempest asks for when it cleans up."""
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), NoNetworks)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    identity: Any = cloud.identity
+    made = identity.create_service(name=region, type='network')
+    identity.create_endpoint(service_id=made.id, interface='public', region_id=region,
+                             url=f'http://127.0.0.1:{server.server_port}')
+    try:
+        yield
+    finally:
+        identity.delete_service(made)
+        server.shutdown()
+
+
 def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str]]:
     """Groups of tempest.conf. What is not offered is said here once."""
     region = openrc['OS_REGION_NAME']
@@ -72,7 +110,8 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
         'identity': {'auth_version': 'v3', 'uri_v3': openrc['OS_AUTH_URL'], 'region': region,
                      'v3_endpoint_type': 'public'},
         'enforce_scope': {'cinder': 'true'},
-        # Classes that have a test with a server ask for Neutron, and are skipped whole without.
+        # Classes that have a test with a server ask for Neutron, and are skipped whole without:
+        # `networks` is enough of one.
         'service_available': {'cinder': 'true', 'glance': 'true', 'nova': 'false',
                               'neutron': 'true', 'swift': 'false', 'horizon': 'false'},
         'compute': {'image_ref': image, 'image_ref_alt': image},
@@ -94,15 +133,19 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
 
 
 def prepare(folder: pathlib.Path, groups: dict[str, dict[str, str]]) -> None:
-    """Make a workspace of Tempest there."""
-    if not (folder / '.stestr.conf').exists():
-        subprocess.run(['tempest', 'init', str(folder)], check=True, stdin=subprocess.DEVNULL)
+    """Write Tempest's configuration there, and how stestr finds its tests."""
+    folder.mkdir(exist_ok=True)
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_dict(groups)
-    file = folder / 'etc' / 'tempest.conf'
+    file = folder / CONFIGURATION
     file.touch(0o600)
     with file.open('w', encoding='utf-8') as stream:
         parser.write(stream)
+    suite = pathlib.Path(tempest.__file__).parent
+    (folder / '.stestr.conf').write_text(
+        f'[DEFAULT]\ntest_path={suite}/test_discover\ntop_dir={suite.parent}\n'
+        # The tests of a class share what it has made.
+        'group_regex=([^\\.]*\\.)*\n', 'utf-8')
 
 
 def outcomes(folder: pathlib.Path) -> list[Outcome]:
@@ -154,9 +197,12 @@ def main() -> int:
     workspace = state / 'workspace'
     prepare(workspace, configuration(openrc, image_id(cloud)))
     excluded = '|'.join(patterns()[1])
-    subprocess.run(['tempest', 'run', '--regex', wanted, '--exclude-regex', excluded,
-                    '--concurrency', str(WORKERS)],
-                   cwd=workspace, stdin=subprocess.DEVNULL, check=False)
+    environment = {**os.environ, 'TEMPEST_CONFIG_DIR': str(workspace),
+                   'TEMPEST_CONFIG': CONFIGURATION}
+    with networks(cloud, openrc['OS_REGION_NAME']):
+        subprocess.run(['stestr', 'run', '--concurrency', str(WORKERS), '--exclude-regex',
+                        excluded, wanted], cwd=workspace, stdin=subprocess.DEVNULL, check=False,
+                       env=environment)
     found = outcomes(workspace)
     wrong = list(refused(found))
     for name in wrong:

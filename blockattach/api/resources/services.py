@@ -69,12 +69,12 @@ def disable_log_reason(handed: api_services.ApiServices,
 
 def freeze(handed: api_services.ApiServices, call: operation.Call) -> None:
     """Let no volume be made or deleted there; those that are there are used as ever."""
-    services.set_frozen(handed.database, _backend(call), True)
+    _set_frozen(handed, call, True)
 
 
 def thaw(handed: api_services.ApiServices, call: operation.Call) -> None:
     """The end of that; whether the service is disabled stays as it was before."""
-    services.set_frozen(handed.database, _backend(call), False)
+    _set_frozen(handed, call, False)
 
 
 def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
@@ -85,6 +85,14 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
     raise errors.InvalidInput(
         reason=f'Invalid input received: {errors.shortened(backend)} is not replicated '
                '(its replication_status is disabled).')
+
+
+def _set_frozen(handed: api_services.ApiServices, call: operation.Call, frozen: bool) -> None:
+    """What the peer answers 400 here, and 404 elsewhere: there is no such backend."""
+    try:
+        services.set_frozen(handed.database, _backend(call), frozen)
+    except errors.ServiceNotFound as error:
+        raise errors.InvalidInput(reason=str(error)) from error
 
 
 def _backend(call: operation.Call) -> str:
@@ -219,11 +227,11 @@ OPERATIONS = (
         faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
     operation.Operation(
         'PUT', '/os-services/freeze', freeze, policy=policies.FREEZE, body=_BACKEND,
-        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        answer=_NOTHING,
         summary='Keep the volumes of a backend as they are: none is made or deleted.'),
     operation.Operation(
         'PUT', '/os-services/thaw', thaw, policy=policies.THAW, body=_BACKEND,
-        answer=_NOTHING, faults=(errors.ServiceNotFound,),
+        answer=_NOTHING,
         summary='Let volumes be made and deleted on a backend again.'),
     operation.Operation(
         'PUT', '/os-services/failover_host', failover, policy=policies.FAILOVER, status=202,

@@ -72,8 +72,9 @@ class FreezingTest(base.ApiTestCase):
         for action in ('freeze', 'thaw', 'failover_host', 'failover'):
             for body in ({'host': 'storage-9@fake'}, {'host': 'control-1'}):
                 with self.subTest(action, body=body):
-                    self.assert_status(404, self.put(action, **body))
-        self.assert_status(404, self.put('freeze', cluster='alpha@fake'))
+                    status = 400 if action in ('freeze', 'thaw') else 404
+                    self.assert_fault(status, 'could not be found', self.put(action, **body))
+        self.assert_status(400, self.put('freeze', cluster='alpha@fake'))
 
     def test_what_is_wrong(self):
         for action, version, body in (
