@@ -28,7 +28,7 @@ class ControlSettings:
         'How many attachments a project may have that was given no limit of its own; '
         '-1: any number.'))
     default_volume_type: str = groups.option(cfg.StrOpt, default='__DEFAULT__', help=(
-        'Type of a volume that is created without one.'))
+        'Type of a volume that is created without one, in a project that has no default type.'))
     availability_zone: str = groups.option(
         cfg.StrOpt, 'storage_availability_zone', default='nova', help=(
             'Zone of services and of volumes that name none.'))

@@ -33,9 +33,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Set that of a project; the type is named by its id or its name."""
     services.project_check(call.context, call.target.project_id)
-    kind = _kind(services, call)
-    default_types.change(services.database, call.target.project_id, kind.id)
-    return {'default_type': _VIEW.show(records.DefaultType(call.target.project_id, kind.id))}
+    return {'default_type': _VIEW.show(_change(services, call))}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -56,13 +54,16 @@ def _project(_: context.RequestContext, _database: engine.Database,
     return _Project(project_id)
 
 
-def _kind(services: api_services.ApiServices, call: operation.Call) -> records.VolumeType:
+def _change(services: api_services.ApiServices, call: operation.Call) -> records.DefaultType:
+    project_id = call.target.project_id
     try:
-        return access.find_volume_type(call.context, services.database,
+        kind = access.find_volume_type(call.context, services.database,
                                        call.body['default_type']['volume_type'])
+        default_types.change(services.database, project_id, kind.id)
     except errors.NotFound as missing:
         # What the path names is there; only what the body names is not.
         raise errors.InvalidInput(str(missing)) from missing
+    return records.DefaultType(project_id, kind.id)
 
 
 _VIEW = schema.View({
