@@ -11,7 +11,6 @@ from blockattach.db import messages
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
-from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools
 from blockattach.scheduler import pipeline
@@ -69,9 +68,8 @@ class Placement:
             volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            messages.create(self._database, volume.project_id, caller.request_id,
-                            domain_messages.NO_VALID_POOL, volume_id, found['summary'],
-                            words=domain_placement.in_words(found['reasons']), once=True)
+            messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
+                                   volume_id, found['reasons'], found['summary'])
             volumes.failed(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,
