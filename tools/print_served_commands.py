@@ -33,8 +33,8 @@ CLIENTS = {'openstack': 'python-openstackclient', 'cinder': 'python-cinderclient
 # Nothing is there behind the path, under this method, or in this action.
 UNROUTED = (b'"The resource could not be found."', b'There is no such action',
             b'are not offered by this service')
-# Nothing is ever there.
-NOT_OFFERED = tuple(f'/v3/{PROJECT}/{noun.key}/' for noun in not_offered.NOUNS)
+# Nothing is ever there: what fails beside such a request is about what is not offered.
+NOT_OFFERED = tuple(f'/v3/{noun.key}' for noun in not_offered.NOUNS)
 NO_METHOD = (405, 501)
 NOT_ASKED = 'not asked'
 # What an argument is given, by its name; {name} is an object that is made for the command.
@@ -116,8 +116,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         finally:
             connection.close()
         missing = answer.status in NO_METHOD or answer.status >= 400 and any(
-            words in said for words in UNROUTED) or (
-                answer.status == 404 and self.path.startswith(NOT_OFFERED))
+            words in said for words in UNROUTED)
         self.asked.append(Asked(f'{self.command} {self.path}', answer.status, missing))
         self.send_response_only(answer.status)
         for name, value in answer.getheaders():
@@ -235,6 +234,8 @@ def served(command: str, words: list[str], url: str, objects: Objects) -> tuple[
     # Beside what a command is about it may ask for what it shows with it, as names of servers.
     # Some end with 0 although what they are about has failed.
     if any(one.missing and (done.status or not one.line.startswith('GET ')) for one in asked):
+        return 'no', asked
+    if done.status and any(one.line.split()[1].startswith(NOT_OFFERED) for one in asked):
         return 'no', asked
     if not asked and done.status:
         said = (done.errors.strip() or done.output.strip() or '-').splitlines()

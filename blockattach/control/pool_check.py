@@ -19,7 +19,6 @@ from blockattach.db.engine import engine
 from blockattach.db.services import pools as stored_pools
 from blockattach.db.services import services
 from blockattach.domain import binaries
-from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement
 from blockattach.domain import pools
 
@@ -66,9 +65,8 @@ class PoolCheck:
     def record(self, project_id: str, request_id: str | None, volume_id: str,
                reasons: Mapping[str, str]) -> None:
         """Write the user message that the scheduler would write, before it is asked."""
-        messages.create(self._database, project_id, request_id, domain_messages.NO_VALID_POOL,
-                        volume_id, placement.summarise(reasons),
-                        words=placement.in_words(reasons), once=True)
+        messages.no_valid_pool(self._database, project_id, request_id, volume_id, reasons,
+                               placement.summarise(reasons))
 
     def _reports(self) -> list[pools.Pool]:
         kept = self._kept

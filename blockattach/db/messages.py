@@ -13,6 +13,7 @@ from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.domain import messages as domain_messages
+from blockattach.domain import placement
 from blockattach.domain import records
 
 _rows = models.messages
@@ -53,6 +54,17 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
         with database.writer() as connection:
             connection.execute(_rows.update().where(_rows.c.id == message_id).values(
                 updated_at=now, **said))
+
+
+def no_valid_pool(database: engine.Database, project_id: str, request_id: str | None,
+                  volume_id: str, reasons: Mapping[str, str], detail: str,
+                  text: domain_messages.Text = domain_messages.NO_VALID_POOL) -> None:
+    """Write the only message that no pool will do for a volume, or for the work on it.
+
+    :param reasons: why not, by the pools' names
+    """
+    create(database, project_id, request_id, text, volume_id, detail,
+           words=placement.in_words(reasons), once=True)
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:

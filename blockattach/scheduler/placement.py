@@ -69,9 +69,8 @@ class Placement:
             volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            messages.create(self._database, volume.project_id, caller.request_id,
-                            verb.message, volume_id, found['summary'],
-                            words=domain_placement.in_words(found['reasons']), once=True)
+            messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
+                                   volume_id, found['reasons'], found['summary'], verb.message)
             verb.refuse(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,

@@ -26,7 +26,7 @@ class ExtensionsTest(base.ApiTestCase):
             with self.subTest(one.alias):
                 if one.alias in listed:
                     self.assertIn(one.by.replace('{host}', '{id}'), served)
-        self.assertLessEqual({'os-services', 'os-volume-transfer', 'scheduler-stats',
+        self.assertLessEqual({'os-services', 'os-volume-actions', 'scheduler-stats',
                               'os-availability-zone', 'qos-specs'}, listed.keys())
         self.assertEqual(set(), {'backups', 'consistencygroups', 'cgsnapshots'} & listed.keys())
 
