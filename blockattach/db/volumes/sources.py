@@ -16,6 +16,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import sources
 from blockattach.domain import volume_lifecycle
 
+Source = sources.Source
 _volumes = models.volumes
 _snapshots = models.snapshots
 _image = models.volume_image_metadata
