@@ -79,7 +79,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
-            scheduler_hints=rows.to_json(draft.hints or None), **made_of)
+            **made_of, scheduler_hints=rows.to_json(draft.hints or None))
         if draft.source is not None:
             sources.copy_image(connection, draft.source, volume_id)
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
