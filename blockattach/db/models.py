@@ -48,7 +48,7 @@ def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
     return sa.Table(name, metadata, *parts, **_OPTIONS)
 
 
-def live(table: sa.Table) -> sa.ColumnElement[bool]:
+def live(table: sa.FromClause) -> sa.ColumnElement[bool]:
     """Rows that are not gone. A comparison: MariaDB finds no index for ``deleted IS false``."""
     return table.c.deleted == sa.false()
 
@@ -148,7 +148,7 @@ volumes = _table(
     # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
     sa.Column('scheduler_hints', LongText),
     # What it was made from. No foreign keys: those may be gone since.
-    uuid_column('snapshot_id', index=True),
+    uuid_column('snapshot_id'),
     uuid_column('source_volid'),
     # NULL: it was never moved.
     sa.Column('migration_status', sa.String(32)),
@@ -159,7 +159,10 @@ volumes = _table(
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
-    sa.Index(None, 'deleted', 'volume_type_id'))
+    sa.Index(None, 'deleted', 'volume_type_id'),
+    # What is being made of a volume or a snapshot.
+    sa.Index(None, 'snapshot_id', 'own_status'),
+    sa.Index(None, 'source_volid', 'own_status'))
 
 volume_metadata = _table(
     'volume_metadata',

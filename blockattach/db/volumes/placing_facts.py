@@ -15,9 +15,11 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import hint_filters
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import pools
+from blockattach.domain import records
 
 _volumes = models.volumes
 _types = models.volume_types
+_snapshots = models.snapshots
 _work = models.work
 
 _NAMES = {
@@ -29,8 +31,15 @@ _NAMES = {
 """What expressions of backends know of a volume (``volume.``), besides what the request says."""
 
 
+def _pool_of(table: sa.FromClause, which: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.select(table.c.pool).where(table.c.id == which).scalar_subquery()
+
+
 _FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
     _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.verb, _work.c.progress,
+    sa.func.coalesce(_volumes.c.source_volid, _volumes.c.snapshot_id).label('source_id'),
+    sa.func.coalesce(_pool_of(_volumes.alias('source'), _volumes.c.source_volid),
+                     _pool_of(_snapshots, _volumes.c.snapshot_id)).label('source_pool'),
     messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
@@ -58,6 +67,8 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
             attempts=0 if is_made else len(_progress(row).get('tried', ())) + (
                 row.pool is not None),
             refusal_reported=bool(row.refusal_reported),
+            source_host=None if row.source_id is None else
+            records.host_of(row.source_pool) or '',
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
 

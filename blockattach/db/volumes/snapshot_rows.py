@@ -14,9 +14,9 @@ from blockattach import errors
 from blockattach.db import models
 from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.db.volumes import sources
 from blockattach.domain import records
 from blockattach.domain import snapshots
-from blockattach.domain import volume_lifecycle
 
 _rows = models.snapshots
 _volumes = models.volumes
@@ -109,12 +109,9 @@ def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
 
     :raises InvalidSnapshot: a volume is
     """
-    made = connection.execute(sa.select(_volumes.c.id).where(
-        _volumes.c.snapshot_id == snapshot_id, models.live(_volumes),
-        _volumes.c.own_status == volume_lifecycle.OwnStatus.CREATING.value).limit(1)).first()
-    if made is not None:
+    if sources.is_snapshot_copied(connection, snapshot_id):
         raise errors.InvalidSnapshot(
-            reason=f'volume {made.id} is being made from snapshot {snapshot_id}.')
+            reason=f'a volume is being made from snapshot {snapshot_id}.')
 
 
 def work_on(snapshot_id: str, generation: int, verb: str = 'delete',

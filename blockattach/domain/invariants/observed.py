@@ -49,6 +49,10 @@ class VolumeFact:
     claimed_pool: str | None = None
     claimed_gb: int | None = None
     """What its work has claimed besides, and where."""
+    is_copy: bool = False
+    """Whether it is being made of another one."""
+    source_pool: str | None = None
+    """Where that is; None: it is gone, or on its way out."""
 
     @property
     def at_work(self) -> bool:

@@ -20,6 +20,7 @@ class FakeStore(base.VolumeStore):
         self.lock = threading.RLock()
         # Of volumes and snapshots, by name.
         self._sizes: dict[str, int] = {}
+        self._origins: dict[str, str] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
@@ -31,6 +32,11 @@ class FakeStore(base.VolumeStore):
         with self.lock:
             return dict(self._sizes)
 
+    def origins(self) -> dict[str, str]:
+        """What each was made of, by name, if it was not made empty."""
+        with self.lock:
+            return {name: self._origins[name] for name in self._sizes if name in self._origins}
+
     @faults.faulty
     def check(self) -> None:
         return None
@@ -40,19 +46,23 @@ class FakeStore(base.VolumeStore):
         if volume.name not in self._sizes:
             self._make_room(volume.size_gb)
             self._sizes[volume.name] = volume.size_gb
+            self._origins.pop(volume.name, None)
 
     @faults.faulty
-    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`."""
         self._clone(source.name, volume)
 
     @faults.faulty
-    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
         self._clone(snapshot.name, volume)
 
     @faults.faulty
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+    def create_snapshot(self, snapshot: base.StoredSnapshot,
+                        copied: base.Copied = base.unlimited) -> None:
         """See `base.Snapshots`."""
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
@@ -65,7 +75,8 @@ class FakeStore(base.VolumeStore):
         self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
-    def revert(self, snapshot: base.StoredSnapshot) -> None:
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`."""
         self._existing(snapshot.volume.name)
         self._existing(snapshot.name)
@@ -103,6 +114,7 @@ class FakeStore(base.VolumeStore):
             raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
         self._make_room(volume.size_gb)
         self._sizes[volume.name] = volume.size_gb
+        self._origins[volume.name] = source
 
     def _existing(self, name: str) -> int:
         if name not in self._sizes:

@@ -9,8 +9,8 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import sources
 from blockattach.api.resources.volumes import views
-from blockattach.db.services import services as service_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.domain import volume_type
@@ -23,10 +23,8 @@ _FORCED = V(3, 23)
 _METADATA_SUMMED_UP = V(3, 36)
 _LONGEST_TEXT = 255
 
-# What a volume could be made from, its first version, and the error where it is absent.
+# What else a volume could be in or made from, its first version, and the error where it is absent.
 _SOURCES = (
-    ('snapshot_id', operation.BASE, 'Snapshot %s could not be found.'),
-    ('source_volid', operation.BASE, 'Volume %s could not be found.'),
     ('consistencygroup_id', operation.BASE, 'ConsistencyGroup %s could not be found.'),
     ('group_id', V(3, 13), 'Group %s could not be found.'),
     ('backup_id', V(3, 47), 'Backup %s could not be found.'),
@@ -85,16 +83,22 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
             'volume type and use it to create multiattach volumes.')
     name = _text(asked, 'name')
     description = _text(asked, 'description')
-    kind = _kind(services, call, asked.get('volume_type'))
+    before = sources.made_before(services, call, asked)
+    if before is not None:
+        return {'volume': views.made(services, call, before)}
+    source = sources.find(services, call, asked)
+    kind = _kind(services, call, asked.get('volume_type') or (
+        None if source is None else source.volume_type_id))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
-    size_gb = _size(asked.get('size'))
-    zone = _zone(services, asked.get('availability_zone'))
+    size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
+    zone = sources.zone(services, asked.get('availability_zone'), source)
+    sources.check(services, source, kind, size_gb, zone)
     if volume_type.is_multiattach(kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, name, description, size_gb, kind, zone, asked.get('metadata') or {},
-        call.named(), call.body.get(views.HINTS))
+        call.named(), call.body.get(views.HINTS), source)
     return {'volume': views.made(services, call, made)}
 
 
@@ -164,7 +168,7 @@ def _kind(services: api_services.ApiServices, call: operation.Call,
 
 
 def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
-    """Volumes begin empty: there is nothing yet that one could be made from."""
+    """There are none of these yet."""
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(asked[key]))
@@ -180,15 +184,6 @@ def _size(size: int | str | None) -> int:
             f'{errors.shortened(size)} (size argument must be an integer (or string '
             f'representation of an integer) and greater than zero).')
     return int(size)
-
-
-def _zone(services: api_services.ApiServices, zone: str | None) -> str | None:
-    if zone is None or zone == services.availability_zone:
-        return zone
-    known = service_queries.list_all(services.database, services.service_down_time)
-    if all(zone != service.availability_zone for service in known):
-        raise errors.InvalidInput(f"Availability zone '{errors.shortened(zone)}' is invalid.")
-    return zone
 
 
 def _filters(call: operation.Call) -> volume_queries.Filters | None:

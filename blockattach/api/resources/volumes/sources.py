@@ -1,0 +1,90 @@
+"""What a request for a volume names as that which it shall be made of: found, and judged."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import services as api_services
+from blockattach.db.services import pools
+from blockattach.db.services import services as service_queries
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import sources as source_queries
+from blockattach.domain import records
+from blockattach.domain import sources
+from blockattach.http import operation
+from blockattach.policy import access
+
+_KEYS = ('snapshot_id', 'source_volid')
+_IMAGES = ('image_id', 'imageRef')
+
+
+def made_before(services: api_services.ApiServices, call: operation.Call,
+                asked: Mapping[str, Any]) -> records.Volume | None:
+    """What a request made when it came before under the same name: its source may be gone since.
+
+    :raises VolumeNotFound: it is deleted
+    :raises IdempotencyKeyReused: the name was given to another body
+    """
+    if all(asked.get(key) is None for key in _KEYS):
+        return None
+    return services.volumes.made_before(call.named())
+
+
+def find(services: api_services.ApiServices, call: operation.Call,
+         asked: Mapping[str, Any]) -> sources.Source | None:
+    """The volume or the snapshot that is named; None: none is.
+
+    :raises VolumeNotFound, SnapshotNotFound: there is none that the caller may see
+    :raises InvalidInput: more than one is named
+    """
+    snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
+    found = []
+    if snapshot_id is not None:
+        found.append(_snapshot(services, call, snapshot_id))
+    if volume_id is not None:
+        found.append(sources.of_volume(access.volume(call.context, services.database, volume_id)))
+    if len(found) + any(asked.get(key) for key in _IMAGES) > 1:
+        raise errors.InvalidInput('Invalid input received: May specify only one of backup, '
+                                  'imageRef, snapshot, source volume')
+    return found[0] if found else None
+
+
+def _snapshot(services: api_services.ApiServices, call: operation.Call,
+              snapshot_id: str) -> sources.Source:
+    found = source_queries.snapshot(services.database, snapshot_id)
+    if not access.is_visible(call.context, found.project_id):
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return found
+
+
+def zone(services: api_services.ApiServices, named: str | None,
+         source: sources.Source | None) -> str:
+    """The zone of the volume: the named one, else that of its source, else the usual one.
+
+    :raises InvalidInput: no service is in the named one
+    """
+    usual = services.availability_zone
+    if named is None:
+        return usual if source is None else source.availability_zone
+    if named != usual and all(
+            named != service.availability_zone for service in service_queries.list_all(
+                services.database, services.service_down_time)):
+        raise errors.InvalidInput(f"Availability zone '{errors.shortened(named)}' is invalid.")
+    return named
+
+
+def check(services: api_services.ApiServices, source: sources.Source | None,
+          kind: records.VolumeType, size_gb: int, zone: str) -> None:
+    """Check whether such a volume can be made of it.
+
+    :raises InvalidInput: it cannot (`blockattach.domain.sources`)
+    """
+    if source is None:
+        return
+    if kind.id != source.volume_type_id:
+        hosts = {pool.host for pool in pools.list_all(services.database,
+                                                      services.service_down_time)}
+        sources.check_type(source, volume_types.get(services.database, source.volume_type_id),
+                           kind, len(hosts))
+    sources.check(source, size_gb)
+    if services.settings.cloned_volume_same_az:
+        sources.check_zone(source, zone)
