@@ -121,7 +121,8 @@ class Client:
             with contextlib.suppress(OSError):
                 status, shown = self._api.ask('GET', f'/volumes/{volume_id}')
                 found[:] = [shown['volume']['status'] if status == 200 else None]
-                return status in (200, 404) and found[0] not in ('creating', 'deleting')
+                return status in (200, 404) and found[0] not in (
+                    'creating', 'deleting', 'extending')
             return False
         assert self._wait_for(known), f'volume {volume_id} is {found} for ever'
         return found[0]

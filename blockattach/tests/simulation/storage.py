@@ -25,7 +25,8 @@ TOTALS_GB = (60, 60, 7)
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
-_FULLY_FAULTY = frozenset({'create', 'delete', 'grant', 'revoke', 'export', 'unexport'})
+_FULLY_FAULTY = frozenset({'create', 'delete', 'extend', 'grant', 'revoke', 'resize', 'export',
+                          'unexport'})
 
 
 class Storage:

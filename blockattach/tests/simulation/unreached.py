@@ -12,7 +12,6 @@ _GENERAL = {
     'backend.store.clone*': _NO_ROAD,
     'backend.store.create_snapshot.*': _NO_ROAD,
     'backend.store.delete_snapshot.*': _NO_ROAD,
-    'backend.store.extend.*': _NO_ROAD,
     'backend.store.revert.*': _NO_ROAD,
     'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
     'backend.target.block_sizes.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
