@@ -22,7 +22,7 @@ class VolumeSettings:
             'Seconds between two comparisons of what the targets grant with what the '
             'attachments say.'))
     create_seconds: int = groups.option(cfg.IntOpt, default=600, min=1, help=(
-        'How long the making or the removal of a volume is left alone where its '
+        'How long the making, extending or removal of a volume is left alone where its '
         'process is silent, or where the end of an attempt is unknown. A process '
         'that is at work puts that off with each heartbeat.'))
     worker_threads: int = groups.option(cfg.IntOpt, default=16, min=1, help=(

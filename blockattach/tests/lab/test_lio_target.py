@@ -1,5 +1,6 @@
-"""The LIO driver and power cuts, and hosts whose kernel is logged in, also while a volume grows. Its
-kit: test_kits.
+"""The LIO driver and power cuts, and hosts whose kernel is logged in, also while a volume grows.
+
+Its kit: test_kits.
 """
 from blockattach import units
 from blockattach.tests.lab import base
