@@ -42,8 +42,9 @@ class NovaSettings:
         'Account by which the service asks for itself: a scheduler on '
         'which host a server runs, for the filter instance_locality, and '
         'a volume service whether a server still needs an attachment '
-        '([attachments]). Needs auth_url, and a role to which Nova shows '
-        'hosts and the servers of all projects. Empty: it asks without a '
+        '([attachments]), and that its volume is larger. Needs auth_url, and a '
+        'role to which Nova shows hosts and the servers of all projects, and '
+        'that may send external events. Empty: it asks without a '
         'token, which only a Nova without Keystone answers.'))
     password: str | None = groups.option(cfg.StrOpt, secret=True, help='Password of username.')
     user_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(

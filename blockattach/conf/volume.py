@@ -22,9 +22,9 @@ class VolumeSettings:
             'Seconds between two comparisons of what the targets grant with what the '
             'attachments say.'))
     create_seconds: int = groups.option(cfg.IntOpt, default=600, min=1, help=(
-        'How long the making or the removal of a volume or a snapshot is left alone where its '
-        'process is silent, or where the end of an attempt is unknown. A process '
-        'that is at work puts that off with each heartbeat.'))
+        'How long the making, extending or removal of a volume or a snapshot is left alone where '
+        'its process is silent, or where the end of an attempt is unknown. A process that is at '
+        'work puts that off with each heartbeat.'))
     worker_threads: int = groups.option(cfg.IntOpt, default=16, min=1, help=(
         'Volumes that one backend makes or removes at the same time.'))
     copy_threads: int = groups.option(cfg.IntOpt, default=4, min=1, help=(

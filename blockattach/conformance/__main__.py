@@ -24,8 +24,8 @@ from blockattach.drivers import base
 
 KITS: dict[str, tuple[type[report.Reported], ...]] = {
     'store': (store.StoreContract,),
-    'target': (target.TargetContract, target.AccessContract, target.DaemonContract,
-               target.ReservationContract, scsi.ScsiContract),
+    'target': (target.TargetContract, target.AccessContract, target.ResizeContract,
+               target.DaemonContract, target.ReservationContract, scsi.ScsiContract),
 }
 """The parts of each kit."""
 

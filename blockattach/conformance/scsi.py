@@ -3,6 +3,7 @@
 Each is tried on every target: one that can and does not say so fails like one that says so and
 cannot.
 """
+import dataclasses
 from collections.abc import Iterator
 
 from blockattach import units
@@ -25,7 +26,7 @@ _MARKER = b'written by another host!'
 class ScsiContract(target_base.TargetBase):
     """What hosts read by SCSI commands: needs a `commander`."""
 
-    provable = frozenset({'native_blocks', 'unmap'})
+    provable = frozenset({'live_resize', 'native_blocks', 'unmap'})
 
     def setUp(self) -> None:
         super().setUp()
@@ -59,6 +60,23 @@ class ScsiContract(target_base.TargetBase):
             self.proves('native_blocks')
         else:
             self.assertEqual(_USUAL_BLOCK, capacity.block_size)
+
+    def test_a_session_sees_the_new_size_if_declared_and_only_then(self) -> None:
+        export = self.an_export()
+        session = self.logged_in(export, self.a_grant(export))
+        block = session.capacity().block_size
+        self.grow_device(export.device, 2)
+        if isinstance(self.target, base.LiveResize):
+            self.target.resize(dataclasses.replace(export, size_gb=2))
+        # The news may be the answer to the next command.
+        session.flush()
+        seen = session.capacity()
+        written = session.write(units.GIB // block, bytes(block)).status == _GOOD
+        if 'live_resize' in self.report.declared:
+            self.assertEqual((2 * units.GIB, True), (seen.blocks * seen.block_size, written))
+            self.proves('live_resize')
+        else:
+            self.assertEqual((units.GIB, False), (seen.blocks * seen.block_size, written))
 
     def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self) -> None:
         export, session = self._filled()

@@ -313,6 +313,33 @@ class AccessContract(portals.PathContract):
         self.assertTrue(session.can_write(0, _SIZE, 0x09))
 
 
+class ResizeContract(TargetBase):
+    """What `base.LiveResize` promises besides what hosts see, for a target that declares it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.needs('live_resize')
+
+    def resize(self, export: connection.Export) -> None:
+        """As a manager does once the store has made it larger."""
+        assert isinstance(self.target, base.LiveResize)
+        self.target.resize(dataclasses.replace(export, size_gb=2))
+
+    def test_a_resize_changes_no_grant(self) -> None:
+        export = self.an_export()
+        for number, mode in enumerate((_RW, _RO)):
+            self.target.grant(export, self.a_grant(export, number, mode))
+        before = self.target.exports()
+        self.grow_device(export.device, 2)
+        for _ in range(2):
+            self.resize(export)
+        self.assertEqual(before, self.target.exports())
+
+    def test_a_resize_of_what_is_not_exported_is_a_success(self) -> None:
+        self.resize(self.an_export())
+        self.assertEqual((), self.target.exports())
+
+
 class DaemonContract(TargetBase):
     """What `base.Daemon` promises, for a target that declares it."""
 

@@ -73,6 +73,18 @@ class FakeTargetTest(target.TargetContract):
         self.assertEqual((), self.fake.exports())
 
 
+class FakeResizeTest(target.ResizeContract):
+    def make(self) -> fake_target.FakeTarget:
+        self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))
+        return self.fake
+
+    def test_hosts_see_it(self) -> None:
+        export = self.an_export()
+        self.target.export(export)
+        self.resize(export)
+        self.assertEqual(2, self.fake.seen_gb(export.volume_id))
+
+
 class FakeReservationTest(target.ReservationContract):
     def make(self) -> fake_target.FakeTarget:
         self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))

@@ -21,6 +21,10 @@ class LioTest(target.TargetContract, lio_backend.Lio):
     pass
 
 
+class LioResizeTest(target.ResizeContract, lio_backend.Lio):
+    pass
+
+
 class LioReservationTest(target.ReservationContract, lio_backend.Lio):
 
     def registers(self, export, grants):

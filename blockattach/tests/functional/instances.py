@@ -99,6 +99,7 @@ class World:
         handling = self.deployment.handling()
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.snapshot_control = handling.snapshots
+        self.extend_control = handling.extending
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}
         self.instance = None
@@ -204,13 +205,17 @@ class World:
         found += [f'attachment {row.id} is {row.state}' for row in facts.attachments
                   if row.state in lifecycle.TRANSITIONAL]
         found += [f'volume {volume.id} is {volume.own_status}' for volume in facts.volumes
-                  if volume.own_status not in ('available', 'error', 'error_deleting')]
+                  if volume.own_status not in ('available', 'error', 'error_deleting',
+                                            'error_extending')]
         found += self._locked_out(facts)
         found += [f'snapshot {row.id} is {row.status}' for row in facts.snapshots if row.at_work]
-        placed = {f'volume-{volume.id}' for volume in facts.volumes if volume.pool == POOL}
-        placed |= {f'snapshot-{row.id}' for row in facts.snapshots if row.status == 'available'}
-        return found + [f'{name} is not where it should be'
-                        for name in placed ^ set(self.store.sizes())]
+        placed = {f'volume-{volume.id}': volume.size_gb for volume in facts.volumes
+                  if volume.pool == POOL}
+        stored = self.store.sizes()
+        placed |= {name: stored.get(name) for name in (
+            f'snapshot-{row.id}' for row in facts.snapshots if row.status == 'available')}
+        return found + [f'{name} is not where it should be, or of another size'
+                        for name, _ in placed.items() ^ stored.items()]
 
     def _locked_out(self, facts):
         """Initiators that are granted, and cannot log in with their credential."""

@@ -22,6 +22,8 @@ from blockattach.db import models
 from blockattach.db.attachments import attachments as attachment_verbs
 from blockattach.db.services import pools as stored_pools
 from blockattach.db.services import services
+from blockattach.db.volumes import extending
+from blockattach.db.volumes import placing_facts
 from blockattach.db.volumes import volumes as volume_verbs
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import binaries
@@ -179,6 +181,37 @@ class DuplicatesTest(instances.WorldTestCase):
                                             deleting.generation),
             lambda: self.status(volume) == 'gone', delete_again)
 
+    def extension(self):
+        """A volume that shall be larger and has the room, and its generation."""
+        volume = self.world.volume()
+        generation = extending.start(self.world.database, volume.id, 3, 'available',
+                                     instances.LEASE_SECONDS)
+        return volume, extending.claim(self.world.database, volume.id, generation,
+                                       instances.POOL, 2)
+
+    def extend_again(self, volume, generation):
+        """It is refused, and asked for once more."""
+        extending.refused(self.world.database, volume.id, generation)
+        extending.start(self.world.database, volume.id, 2, 'available', instances.LEASE_SECONDS)
+
+    def volume_accept_extension(self):
+        volume, generation = self.extension()
+        return Case(
+            lambda: self.manager.accept_work(self.world.caller, 'volume', 'extend', volume.id,
+                                             generation),
+            lambda: self.world.shown(volume).size_gb == 3,
+            lambda: self.extend_again(volume, generation))
+
+    def scheduler_place_extension(self):
+        volume = self.world.volume()
+        extending.start(self.world.database, volume.id, 3, 'available', instances.LEASE_SECONDS)
+        request = placement_objects.VolumeRequest.from_domain(
+            placing_facts.request(self.world.database, volume.id))
+        return Case(
+            lambda: self.schedulers.place_volume(self.world.caller, request),
+            lambda: self.world.shown(volume).size_gb == 3,
+            lambda: self.extend_again(volume, request.generation))
+
     def volume_connect(self):
         row = self.intent(_Event.CONNECT, self.world.reserve(self.world.volume()), 'one')
         return Case(
@@ -266,6 +299,9 @@ class DuplicatesTest(instances.WorldTestCase):
         for interface in INTERFACES:
             for name in contract.methods(interface):
                 yield f'{interface.TOPIC}_{name}', getattr(self, f'{interface.TOPIC}_{name}')
+        # Other work by the same methods.
+        yield 'volume_accept_extension', self.volume_accept_extension
+        yield 'scheduler_place_extension', self.scheduler_place_extension
 
     def test_twice_one_after_the_other(self):
         for name, prepare in self.prepared():

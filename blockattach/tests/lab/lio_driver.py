@@ -5,6 +5,7 @@ from blockattach.domain import connection
 from blockattach.testing import scsi
 from blockattach.tests.lab import lio_kit
 from blockattach.tests.lab import lvm_devices
+from blockattach.tests.lab import lvm_kit
 
 VOLUME = '5e0f6a4e-8a64-4d55-9c43-2d3f4a1e7b10'
 USERNAME = 'somebody'
@@ -45,6 +46,24 @@ def grant(device, address, initiator, password, mode):
         VOLUME, initiator, connection.AccessMode(mode),
         connection.Credential(USERNAME, password)))
     return made.to_dict()
+
+
+def grant_volume(address, initiator, password):
+    """Let one host write to a logical volume; where it is reached, and the volume's device."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    device = lvm_devices.devices().take()
+    made = target.grant(an_export(device), connection.Grant(
+        VOLUME, initiator, connection.AccessMode.RW, connection.Credential(USERNAME, password)))
+    return {'connection': made.to_dict(), 'device': device}
+
+
+def grow(device, size_gb):
+    """Make a logical volume larger, then for its hosts, as a manager does."""
+    lio_kit.setUpModule()
+    lvm_kit.configure(lvm_kit.DISK)
+    lvm_kit.lvm('lvextend', '--size', f'{size_gb}g', device)
+    lio_kit.make_target().resize(connection.Export(VOLUME, f'volume-{VOLUME}', device, size_gb))
 
 
 def grant_two(address, password):

@@ -212,6 +212,10 @@ def loop_device(test, size_gb, *options):
     return device
 
 
+class LioResizeTest(target.ResizeContract, Lio):
+    pass
+
+
 class LioReservationTest(target.ReservationContract, Lio):
     """Hosts that register for real."""
 

@@ -1,4 +1,7 @@
-"""The LIO driver and power cuts, and hosts whose kernel is logged in. Its kit: test_kits."""
+"""The LIO driver and power cuts, and hosts whose kernel is logged in, also while a volume grows.
+
+Its kit: test_kits.
+"""
 from blockattach import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
@@ -72,3 +75,42 @@ class KernelHostTest(base.LabTestCase):
 
     def rescan(self):
         self.host.guest.run('iscsiadm', '-m', 'session', '--rescan')
+
+
+class GrowingTest(base.LabTestCase):
+    """A volume becomes larger under a host whose kernel writes to it all the time."""
+
+    def setUp(self):
+        super().setUp()
+        self.storage = self.a_guest('storage', modules=guest.STORAGE,
+                                    disks=[guest.make_disk(8 * units.GIB)])
+        self.host = initiator.Initiator(self.a_guest('host', modules=guest.INITIATOR, udev=True))
+        guest.start_all(self.storage, self.host.guest)
+        self.host.start()
+
+    def test_the_host_goes_on_and_writes_beyond_the_old_end(self):
+        made = self.storage.call(lio_driver.grant_volume, self.storage.address, self.host.name,
+                                 'secret-of-the-host')
+        found = made['connection']
+        disk = self.host.login(found['target_portal'], found['target_iqn'], 'somebody',
+                               'secret-of-the-host', found['target_lun'])
+        self.assertEqual(units.GIB, self.size(disk))
+        session = self.sessions()
+        # Ends with the first write that fails.
+        self.host.guest.run('sh', '-c', (
+            f'(while dd if=/dev/zero of={disk} bs=64k count=16 oflag=direct status=none; do '
+            f'echo; done) < /dev/null > /tmp/written 2> /tmp/failed & echo $! > /tmp/writer'))
+        self.storage.call(lio_driver.grow, made['device'], 2)
+        self.host.guest.run('iscsiadm', '-m', 'session', '--rescan')
+        self.assertEqual(2 * units.GIB, self.size(disk))
+        self.host.guest.run('dd', 'if=/dev/zero', f'of={disk}', 'bs=1M', 'seek=2047', 'count=1',
+                            'oflag=direct', 'status=none')
+        self.host.guest.run('sh', '-c', 'kill "$(cat /tmp/writer)"')
+        self.assertEqual('', self.host.guest.run('cat', '/tmp/failed').output)
+        self.assertEqual(session, self.sessions())
+
+    def size(self, disk):
+        return int(self.host.guest.run('blockdev', '--getsize64', disk).output)
+
+    def sessions(self):
+        return self.host.guest.run('iscsiadm', '-m', 'session').output

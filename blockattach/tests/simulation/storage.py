@@ -25,8 +25,9 @@ TOTALS_GB = (60, 60, 7)
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
-_FULLY_FAULTY = frozenset({'create', 'clone', 'clone_snapshot', 'delete', 'grant', 'revoke',
-                           'export', 'unexport', 'create_snapshot', 'delete_snapshot', 'revert'})
+_FULLY_FAULTY = frozenset({'create', 'clone', 'clone_snapshot', 'delete', 'extend', 'grant',
+                           'revoke', 'resize', 'export', 'unexport', 'create_snapshot',
+                           'delete_snapshot', 'revert'})
 _COPIES = frozenset({'clone', 'clone_snapshot'})
 
 

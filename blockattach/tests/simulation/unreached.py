@@ -9,7 +9,6 @@ _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
-    'backend.store.extend.*': _NO_ROAD,
     'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
     'backend.target.block_sizes.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
     'backend.target.export.*': 'the service calls grant, which exports; the kits call it',

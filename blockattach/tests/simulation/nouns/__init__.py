@@ -3,6 +3,7 @@ else.
 """
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import copies
+from blockattach.tests.simulation.nouns import extending
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import snapshots
@@ -17,6 +18,7 @@ NOUNS = (
     transfers.NOUN,
     copies.NOUN,
     snapshots.NOUN,
+    extending.NOUN,
     volumes.NOUN,
     types.NOUN,
     services.NOUN,

@@ -1,0 +1,58 @@
+"""External events: what is sent to Nova, and what is made of each answer."""
+import logging
+import unittest
+
+from blockattach.conf import nova as nova_conf
+from blockattach.nova import client
+from blockattach.tests.fixtures import nova
+from blockattach.tests.unit import samples
+
+OTHER = '44444444-4444-4444-8444-444444444444'
+ACCOUNT = {'username': 'blockattach', 'password': 'secret-of-the-account'}
+PATH = '/v2.1/os-server-external-events'
+
+
+class EventsTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.nova = nova.NovaStandIn()
+        self.addCleanup(self.nova.close)
+        logger, silent = logging.getLogger(client.__name__), logging.NullHandler()
+        logger.addHandler(silent)
+        self.addCleanup(logger.removeHandler, silent)
+        self.nova.run(samples.SERVER, 'web')
+
+    def send(self, *servers, **settings):
+        found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
+        return client.ServerEvents(nova_conf.NovaSettings(**found)).volume_extended(
+            servers or (samples.SERVER,), samples.VOLUME)
+
+    def test_one_event_for_each_server_in_one_request(self):
+        self.nova.run(OTHER, 'db')
+        self.assertEqual({}, self.send(samples.SERVER, OTHER))
+        [request] = self.nova.requests
+        self.assertEqual((PATH, 'compute 2.51'),
+                         (request.path, request.headers['openstack-api-version']))
+        self.assertEqual({'events': [
+            {'name': 'volume-extended', 'server_uuid': one, 'tag': samples.VOLUME}
+            for one in (samples.SERVER, OTHER)]}, request.body)
+
+    def test_by_the_account_and_its_catalog(self):
+        self.assertEqual({}, self.send(endpoint_override=None, auth_url=self.nova.keystone_url,
+                                       **ACCOUNT))
+        self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
+
+    def test_each_server_has_a_result_of_its_own(self):
+        self.assertEqual({OTHER: 'Nova does not know it'}, self.send(samples.SERVER, OTHER))
+        self.nova.run(OTHER, 'db', host='')
+        self.assertEqual({OTHER: 'it is on no host'}, self.send(samples.SERVER, OTHER))
+        self.nova.end(OTHER)
+        self.assertEqual(dict.fromkeys((OTHER, samples.VOLUME), 'Nova does not know it'),
+                         self.send(samples.VOLUME, OTHER))
+
+    def test_nova_is_away_or_slow(self):
+        self.nova.fall_asleep()
+        self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send(timeout=0.05))
+        self.nova.close()
+        self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send())
