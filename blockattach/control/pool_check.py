@@ -59,7 +59,7 @@ class PoolCheck:
             return None
         if self._check == api_conf.CapabilityCheck.REJECT:
             LOG.info('Volume is refused: no pool will do%s',
-                     log.fields(reasons=placement.summarise(reasons)))
+                     log.fields(reason=placement.summarise(reasons)))
             raise errors.NoPoolForVolume(summary=placement.in_words(reasons))
         return reasons
 

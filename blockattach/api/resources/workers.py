@@ -1,4 +1,4 @@
-"""What services that are down have left behind.
+"""What services that are down have not finished.
 
 Work that a process has left is found and finished by others, without being asked
 (`blockattach.work`): there is nothing to start here. The answer says of which services there is

@@ -68,7 +68,7 @@ def set_disabled(database: engine.Database, name: str, binary: str, disabled: bo
         if not done.rowcount:
             raise errors.ClusterNotFound(id=name)
     LOG.info('Cluster is enabled or disabled%s',
-             log.fields(cluster=name, binary=binary, disabled=disabled))
+             log.fields(binary=binary, host=name, disabled=disabled))
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
