@@ -51,6 +51,8 @@ _NAMED = {
     _ACTIONS: Group(
         'Volume actions', 'Attaching as clients do it that know of no attachments (before 3.27), '
         'and what an administrator does to a volume.'),
+    'snapshots': Group('Snapshots', 'Keep what volumes were at one moment. More: '
+                       ':doc:`/user/snapshots`.'),
     'types': Group('Volume types', 'What volumes are like. Their meaning for placing: '
                    ':doc:`/admin/scheduling`; for encryption: :doc:`/admin/encryption`.'),
     'qos-specs': Group('QoS specs', 'Limits that volume types bring: :doc:`/admin/qos`.'),
