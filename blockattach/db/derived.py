@@ -13,6 +13,7 @@ from blockattach.db import work
 from blockattach.db.attachments import grants
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import volume_rows
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle
@@ -32,7 +33,8 @@ _Own = volume_lifecycle.OwnStatus
 def volume_status(database: engine.Database, volume_id: str) -> None:
     """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
 
-    A row that is worked on without a deadline gets one that has passed, so that it is resumed.
+    A row that is worked on without a deadline gets one that has passed, so that it is resumed; its
+    snapshots alike.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -54,6 +56,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # Work on a volume that is there remembers what for, and cannot be written anew.
         if row.own_status != _Own.REVERTING:
             _derive_work(connection, database, row, at_work)
+        snapshot_rows.derive_work(connection, database, row)
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)

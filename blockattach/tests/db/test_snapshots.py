@@ -5,6 +5,7 @@ import datetime
 import threading
 
 from blockattach import errors
+from blockattach.db import derived
 from blockattach.db import models
 from blockattach.db import purging
 from blockattach.db import work
@@ -163,6 +164,16 @@ class OvertakenTest(SnapshotCase):
         with self.database.reader() as connection:
             self.assertEqual([], connection.execute(
                 models.snapshot_metadata.select()).all())
+
+    def test_work_that_is_lost_is_derived(self):
+        volume = make.volume(self.database)
+        asked, idle = self.ask(volume), self.made(volume)
+        with self.database.writer() as connection:
+            connection.execute(models.work.update().values(resource_id=idle.id))
+        derived.volume_status(self.database, volume.id)
+        found = work.of_resource(self.database, 'snapshot', asked.id)
+        self.assertEqual(('create', 1), (found.verb, found.generation))
+        self.assertIsNone(work.of_resource(self.database, 'snapshot', idle.id))
 
     def test_pages(self):
         volume = make.volume(self.database)
