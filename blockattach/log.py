@@ -69,6 +69,7 @@ FIELDS: Mapping[str, str] = {
     'seconds': 'how long it took',
     'server_id': 'id of a server, as asked of Nova',
     'size_gb': 'size in GiB',
+    'snapshot_id': 'id of a snapshot',
     'state': 'state of an attachment',
     'status': 'status of an answer',
     'table': 'table of the database',
