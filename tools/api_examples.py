@@ -267,6 +267,38 @@ def _transfers(player: Player) -> None:
                    {'accept': {'auth_key': made['auth_key']}}, member=True)
 
 
+def _snapshots(player: Player) -> None:
+    volume = player.ask('POST /volumes', body={'volume': {'size': 1}}, member=True,
+                        keep=False)['volume']['id']
+    wanted = {'snapshot': {'volume_id': volume, 'name': 'before the upgrade',
+                           'metadata': {'release': '29'}}}
+    made = player.ask('POST /snapshots', body=wanted, member=True)['snapshot']
+    one = {'id': made['id']}
+    for below in ('', '/detail'):
+        player.ask(f'GET /snapshots{below}', member=True)
+    path = '/snapshots/{id}'
+    player.ask(f'GET {path}', one, member=True)
+    player.ask(f'PUT {path}', one, {'snapshot': {'name': 'the last good one'}}, member=True)
+    player.ask(f'GET {path}/metadata', one, member=True)
+    player.ask(f'POST {path}/metadata', one, {'metadata': {'checked': 'yes'}}, member=True)
+    player.ask(f'PUT {path}/metadata', one, {'metadata': {'release': '30'}}, member=True)
+    item = {**one, 'key': 'release'}
+    player.ask(f'GET {path}/metadata/{{key}}', item, member=True)
+    player.ask(f'PUT {path}/metadata/{{key}}', item, {'meta': {'release': '31'}}, member=True)
+    player.ask(f'DELETE {path}/metadata/{{key}}', item, member=True)
+    player.ask('POST /volumes/{id}/action (revert)', {'id': volume},
+               {'revert': {'snapshot_id': made['id']}}, member=True)
+    player.ask(f'POST {path}/action (os-reset_status)', one,
+               {'os-reset_status': {'status': 'creating'}})
+    player.ask(f'POST {path}/action (os-update_snapshot_status)', one,
+               {'os-update_snapshot_status': {'status': 'available', 'progress': '100%'}},
+               member=True)
+    player.ask(f'DELETE {path}', one, member=True)
+    made = player.ask('POST /snapshots', body=wanted, member=True, keep=False)['snapshot']
+    player.ask(f'POST {path}/action (os-force_delete)', {'id': made['id']},
+               {'os-force_delete': {}})
+
+
 def _messages(player: Player) -> None:
     messages.create(player.api.database, make.PROJECT, None, domain_messages.ATTACH_FAILED,
                     '33333333-3333-4333-8333-333333333333')
@@ -338,6 +370,7 @@ def _play(player: Player) -> None:
     _attachments(player, volume)
     _actions(player)
     _transfers(player)
+    _snapshots(player)
     _messages(player)
     _operations(player)
     _clusters(player)

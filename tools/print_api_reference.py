@@ -53,6 +53,8 @@ _NAMED = {
     _ACTIONS: Group(
         'Volume actions', 'Attaching as clients do it that know of no attachments (before 3.27), '
         'and what an administrator does to a volume.'),
+    'snapshots': Group('Snapshots', 'Keep what volumes were at one moment. More: '
+                       ':doc:`/user/snapshots`.'),
     'types': Group('Volume types', 'What volumes are like, and who may use them: '
                    ':doc:`/admin/volume_types`. Their meaning for placing: '
                    ':doc:`/admin/scheduling`; for encryption: :doc:`/admin/encryption`.'),

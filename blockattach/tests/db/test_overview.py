@@ -15,7 +15,7 @@ class OverviewTest(base.DatabaseTestCase):
     def test_an_empty_database(self):
         found = work.overview(self.database)
         self.assertEqual(({}, {}, {}), found)
-        self.assertEqual({'attachment': 0, 'volume': 0}, found.overdue)
+        self.assertEqual({'attachment': 0, 'snapshot': 0, 'volume': 0}, found.overdue)
 
     def test_live_rows_are_counted_by_state(self):
         volume = make.volume(self.database, multiattach=True)
