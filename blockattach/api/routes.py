@@ -4,6 +4,7 @@ from blockattach.api.resources import messages
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
+from blockattach.api.resources import resource_filters
 from blockattach.api.resources import services
 from blockattach.api.resources import transfers
 from blockattach.api.resources import versions
@@ -22,6 +23,7 @@ FAMILIES = (
     quotas.OPERATIONS,
     services.OPERATIONS,
     pools.OPERATIONS,
+    resource_filters.OPERATIONS,
 )
 
 

@@ -3,6 +3,7 @@ import dataclasses
 
 from blockattach import clock
 from blockattach.conf import api as api_conf
+from blockattach.conf import resource_filters
 from blockattach.control import attachments
 from blockattach.control import legacy
 from blockattach.control import log_levels
@@ -24,6 +25,7 @@ class ApiServices:
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
+    filters: resource_filters.Filters
     default_volume_type: str
     availability_zone: str
     service_down_time: float

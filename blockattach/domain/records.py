@@ -1,6 +1,7 @@
 """What the database returns: frozen records, filled from rows, never live objects."""
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
@@ -103,7 +104,10 @@ class Volume:
     generation: int
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    migration_status: str | None = None
     attached: tuple[AttachedServer, ...] = ()
+    image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What is known of the image that it was made from."""
     limits: dict[str, str | int | None] | None = None
     """The limits of its type for consumers, at this size; not read with lists."""
 

@@ -10,6 +10,7 @@
     ├── Conflict
     │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing
+    ├── PreconditionFailed           it is not what If-Match names: nothing was changed
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
@@ -116,6 +117,12 @@ class IdempotencyKeyTaken(Conflict):
 class StaleGeneration(Conflict):
     code = 'generation.stale'
     text = 'cannot go on with %(noun)s %(id)s: it has moved on since generation %(generation)s'
+
+
+class PreconditionFailed(BlockattachError):
+    code = 'request.precondition'
+    text = ('cannot change it: it is not what If-Match names any more. Nothing was changed; read '
+            'it again.')
 
 
 class VersionInvalid(InvalidInput):

@@ -14,6 +14,7 @@
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   ├── VolumeMetadataNotFound, ImageMetadataNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
@@ -90,6 +91,16 @@ class TransferKeyWrong(InvalidInput):
 class VolumeNotFound(NotFound):
     code = 'volume.not_found'
     text = 'Volume %(volume_id)s could not be found.'
+
+
+class VolumeMetadataNotFound(NotFound):
+    code = 'volume.metadata_not_found'
+    text = 'Volume %(volume_id)s has no metadata with key %(key)s.'
+
+
+class ImageMetadataNotFound(NotFound):
+    code = 'volume.image_metadata_not_found'
+    text = 'Glance metadata for volume/snapshot %(volume_id)s cannot be found.'
 
 
 class AttachmentNotFound(NotFound):

@@ -48,6 +48,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.NotFound: Fault(404),
     errors.VersionNotAcceptable: Fault(406),
     errors.Conflict: Fault(409),
+    errors.PreconditionFailed: Fault(412),
     errors.MediaTypeNotSupported: Fault(415),
     errors.QuotaExceeded: Fault(413),
     errors.BackendError: Fault(500),

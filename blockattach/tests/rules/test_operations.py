@@ -14,6 +14,7 @@ PUBLIC = {
 }
 WITHOUT_RULE = {
     'extensions': 'the list of extensions is the same for everyone',
+    'resource_filters': 'how lists are filtered is the same for everyone',
     'limits': 'limits are shown to all of the project; a rule decides on the amounts used',
 }
 

@@ -108,6 +108,11 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
                 body.get('attach_status'))
 
 
+def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Delete the volume whatever its status is; live attachments prevent it all the same."""
+    services.volumes.delete(call.context, call.target, force=True)
+
+
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
     """Let attachments made from now on read only, or not."""
     value = call.body['os-update_readonly_flag']['readonly']

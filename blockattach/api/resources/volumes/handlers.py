@@ -9,7 +9,9 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
+from blockattach.conf import resource_filters
 from blockattach.db.services import services as service_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
@@ -21,7 +23,6 @@ from blockattach.policy import volumes as policies
 
 _FORCED = V(3, 23)
 _METADATA_SUMMED_UP = V(3, 36)
-_LONGEST_TEXT = 255
 
 # What a volume could be made from, its first version, and the error where it is absent.
 _SOURCES = (
@@ -35,19 +36,17 @@ _IMAGES = ('image_id', 'imageRef')
 _FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No',
                     'NO', 'n', 'f'))
 _TIMES = frozenset(('created_at', 'updated_at'))
-_BOOLEANS = frozenset(('bootable', 'multiattach'))
-# Keys that no volume has a value for: whatever is asked for, nothing has it.
-_UNHELD = frozenset(('migration_status', 'group_id'))
-_TEXTS = frozenset(('id', 'name', 'display_name', 'status', 'availability_zone', 'host',
-                    'project_id', 'user_id', 'volume_type_id', 'attach_status'))
+_BOOLEANS = frozenset(('bootable', 'multiattach', 'shared_targets'))
+_METADATA = frozenset(('metadata', 'glance_metadata'))
+_TEXTS = frozenset(volume_queries.SORT_COLUMNS) - _TIMES - _BOOLEANS - {'size'}
 _FALSE_WORDS = frozenset(('False', 'false', 'FALSE'))
 _STRICT_BOOLEANS = V(3, 2)
+_OF_IMAGES = V(3, 4)
 _GROUPS = V(3, 10)
 
 _RULES = listing.FilterRules(
-    known=frozenset(('name', 'status', 'metadata', 'size', 'availability_zone',
-                     'consumes_quota', *_TIMES, *_UNHELD, 'bootable')),
-    more=frozenset(volume_queries.SORT_COLUMNS),
+    known=frozenset(resource_filters.DEFAULT['volume']),
+    more=frozenset((*volume_queries.SORT_COLUMNS, 'glance_metadata')),
     since={'consumes_quota': V(3, 65)})
 
 View = Callable[[api_services.ApiServices, operation.Call, Sequence[records.Volume]],
@@ -83,8 +82,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
             'multiattach parameter has been removed. The default behavior is to use multiattach '
             'enabled volume types. Contact your administrator to create a multiattach enabled '
             'volume type and use it to create multiattach volumes.')
-    name = _text(asked, 'name')
-    description = _text(asked, 'description')
+    name = settings.text(asked, 'name')
+    description = settings.text(asked, 'description')
     kind = _kind(services, call, asked.get('volume_type'))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
@@ -108,7 +107,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 def summary(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Count volumes and their GiB; say which values their metadata has."""
-    wanted = _filters(call)
+    wanted = _filters(services, call)
     totals = volume_queries.Totals(0, 0) if wanted is None else volume_queries.totals(
         services.database, wanted)
     answer: dict[str, Any] = {'total_count': totals.count, 'total_size': totals.size_gb}
@@ -134,7 +133,7 @@ def encryption_key(services: api_services.ApiServices, call: operation.Call) -> 
 
 def _list(services: api_services.ApiServices, call: operation.Call, view: View) -> dict[str, Any]:
     page = listing.page(call, volume_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
-    wanted = _filters(call)
+    wanted = _filters(services, call)
     counted = call.version >= listing.COUNTED and listing.flag(call, 'with_count')
     found = [] if wanted is None else volume_queries.list_page(services.database, wanted, page)
     answer: dict[str, Any] = {'volumes': view(services, call, found),
@@ -142,17 +141,6 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: View) 
     if counted:
         answer['count'] = 0 if wanted is None else volume_queries.count(services.database, wanted)
     return answer
-
-
-def _text(asked: Mapping[str, Any], key: str) -> str | None:
-    text: str | None = asked.get(key, asked.get(f'display_{key}'))
-    if text is None:
-        return None
-    text = text.strip()
-    if len(text) > _LONGEST_TEXT:
-        raise errors.InvalidInput(
-            f'{key} has {len(text)} characters, more than {_LONGEST_TEXT}.')
-    return text
 
 
 def _kind(services: api_services.ApiServices, call: operation.Call,
@@ -190,20 +178,21 @@ def _zone(services: api_services.ApiServices, zone: str | None) -> str | None:
     return zone
 
 
-def _filters(call: operation.Call) -> volume_queries.Filters | None:
+def _filters(services: api_services.ApiServices,
+             call: operation.Call) -> volume_queries.Filters | None:
     """What shall be listed; None: nothing can match.
 
     :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
     """
-    asked = listing.asked(call, _rules(call.version))
+    asked = listing.asked(call, _rules(services, call.version))
     nothing = asked.nothing or not asked.like.keys() <= _TEXTS
     equal: dict[str, Any] = {}
-    metadata: dict[str, str] = {}
+    pairs: dict[str, dict[str, str]] = {}
     compared: list[tuple[str, str, Any]] = []
     for key, text in asked.equal.items():
-        if key == 'metadata':
-            metadata = listing.structure(key, text)
+        if key in _METADATA:
+            pairs[key] = listing.structure(key, text)
         elif key in _TIMES:
             compared += listing.comparisons(key, text)
         elif key in _BOOLEANS:
@@ -212,19 +201,24 @@ def _filters(call: operation.Call) -> volume_queries.Filters | None:
             nothing |= not _boolean(call.version, key, text)
         elif key == 'size' and text.isascii() and text.isdigit() and len(text) < 10:
             equal[key] = int(text)
-        elif key == 'size' or key in _UNHELD:
+        elif key in ('size', 'group_id'):
+            # Nothing has such a one.
             nothing = True
         else:
             equal[key] = text
     if nothing:
         return None
     project_id = None if asked.all_projects else call.context.project_id
-    return volume_queries.Filters(project_id, equal, asked.like, metadata, compared)
+    return volume_queries.Filters(
+        project_id, equal, asked.like, pairs.get('metadata', {}),
+        pairs.get('glance_metadata', {}), bool(call.context.is_admin), compared)
 
 
-def _rules(version: V) -> listing.FilterRules:
+def _rules(services: api_services.ApiServices, version: V) -> listing.FilterRules:
     """The filters at a version: some are not refused below theirs but mean nothing there."""
     own: set[str] = set()
+    if version < _OF_IMAGES:
+        own.add('glance_metadata')
     if version < _GROUPS:
         own.add('group_id')
     if version < listing.STRICT_FILTERS:
@@ -232,7 +226,8 @@ def _rules(version: V) -> listing.FilterRules:
         own |= _TIMES
     if version >= listing.COUNTED:
         own.add('with_count')
-    return dataclasses.replace(_RULES, own=frozenset(own))
+    return dataclasses.replace(_RULES.allowed_by(services.filters, 'volume'),
+                               own=frozenset(own))
 
 
 def _boolean(version: V, key: str, text: str) -> bool:
