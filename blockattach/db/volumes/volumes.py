@@ -17,6 +17,7 @@ from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
@@ -190,7 +191,8 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
-        if not status_allows or row.lowest_rank is not None:
+        if not status_allows or row.lowest_rank is not None or (
+                row.migration_status in volume_lifecycle.MOVING):
             raise errors.InvalidVolume(
                 reason='Volume status must be available or error or error_restoring or '
                        'error_extending or error_managing and must not be migrating, attached, '
@@ -322,7 +324,7 @@ def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule
 @engine.retried
 def reset_status(database: engine.Database, volume_id: str,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the volume's own status, unless the rule refuses.
+    """Reset the volume's own status, and what is said of its migration, unless the rule refuses.
 
     :returns: the input of the rule; where it refuses, nothing was written
     :raises VolumeNotFound: there is no such live volume
@@ -330,14 +332,20 @@ def reset_status(database: engine.Database, volume_id: str,
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
         facts = _reset_facts(connection, row, requested)
-        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
-                requested.status is not None:
+        if reset_rule.decide(facts).outcome is not reset_rule.Outcome.ALLOWED:
+            return facts
+        if requested.migration_status is not None:
+            moving = requested.migration_status
+            prepared.update(connection, _volumes, {'id': volume_id}, {
+                'migration_status': None if moving == reset_rule.NO_MIGRATION else moving,
+                'updated_at': database.clock.utcnow()})
+        if requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:
                 # The detaches that were announced will not come.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
                 row = volume_rows.lock(connection, volume_id)
-            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
+            volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)
             work.end(connection, creation(volume_id, row.generation))
     return facts
 
