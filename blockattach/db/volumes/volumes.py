@@ -17,7 +17,6 @@ from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
@@ -190,9 +189,9 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
-        status_allows = force or row.own_status in volume_lifecycle.DELETABLE
-        if not status_allows or row.lowest_rank is not None or (
-                row.migration_status in volume_lifecycle.MOVING):
+        status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
+            row.migration_status not in volume_lifecycle.MOVING)
+        if not status_allows or row.lowest_rank is not None:
             raise errors.InvalidVolume(
                 reason='Volume status must be available or error or error_restoring or '
                        'error_extending or error_managing and must not be migrating, attached, '
@@ -336,9 +335,9 @@ def reset_status(database: engine.Database, volume_id: str,
             return facts
         if requested.migration_status is not None:
             moving = requested.migration_status
-            prepared.update(connection, _volumes, {'id': volume_id}, {
-                'migration_status': None if moving == reset_rule.NO_MIGRATION else moving,
-                'updated_at': database.clock.utcnow()})
+            connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+                migration_status=None if moving == reset_rule.NO_MIGRATION else moving,
+                updated_at=database.clock.utcnow()))
         if requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:

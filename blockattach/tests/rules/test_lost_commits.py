@@ -48,6 +48,11 @@ REPEATABLE = {
     ('db/attachments/waits.py', 'take'): FOUND_DONE,
     ('db/volumes/volumes.py', 'set_readonly'): AGAIN,
     ('db/volumes/volumes.py', 'reset_status'): AGAIN,
+    ('db/volumes/volume_settings.py', 'update'): AGAIN,
+    ('db/volumes/volume_settings.py', 'change_metadata'):
+        f'{AGAIN}; with If-Match, or of a key to be removed, {FOUND_DONE}',
+    ('db/volumes/volume_settings.py', 'change_image_metadata'):
+        f'{AGAIN}; of a key to be removed {FOUND_DONE}',
     ('db/types/volume_types.py', '_change_encryption'): f'{AGAIN}; a deletion {FOUND_DONE}',
     ('db/types/volume_types.py', 'update'): AGAIN,
     ('db/types/volume_types.py', 'delete'): FOUND_DONE,

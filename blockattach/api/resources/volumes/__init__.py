@@ -5,6 +5,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import handlers
+from blockattach.api.resources.volumes import lists
 from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
@@ -22,14 +23,14 @@ _of = functools.partial(Operation, target=access.volume)
 _action = functools.partial(operation.action, '/volumes/{id}/action', target=access.volume)
 
 OPERATIONS = (
-    Operation('GET', '/volumes', handlers.index, policy=policies.GET_ALL,
+    Operation('GET', '/volumes', lists.index, policy=policies.GET_ALL,
               answer=views.NAMES, faults=(errors.VolumeNotFound,),
               summary='List volumes.'),
-    Operation('GET', '/volumes/detail', handlers.detail, policy=policies.GET_ALL,
+    Operation('GET', '/volumes/detail', lists.detail, policy=policies.GET_ALL,
               answer=views.DETAILS, extended=views.EXTENDED_LIST,
               faults=(errors.VolumeNotFound,),
               summary='List volumes with all that is known of them.'),
-    Operation('GET', '/volumes/summary', handlers.summary, since=operation.V(3, 12),
+    Operation('GET', '/volumes/summary', lists.summary, since=operation.V(3, 12),
               policy=policies.GET_ALL, answer=views.SUMMARY,
               summary='Count volumes, and the GiB they have.'),
     _of('GET', '/volumes/{id}', handlers.show, policy=policies.GET, refusal=_hidden,
