@@ -3,6 +3,7 @@ else.
 """
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import metadata
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import transfers
 from blockattach.tests.simulation.nouns import types
@@ -13,6 +14,7 @@ NOUNS = (
     attachments.NOUN,
     legacy.NOUN,
     transfers.NOUN,
+    metadata.NOUN,
     volumes.NOUN,
     types.NOUN,
     services.NOUN,
