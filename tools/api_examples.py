@@ -199,7 +199,21 @@ def _volumes(player: Player) -> dict[str, str]:
     player.ask('GET /volumes/{id}/encryption', volume, member=True)
     player.ask('GET /volumes/{id}/encryption/{key}', {**volume, 'key': 'encryption_key_id'},
                member=True)
+    player.ask('PUT /volumes/{id}', volume, {'volume': {'description': 'Of the laboratory'}},
+               member=True)
+    _metadata(player, volume)
+    player.ask('GET /resource_filters', query='?resource=volume', member=True)
     return volume
+
+
+def _metadata(player: Player, volume: dict[str, str]) -> None:
+    item = {**volume, 'key': 'owner'}
+    player.ask('POST /volumes/{id}/metadata', volume, {'metadata': {'owner': 'lab'}}, member=True)
+    player.ask('GET /volumes/{id}/metadata', volume, member=True)
+    player.ask('GET /volumes/{id}/metadata/{key}', item, member=True)
+    player.ask('PUT /volumes/{id}/metadata/{key}', item, {'meta': {'owner': 'team'}}, member=True)
+    player.ask('DELETE /volumes/{id}/metadata/{key}', item, member=True)
+    player.ask('PUT /volumes/{id}/metadata', volume, {'metadata': {}}, member=True)
 
 
 def _attachments(player: Player, volume: dict[str, str]) -> None:
@@ -247,8 +261,15 @@ def _actions(player: Player) -> None:
     act('os-extend', {'new_size': 2})
     player.ask('POST /volumes/{id}/action (os-extend_volume_completion)', volume,
                {'os-extend_volume_completion': {'error': False}})
+    act('os-set_image_metadata', {'metadata': {'os_type': 'linux'}})
+    act('os-show_image_metadata')
+    act('os-unset_image_metadata', {'key': 'os_type'})
+    act('os-set_bootable', {'bootable': True})
     act('os-reset_status', {'status': 'error'})
     player.ask('DELETE /volumes/{id}', volume, member=True)
+    made = player.ask('POST /volumes', body={'volume': {'size': 1}}, member=True, keep=False)
+    player.ask('POST /volumes/{id}/action (os-force_delete)', {'id': made['volume']['id']},
+               {'os-force_delete': None}, version=None)
 
 
 def _transfers(player: Player) -> None:

@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 _NAMED = {
-    'volumes': Group('Volumes', 'Create, list, show and delete volumes.'),
+    'volumes': Group('Volumes', 'Create, list, show, change and delete volumes.'),
     'attachments': Group(
         'Attachments', 'Give hosts access to volumes, and take it away again. How the requests '
         'follow each other: :doc:`/user/attaching`.'),
@@ -67,6 +67,8 @@ _NAMED = {
     'messages': Group('Messages', 'What went wrong after a request was answered.'),
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),
+    'resource_filters': Group('Resource filters', 'By what users may filter lists: '
+                              ':doc:`/user/metadata`.'),
     'capabilities': Group('Capabilities', 'What a backend can do.'),
     'clusters': Group('Clusters', 'Volume services that keep a backend together: '
                       ':doc:`/admin/clusters`.'),

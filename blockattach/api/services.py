@@ -5,6 +5,7 @@ from collections.abc import Callable
 from blockattach import clock
 from blockattach import context
 from blockattach.conf import api as api_conf
+from blockattach.conf import resource_filters
 from blockattach.control import attachments
 from blockattach.control import extending
 from blockattach.control import legacy
@@ -32,6 +33,7 @@ class ApiServices:
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]
     """Raises ProjectNotFound unless the project exists, where that is known."""
+    filters: resource_filters.Filters
     default_volume_type: str
     availability_zone: str
     service_down_time: float

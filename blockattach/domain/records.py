@@ -1,6 +1,7 @@
 """What the database returns: frozen records, filled from rows, never live objects."""
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
@@ -114,7 +115,10 @@ class Volume:
     snapshot_id: str | None = None
     """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
     source_volid: str | None = None
+    migration_status: str | None = None
     attached: tuple[AttachedServer, ...] = ()
+    image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What is known of the image that it was made from."""
     limits: dict[str, str | int | None] | None = None
     """The limits of its type for consumers, at this size; not read with lists."""
 

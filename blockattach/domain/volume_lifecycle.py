@@ -47,6 +47,14 @@ class OwnStatus(enum.StrEnum):
     """An administrator has blocked it: nothing may be done with it."""
     ERROR_DELETING = 'error_deleting'
     """The backend refused finally to remove it."""
+    ERROR_RESTORING = 'error_restoring'
+    """An administrator says that its bytes are not those of a backup."""
+    ERROR_BACKING_UP = 'error_backing-up'
+    """An administrator says that it could not be copied into a backup."""
+    ATTACHING = 'attaching'
+    """An administrator says so of a volume without attachments; so of the next two."""
+    DETACHING = 'detaching'
+    RESERVED = 'reserved'
     GONE = 'deleted'
     """Removed; the row is kept as history."""
 
@@ -124,6 +132,7 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_DELETING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR_RESTORING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
     *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE),
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
@@ -163,6 +172,9 @@ _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
 """A volume may be deleted only from these, and only without attachments."""
+
+MOVING = frozenset({'starting', 'migrating', 'completing'})
+"""Migration statuses of a volume that must not be deleted."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 """An attachment may be made only on a volume with one of these."""

@@ -10,7 +10,7 @@
     ├── Conflict
     │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing
-    ├── PreconditionFailed           it has changed since the client has read it
+    ├── PreconditionFailed           it is not what If-Match names: nothing was changed
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
@@ -125,6 +125,12 @@ class StaleGeneration(Conflict):
     text = 'cannot go on with %(noun)s %(id)s: it has moved on since generation %(generation)s'
 
 
+class PreconditionFailed(BlockattachError):
+    code = 'request.precondition'
+    text = ('cannot change it: it is not what If-Match names any more. Nothing was changed; read '
+            'it again.')
+
+
 class VersionInvalid(InvalidInput):
     code = 'version.invalid'
     text = ('API Version String %(version)s is of invalid format. Must be of format '
@@ -140,11 +146,6 @@ class VersionNotAcceptable(BlockattachError):
 class MediaTypeNotSupported(BlockattachError):
     code = 'request.media_type'
     text = 'Unsupported Content-Type'
-
-
-class PreconditionFailed(BlockattachError):
-    code = 'request.precondition'
-    text = 'Precondition Failed: it has changed since it was read; read it again.'
 
 
 class QuotaExceeded(BlockattachError):

@@ -18,6 +18,7 @@
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   ├── VolumeMetadataNotFound, ImageMetadataNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
     │   ├── MessageNotFound, TransferNotFound, WorkNotFound
@@ -115,6 +116,16 @@ class NotOffered(InvalidInput):
 class VolumeNotFound(NotFound):
     code = 'volume.not_found'
     text = 'Volume %(volume_id)s could not be found.'
+
+
+class VolumeMetadataNotFound(NotFound):
+    code = 'volume.metadata_not_found'
+    text = 'Volume %(volume_id)s has no metadata with key %(key)s.'
+
+
+class ImageMetadataNotFound(NotFound):
+    code = 'volume.image_metadata_not_found'
+    text = 'Glance metadata for volume/snapshot %(volume_id)s cannot be found.'
 
 
 class AttachmentNotFound(NotFound):

@@ -17,6 +17,7 @@ from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
 from blockattach.domain import records
 from blockattach.domain import snapshots
+from blockattach.domain import volume_lifecycle
 
 _rows = models.snapshots
 _volumes = models.volumes

@@ -217,7 +217,8 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
-        status_allows = force or row.own_status in volume_lifecycle.DELETABLE
+        status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
+            row.migration_status not in volume_lifecycle.MOVING)
         if not status_allows or row.lowest_rank is not None \
                 or sources.is_copied(connection, volume_id):
             raise errors.InvalidVolume(reason=_NOT_DELETABLE)

@@ -71,16 +71,16 @@ REQUESTS = {
         ('SELECT attachments', 'the answer: what remains on the volume')]),
     'show volume': ([], [
         ('SELECT volumes', 'the volume with its type and its metadata'),
-        ('SELECT attachments', 'its attachments')]),
+        ('SELECT attachments', 'its attachments, and the metadata of its image')]),
     'list volumes': ([], [
         ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'its attachments, and the metadata')]),
+        ('SELECT attachments', 'its attachments, the metadata, and that of images')]),
     'list volumes after a marker': ([], [
         ('SELECT volumes', 'the marker'), ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'its attachments, and the metadata')]),
+        ('SELECT attachments', 'its attachments, the metadata, and that of images')]),
     'list volumes with a count': ([], [
         ('SELECT volumes', 'the page'),
-        ('SELECT attachments', 'its attachments, and the metadata'),
+        ('SELECT attachments', 'its attachments, the metadata, and that of images'),
         ('SELECT volumes', 'the count')]),
     'list attachments': ([], [
         ('SELECT attachments', 'the page with the credentials')]),
@@ -104,7 +104,7 @@ REQUESTS = {
         ('UPDATE pools', 'manager: what is free now')]),
     'delete a volume': (['volume start_work'], [
         ('SELECT volumes', 'the volume with its type and its metadata: visible'),
-        ('SELECT attachments', 'its attachments'),
+        ('SELECT attachments', 'its attachments, and the metadata of its image'),
         ('SELECT volumes', 'the volume, locked'),
         ('SELECT volumes', 'whether another one is being made of it'),
         ('SELECT snapshots', 'whether it has any'),

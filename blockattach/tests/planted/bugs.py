@@ -63,6 +63,23 @@ BUGS = (
         'near its limit a project is counted by one transaction at a time', 'P6',
         'blockattach.tests.db.test_quotas'),
 
+    # What users say of a volume.
+    Bug('metadata_is_read_without_a_lock', 'db/volumes/volume_settings.py',
+        '    row = volume_rows.lock(connection, volume_id)\n'
+        '    if row.own_status in (_Own',
+        '    row = volume_queries.read(connection, volume_id)\n'
+        '    if row.own_status in (_Own',
+        'of two that add metadata neither takes away what the other has added', 'P6',
+        'blockattach.tests.db.test_volume_settings'),
+    Bug('added_metadata_replaces_all', 'api/metadata.py',
+        '        self._change(services, call, lambda now: {**now, **item})\n',
+        '        self._change(services, call, lambda now: {**item})\n',
+        'an item that is set leaves the others as they are', 'P6'),
+    Bug('metadata_of_another_volume', 'db/volumes/volume_settings.py',
+        '            table.c.volume_id == volume_id, table.c.key.in_(old)))\n',
+        '            table.c.key.in_(old)))\n',
+        'what is removed of one volume stays of the others', 'P6'),
+
     # Which request was faster.
     Bug('a_row_is_written_over', 'db/attachments/attachments.py',
         "_SAME_ROW = ('id', 'generation')\n",

@@ -50,6 +50,11 @@ REPEATABLE = {
     ('db/attachments/waits.py', 'take'): FOUND_DONE,
     ('db/volumes/volumes.py', 'set_readonly'): AGAIN,
     ('db/volumes/resets.py', 'reset_status'): AGAIN,
+    ('db/volumes/volume_settings.py', 'update'): AGAIN,
+    ('db/volumes/volume_settings.py', 'change_metadata'):
+        f'{AGAIN}; with If-Match, or of a key to be removed, {FOUND_DONE}',
+    ('db/volumes/volume_settings.py', 'change_image_metadata'):
+        f'{AGAIN}; of a key to be removed {FOUND_DONE}',
     ('db/snapshots/snapshots.py', 'change_metadata'): f'{AGAIN}; with a condition {FOUND_DONE}',
     ('db/snapshots/snapshots.py', 'leave_remains'): AGAIN,
     ('db/snapshots/snapshots.py', 'reset_status'): AGAIN,
