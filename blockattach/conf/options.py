@@ -22,6 +22,7 @@ from blockattach.conf import database
 from blockattach.conf import failpoints
 from blockattach.conf import health
 from blockattach.conf import nova
+from blockattach.conf import quota
 from blockattach.conf import rpc
 from blockattach.conf import scheduler
 from blockattach.conf import service
@@ -31,7 +32,8 @@ from blockattach.conf import volume
 OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
-        service, api, control, attachments, scheduler, volume, nova, rpc, database, health)),
+        service, api, control, attachments, scheduler, volume, nova, quota, rpc, database,
+        health)),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))

@@ -3,6 +3,7 @@
     BlockattachError
     ├── InvalidInput
     │   ├── InvalidVolume            the volume is not in a state that allows it
+    │   ├── InvalidSnapshot          the snapshot is not
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
@@ -25,6 +26,10 @@
     │   ├── AttachmentBusy           another act on the same pair is under way
     │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
     │       └── AttachmentNotNamed   it is not known which attachment is meant
+    ├── QuotaExceeded
+    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
+    │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
+    │   └── VolumeSizeExceedsLimit   no volume may be so large
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
@@ -32,11 +37,17 @@ from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
 from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotFound
+from blockattach.errors.base import QuotaExceeded
 
 
 class InvalidVolume(InvalidInput):
     code = 'volume.invalid'
     text = 'Invalid volume: %(reason)s'
+
+
+class InvalidSnapshot(InvalidInput):
+    code = 'snapshot.invalid'
+    text = 'Invalid snapshot: %(reason)s'
 
 
 class NoPoolForVolume(InvalidInput):
@@ -215,6 +226,36 @@ class AttachmentNotNamed(AttachmentInUseByServer):
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
             'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class VolumeLimitExceeded(QuotaExceeded):
+    code = 'quota.volumes'
+    text = ("VolumeLimitExceeded: Maximum number of volumes allowed (%(limit)s) exceeded for "
+            "quota '%(name)s'.")
+
+
+class SnapshotLimitExceeded(QuotaExceeded):
+    code = 'quota.snapshots'
+    text = 'SnapshotLimitExceeded: Maximum number of snapshots allowed (%(limit)s) exceeded'
+
+
+class AttachmentLimitExceeded(QuotaExceeded):
+    code = 'quota.attachments'
+    text = ("AttachmentLimitExceeded: Maximum number of attachments allowed (%(limit)s) exceeded "
+            "for quota '%(name)s'.")
+
+
+class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
+    code = 'quota.gigabytes'
+    text = ('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed '
+            '%(name)s quota. Requested %(requested)sG, quota is %(limit)sG and %(in_use)sG has '
+            'been consumed.')
+
+
+class VolumeSizeExceedsLimit(QuotaExceeded):
+    code = 'quota.volume_size'
+    text = ('VolumeSizeExceedsLimit: Requested volume size %(size)sG is larger than maximum '
+            'allowed limit %(limit)sG.')
 
 
 class ServerHostUnknown(BlockattachError):

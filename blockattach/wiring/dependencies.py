@@ -30,6 +30,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import options
 from blockattach.conf import permissions
+from blockattach.conf import quota as quota_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db.attachments import attachment_queries
@@ -218,9 +219,9 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
-        limit = control_conf.settings(conf).quota_attachments
         sealer = open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time or clock.Clock(), limit, telemetry,
+        database = engine.Database(db_engine, sealer, time or clock.Clock(),
+                                   quota_conf.settings(conf), telemetry,
                                    engine.open_readers(_settings(conf)))
         if check_sealed:
             _check_sealed(conf, core, database)

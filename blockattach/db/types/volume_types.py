@@ -17,6 +17,7 @@ from oslo_utils import uuidutils
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
@@ -175,6 +176,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
         if _is_used(connection, type_id):
             raise errors.InvalidInput(reason='Target volume type is still in use.')
         _store_encryption(connection, type_id, **_ended(database))
+        quotas.forget_type(connection, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))

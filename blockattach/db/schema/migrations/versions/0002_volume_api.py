@@ -70,8 +70,9 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
 }
 
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'volumes': (('claimed_pool',),),
+    'volumes': (('claimed_pool',), ('deleted', 'project_id', 'volume_type_id', 'size_gb')),
     'snapshots': (('deleted', 'created_at', 'id'), ('deleted', 'project_id', 'created_at', 'id'),
+                  ('deleted', 'project_id', 'volume_type_id', 'size_gb'),
                   ('volume_id', 'deleted'), ('volume_type_id',)),
     'volume_type_projects': (('project_id',),),
     'default_volume_types': (('volume_type_id',),),
