@@ -45,7 +45,7 @@ _READ = {quotas.VOLUMES: (quotas.VOLUMES,), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,
          quotas.ATTACHMENTS: (quotas.ATTACHMENTS,)}
 """What is counted for a resource."""
 _NO_USE: frozenset[str] = frozenset()
-_ALL_USE = frozenset(itertools.chain(*_READ.values()))
+_ALL_USE = frozenset({quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, quotas.ATTACHMENTS})
 _PROJECT = prepared.value('project_id', _quotas.c.project_id.type)
 _LOCK = prepared.Statement(lambda dialect: sa.select(_quotas.c.resource).where(
     _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK).with_for_update())

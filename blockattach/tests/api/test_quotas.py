@@ -207,39 +207,6 @@ class ExceededTest(Case):
         self.assert_status(202, first)
         self.assertEqual(first.body['volume']['id'], again.body['volume']['id'])
 
-    def test_a_transfer(self):
-        volume_id = self.volume(size=2)
-        snapshot_id = self.snapshot(volume_id)
-        made = self.http.as_member.post('/volume-transfers', {
-            'transfer': {'volume_id': volume_id}}).body['transfer']
-        self.http.as_admin.put(f'/os-quota-sets/{http.OTHER_PROJECT}', {
-            'quota_set': {'snapshots': 0}})
-
-        def accept():
-            return self.http.as_stranger.post(f'/volume-transfers/{made["id"]}/accept', {
-                'accept': {'auth_key': made['auth_key']}})
-        self.assert_exceeded('SnapshotLimitExceeded: Maximum number of snapshots allowed (0) '
-                             'exceeded', accept())
-        self.assertEqual(['awaiting-transfer'], [
-            one['status'] for one in self.http.as_member.get(
-                '/volumes/detail').body['volumes']])
-        self.http.as_admin.delete(f'/os-quota-sets/{http.OTHER_PROJECT}')
-        self.assert_status(202, accept())
-        with self.http.database.reader() as connection:
-            self.assertEqual([(snapshot_id, http.OTHER_PROJECT)], [
-                (row.id, row.project_id) for row in connection.execute(
-                    models.snapshots.select())])
-
-    def test_a_transfer_of_a_volume_whose_snapshot_is_at_work(self):
-        volume_id = self.volume()
-        snapshot_id = self.snapshot(volume_id, 'creating')
-        offer = {'volume_id': volume_id}
-        self.assert_fault(
-            400, f'Invalid snapshot: snapshot: {snapshot_id} status must be available',
-            self.http.as_member.post('/volume-transfers', {'transfer': offer}))
-        self.assert_status(202, self.http.as_member.post('/volume-transfers', {
-            'transfer': {**offer, 'no_snapshots': True}}))
-
 
 class LimitsTest(Case):
 

@@ -144,7 +144,8 @@ QUERIES = {
     'what a project has': (lambda db: quotas.show(db, PROJECT), {
         'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
                     'ix_volumes_claimed_pool'),
-        'snapshots': 'ix_snapshots_deleted_project_id_volume_type_id_size_gb',
+        # There are none.
+        'snapshots': ('none', 'ix_snapshots_deleted_project_id_volume_type_id_size_gb'),
         'attachments': 'ix_attachments_deleted_project_id_created_at_id'}),
     'volumes that exist': (lambda db: volume_queries.existing_on(db, HOST, [VOLUME]), {
         'volumes': ONE_VOLUME}),

@@ -9,14 +9,11 @@ from blockattach import errors
 from blockattach.conf import quota as quota_conf
 from blockattach.db import models
 from blockattach.db import quotas
-from blockattach.db import transfers
 from blockattach.db.attachments import attachments
 from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import quotas as domain
-from blockattach.domain import transfers as domain_transfers
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
@@ -302,79 +299,3 @@ class CountTest(Case):
         self.check(asked)
         quotas.change(self.database, make.PROJECT, {domain.key_of(domain.GIGABYTES, kind.id): 1})
         self.assertRaises(errors.VolumeSizeExceedsAvailableQuota, self.check, asked)
-
-
-@base.on_every_database
-class TransferQuotaTest(Case):
-
-    def offer(self, volume, no_snapshots=False):
-        return transfers.create(self.database, volume.id, None, no_snapshots,
-                                domain_transfers.seal('key'))
-
-    def accept(self, offered, project_id=OTHER):
-        transfers.accept(self.database, offered, project_id, 'u')
-
-    def owner(self, snapshot_id):
-        with self.database.reader() as connection:
-            return connection.execute(sa.select(models.snapshots.c.project_id).where(
-                models.snapshots.c.id == snapshot_id)).scalar_one()
-
-    def test_snapshots_go_with_their_volume(self):
-        made = make.volume(self.database, size_gb=2)
-        mine = self.snapshot(made)
-        offered = self.offer(made)
-        self.limit(quota_gigabytes=3)
-        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
-                     'allowed gigabytes quota. Requested 4G, quota is 3G and 0G has been '
-                     'consumed.', self.accept, offered)
-        self.assertEqual(make.PROJECT, self.owner(mine))
-        self.limit(quota_gigabytes=4, quota_snapshots=1, quota_volumes=1)
-        self.accept(offered)
-        self.assertEqual(OTHER, self.owner(mine))
-        self.assertEqual({}, self.used())
-        self.assertEqual((4, 0), self.used(OTHER)['gigabytes'])
-
-    def test_snapshots_stay(self):
-        made = make.volume(self.database, size_gb=2)
-        mine = self.snapshot(made, status='creating')
-        self.limit(quota_gigabytes=2, quota_snapshots=0)
-        self.accept(self.offer(made, no_snapshots=True))
-        self.assertEqual(make.PROJECT, self.owner(mine))
-        self.assertEqual(OTHER, volume_queries.get(self.database, made.id).project_id)
-
-    def test_a_snapshot_at_work_holds_its_volume(self):
-        made = make.volume(self.database)
-        mine = self.snapshot(made, status='creating')
-        self.assertRaises(errors.InvalidSnapshot, self.offer, made)
-        with self.database.writer() as connection:
-            connection.execute(models.snapshots.update().values(status='available'))
-        offered = self.offer(made)
-        with self.database.writer() as connection:
-            connection.execute(models.snapshots.update().values(status='deleting'))
-        self.assertRaises(errors.InvalidSnapshot, self.accept, offered)
-        self.assertEqual(make.PROJECT, self.owner(mine))
-
-    def test_its_own_project_needs_no_room(self):
-        made = make.volume(self.database)
-        offered = self.offer(made)
-        self.limit(quota_volumes=1)
-        self.accept(offered, make.PROJECT)
-
-    def test_many_at_once_accept_no_more_than_there_may_be(self):
-        offers = [self.offer(make.volume(self.database)) for _ in range(8)]
-        self.limit(quota_volumes=3)
-        self.assertEqual(3, self.at_once(8, lambda mine: self.accept(offers[mine])))
-        self.assertEqual((3, 0), self.used(OTHER)['volumes'])
-
-    def test_accepted_and_made_at_once(self):
-        offers = [self.offer(make.volume(self.database)) for _ in range(6)]
-        kind = make.volume_type(self.database)
-        self.limit(quota_volumes=4)
-
-        def act(mine):
-            if mine < len(offers):
-                self.accept(offers[mine])
-            else:
-                self.volume(kind=kind, project_id=OTHER)
-        self.assertEqual(4, self.at_once(12, act))
-        self.assertEqual((4, 0), self.used(OTHER)['volumes'])
