@@ -3,6 +3,7 @@ else.
 """
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import quotas
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import transfers
 from blockattach.tests.simulation.nouns import types
@@ -15,6 +16,7 @@ NOUNS = (
     transfers.NOUN,
     volumes.NOUN,
     types.NOUN,
+    quotas.NOUN,
     services.NOUN,
 )
 
