@@ -19,6 +19,8 @@ class QuotaSettings:
         (UNIFIED_LIMITS, 'In Keystone, as registered limits and limits of projects: '
                          '[oslo_limit] says how it is asked.')], help=(
         'Where limits are kept. What Keystone has no registered limit for has the default below.'))
+    unified_limits_seconds: float = groups.option(cfg.FloatOpt, default=10, min=0, help=(
+        'How long limits that were read from Keystone are used before it is asked again.'))
     quota_volumes: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(
         'How many volumes a project may have.'))
     quota_snapshots: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(

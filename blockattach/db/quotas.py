@@ -61,9 +61,10 @@ class Limits:
 
 def limits(database: engine.Database, project_id: str) -> Limits:
     """What a project may have now; read before the transaction that is going to check it."""
+    elsewhere = _elsewhere(database, project_id)
+    if elsewhere is not None:
+        return Limits(project_id, elsewhere)
     with database.reader() as connection:
-        if database.limit_source is not None:
-            return Limits(project_id, _from_source(database, connection, project_id))
         return Limits(project_id, _stored(database, _rows(connection, project_id, _NO_USE)))
 
 
@@ -166,11 +167,11 @@ def show(database: engine.Database, project_id: str, usage: bool = True,
     :param usage: False: it is not counted
     :param caller: show only types that this project may use; None: all
     """
+    elsewhere = _elsewhere(database, project_id)
     with database.reader() as connection:
         rows = _rows(connection, project_id, _ALL_USE if usage else _NO_USE)
         keys = quotas.names(_type_names(connection, caller))
-        by_key = (_stored(database, rows) if database.limit_source is None
-                  else _from_source(database, connection, project_id))
+    by_key = _stored(database, rows) if elsewhere is None else elsewhere
     used = _used(database, rows)
     own = {row.key for row in rows if row.part == _OWN}
     return quotas.QuotaSet(
@@ -270,14 +271,14 @@ def _stored(database: engine.Database, rows: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def _from_source(database: engine.Database, connection: sa.Connection,
-                 project_id: str) -> dict[str, int]:
-    """The limits by key where they are kept elsewhere."""
-    assert database.limit_source is not None
-    keys = quotas.names(_type_names(connection))
+def _elsewhere(database: engine.Database, project_id: str) -> dict[str, int] | None:
+    """The limits by key where they are kept elsewhere; None: they are here."""
+    if database.limit_source is None:
+        return None
+    found = database.limit_source(project_id)
+    keys = keys_by_name(database)
     return {**_configured(database), **{
-        keys[name]: limit for name, limit in database.limit_source(project_id).items()
-        if name in keys}}
+        keys[name]: limit for name, limit in found.items() if name in keys}}
 
 
 def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Used]:

@@ -30,11 +30,14 @@
     │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
     │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
     │   └── VolumeSizeExceedsLimit   no volume may be so large
+    ├── IdentityUnavailable
+    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
 from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
+from blockattach.errors.base import IdentityUnavailable
 from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotFound
 from blockattach.errors.base import QuotaExceeded
@@ -256,6 +259,12 @@ class VolumeSizeExceedsLimit(QuotaExceeded):
     code = 'quota.volume_size'
     text = ('VolumeSizeExceedsLimit: Requested volume size %(size)sG is larger than maximum '
             'allowed limit %(limit)sG.')
+
+
+class LimitsUnavailable(IdentityUnavailable):
+    code = 'quota.limits_unavailable'
+    text = ('cannot read what the project may have: the identity service does not say it. Nothing '
+            'was changed by this request; repeat it later.')
 
 
 class ServerHostUnknown(BlockattachError):

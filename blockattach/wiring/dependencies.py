@@ -46,6 +46,7 @@ from blockattach.rpc import transport
 from blockattach.secrets import key_file
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
+from blockattach.wiring import limits
 from blockattach.wiring import observation
 
 LOG = oslo_log.getLogger(__name__)
@@ -339,6 +340,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
     database = open_database(conf, time, upgrade, observed.telemetry)
+    database.limit_source = limits.source(conf, time)
     bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url')
     rpc, second = rpc_conf.settings(conf), None
     if rpc.second_transport_url:

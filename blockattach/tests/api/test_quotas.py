@@ -2,6 +2,7 @@
 import dataclasses
 import uuid
 
+from blockattach import errors
 from blockattach.conf import quota as quota_conf
 from blockattach.db import models
 from blockattach.tests.api import base
@@ -233,3 +234,50 @@ class LimitsTest(Case):
             quota_conf.QuotaSettings(), no_snapshot_gb_quota=True)
         self.snapshot(self.volume(size=2))
         self.assertEqual(2, self.absolute()['totalGigabytesUsed'])
+
+
+class UnifiedLimitsTest(Case):
+    """Limits that Keystone keeps."""
+
+    def setUp(self):
+        super().setUp()
+        self.kept = {}
+        self.http.database.limit_source = lambda project_id: self.kept.get(project_id, {})
+
+    def test_they_hold(self):
+        self.kept[http.PROJECT] = {'volumes': 1, 'gigabytes___DEFAULT__': 7, 'cores': 3,
+                                   'volumes_none': 0}
+        for name, limit in (('volumes', 1), ('gigabytes___DEFAULT__', 7), ('gigabytes', 1000)):
+            self.assertEqual(limit, self.shown()[name])
+        self.assertEqual(10, self.http.as_admin.get(
+            f'{OVER}/defaults').body['quota_set']['volumes'])
+        self.assertEqual(1, self.http.as_member.get('/limits').body['limits']['absolute'][
+            'maxTotalVolumes'])
+        self.volume(size=7)
+        self.assert_status(413, self.create())
+        self.kept[http.PROJECT]['volumes'] = 2
+        self.assert_status(413, self.create())
+        self.kept[http.PROJECT]['gigabytes___DEFAULT__'] = 8
+        self.assert_status(202, self.create())
+
+    def test_attachments(self):
+        volume_id = self.volume()
+        self.kept[http.PROJECT] = {'attachments': 0}
+        self.assert_status(413, self.http.as_member.post('/attachments', {
+            'attachment': {'volume_uuid': volume_id}}))
+
+    def test_they_are_changed_in_keystone(self):
+        for act in (lambda: self.http.as_admin.put(OVER, {'quota_set': {'volumes': 1}}),
+                    lambda: self.http.as_admin.delete(OVER),
+                    lambda: self.http.as_admin.put(CLASS, {'quota_class_set': {'volumes': 1}})):
+            self.assert_fault(403, 'kept in Keystone', act())
+
+    def test_no_limits_no_volume(self):
+        def silent(_):
+            raise errors.LimitsUnavailable
+        self.http.database.limit_source = silent
+        for reply in (self.create(), self.http.as_member.get('/limits'),
+                      self.http.as_member.get(OVER)):
+            self.assert_status(503, reply)
+            self.assertEqual('1', reply.headers['Retry-After'])
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])

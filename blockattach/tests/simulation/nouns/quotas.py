@@ -34,13 +34,10 @@ class Quotas(clients.Played):
         self._bounds: dict[str, _Bound] = {}
         self._changing = False
 
-    def _used(self) -> dict[str, int]:
+    def _change(self) -> None:
         with self._all.judge.looking() as database:
             shown = quotas.show(database, clients.PROJECT)
-        return {name: sum(shown.used[name]) for name in _NAMES}
-
-    def _change(self) -> None:
-        used = self._used()
+        used = {name: sum(shown.used[name]) for name in _NAMES}
         self._ask('PUT', {'quota_set': {
             domain.VOLUMES: used[domain.VOLUMES] + self._chance.randrange(3),
             domain.GIGABYTES: used[domain.GIGABYTES] + self._chance.randrange(6)}})
@@ -62,8 +59,9 @@ class Quotas(clients.Played):
             self._all.judge.violated(f'P9 {method} {_PATH} is answered {answer.body}')
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """Nothing is added beyond a limit."""
-        used = self._used()
+        """Nothing is added beyond a limit, as the rows are counted here."""
+        sizes = [volume.size_gb for volume in facts.volumes if not volume.deleted]
+        used = {domain.VOLUMES: len(sizes), domain.GIGABYTES: sum(sizes)}
         if self._limits and not self._bounds and not self._all.at_work[_MAKING]:
             # From here on, all that is made was asked for after the answer.
             self._bounds = {name: _Bound(limit, used[name])
