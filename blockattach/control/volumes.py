@@ -39,6 +39,7 @@ class VolumeControl:
         :raises InvalidInput: the caller has no project that it would be of
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
         :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
+        :raises QuotaExceeded: the project has as much as it may
         """
         if not caller.project_id:
             raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from blockattach import errors
 from blockattach.api import answers
+from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.db import quotas
 from blockattach.db.engine import engine
@@ -60,7 +61,7 @@ def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """The limits, and on request how much of them is used."""
-    usage = (call.query.get('usage') or '').lower() in ('true', '1', 'on', 'yes', 'y', 't')
+    usage = listing.flag(call, 'usage')
     found = quotas.show(services.database, call.target.project_id, usage, _caller(call))
     shown: Mapping[str, Any] = found.limits
     if usage:

@@ -94,6 +94,7 @@ class QuotaSetTest(Case):
                 ('backups', 10, 0), ('groups', 10, 0)):
             self.assertEqual({'limit': limit, 'in_use': in_use, 'reserved': 0}, shown[name])
         self.assertEqual(4, self.shown('?usage=false')['volumes'])
+        self.assert_status(400, self.http.as_admin.get(f'{OVER}?usage=perhaps'))
 
     def test_what_is_no_limit(self):
         for bad in (None, {}, 3, [], {'volumes': -2}, {'volumes': MOST + 1}, {'volumes': None},
