@@ -1,5 +1,6 @@
 """How many attachments a project may have: one more is refused, and nothing is changed."""
 import dataclasses
+import tempfile
 
 from oslo_config import cfg
 
@@ -147,3 +148,12 @@ class DefaultTest(base.ApiTestCase):
         conf.register_opts(quota_conf.OPTS, group=quota_conf.GROUP)
         conf([])
         self.assertEqual(quota_conf.QuotaSettings(), quota_conf.settings(conf))
+
+    def test_the_former_group_is_read(self):
+        file = self.enterContext(tempfile.NamedTemporaryFile('w', suffix='.conf'))
+        file.write('[control]\nquota_attachments = 7\n')
+        file.flush()
+        conf = cfg.ConfigOpts()
+        conf.register_opts(quota_conf.OPTS, group=quota_conf.GROUP)
+        conf(['--config-file', file.name])
+        self.assertEqual(7, quota_conf.settings(conf).quota_attachments)
