@@ -95,9 +95,10 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     known: dict[str, set[str]] = {_DEFAULT: set(map(str, conf))}
     for group, found in list_opts():
         known.setdefault(group, set()).update(_names(found))
-        for former, option in ((former, option) for option in found
-                               for former in option.deprecated_opts if former.group):
-            known.setdefault(former.group, set()).add(_plain(former.name or option.dest))
+        for option in found:
+            for former in option.deprecated_opts:
+                known.setdefault(former.group or group, set()).add(
+                    _plain(former.name or option.dest))
     of_backends = set(_names(backend.OPTS))
     # The sample's, unless a backend is called so.
     known.pop('file')
