@@ -297,7 +297,8 @@ def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Us
             add(quotas.GIGABYTES, row.key, 0, size_gb)
             continue
         add(row.part, row.key, number)
-        if row.part == quotas.VOLUMES or not database.quota.no_snapshot_gb_quota:
+        if row.part == quotas.VOLUMES or (
+                row.part == quotas.SNAPSHOTS and not database.quota.no_snapshot_gb_quota):
             add(quotas.GIGABYTES, row.key, size_gb)
     return found
 

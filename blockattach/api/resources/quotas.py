@@ -34,7 +34,8 @@ _MAX_ATTACHMENTS, _ATTACHMENTS_USED = 'maxTotalAttachments', 'totalAttachmentsUs
 
 _NO_LIMITS = ('id', 'tenant_id')
 """Keys of a quota set that clients send back as they got them."""
-_INTEGER = re.compile(r'-?[0-9]+', re.ASCII)
+_INTEGER = re.compile(r'-?[0-9]{1,19}')
+"""Python refuses to read much longer ones."""
 _LONGEST_NAME = 255
 _MOST = 2**31 - 1
 

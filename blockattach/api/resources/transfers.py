@@ -42,6 +42,9 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     if volume.encrypted and call.version < _ENCRYPTED:
         raise errors.InvalidVolume(reason='transferring encrypted volume is not supported')
+    if volume.encrypted and asked.get('no_snapshots'):
+        raise errors.InvalidVolume(reason='transferring an encrypted volume without its snapshots '
+                                          'is not supported')
     auth_key = domain.new_key()
     made = transfers.create(services.database, volume.id, asked.get('name'),
                             asked.get('no_snapshots', False), domain.seal(auth_key))

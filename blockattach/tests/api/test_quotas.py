@@ -99,7 +99,7 @@ class QuotaSetTest(Case):
     def test_what_is_no_limit(self):
         for bad in (None, {}, 3, [], {'volumes': -2}, {'volumes': MOST + 1}, {'volumes': None},
                     {'volumes': 'x'}, {'volumes': ''}, {'volumes': 1.5}, {'volumes': True},
-                    {'volumes': {}}, {'volumes': '\u0663'}):
+                    {'volumes': {}}, {'volumes': '\u0663'}, {'volumes': '9' * 5000}):
             with self.subTest(bad=bad):
                 self.assert_status(400, self.http.as_admin.put(OVER, {'quota_set': bad}))
         for bad in ({'quota_set': {'volumes': 1}, 'more': 1}, {'quota': {}}, {}):

@@ -130,6 +130,9 @@ class TransfersTest(base.ApiTestCase):
                           self.http.as_member.post(
                               '/volume-transfers', {'transfer': {'volume_id': volume_id}},
                               version='3.69'))
+        self.assert_fault(400, 'an encrypted volume without its snapshots is not supported',
+                          self.http.as_member.post('/volume-transfers', {'transfer': {
+                              'volume_id': volume_id, 'no_snapshots': True}}))
         self.offer(volume_id, version='3.70')
 
     def test_an_unknown_volume_is_not_found_and_a_malformed_body_is_refused(self):
