@@ -35,6 +35,7 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
                      loading.register_adapter_conf_options,
                      loading.register_auth_conf_options):
         register(conf, GROUP)
+    conf.set_default('service_type', 'identity', group=GROUP)
     with locations.named(conf, GROUP, 'endpoint_id'):
         if not conf[GROUP].endpoint_id:
             raise errors.ConfigurationError(
@@ -51,7 +52,6 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
                 reason='cannot ask Keystone for limits without an account')
     session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
     session.timeout = session.timeout or _SECONDS
-    keystone = loading.load_adapter_from_conf_options(
-        conf, GROUP, session=session, auth=auth, default_service_type='identity')
+    keystone = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
     return unified_limits.UnifiedLimits(keystone, conf[GROUP].endpoint_id,
                                         settings.unified_limits_seconds, clock)
