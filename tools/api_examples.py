@@ -331,12 +331,16 @@ def _messages(player: Player) -> None:
 
 def _quota_sets(player: Player) -> None:
     project = {'id': make.PROJECT}
-    player.ask('PUT /os-quota-sets/{id}', project, {'quota_set': {'attachments': 500}},
+    player.ask('PUT /os-quota-sets/{id}', project,
+               {'quota_set': {'volumes': 20, 'gigabytes': 2000, 'attachments': 500}},
                version=_BOTH)
     player.ask('GET /os-quota-sets/{id}', project, query='?usage=true', version=_BOTH,
                member=True)
     player.ask('GET /os-quota-sets/{id}/defaults', project, version=_BOTH, member=True)
     player.ask('DELETE /os-quota-sets/{id}', project, version=_BOTH)
+    default = {'id': 'default'}
+    player.ask('PUT /os-quota-class-sets/{id}', default, {'quota_class_set': {'volumes': 20}})
+    player.ask('GET /os-quota-class-sets/{id}', default)
 
 
 def _operations(player: Player) -> None:

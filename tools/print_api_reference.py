@@ -62,8 +62,9 @@ _NAMED = {
                            ':doc:`/admin/volume_types`.'),
     'qos-specs': Group('QoS specs', 'Limits that volume types bring: :doc:`/admin/qos`.'),
     'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
-    'os-quota-sets': Group('Quota sets', 'How many attachments a project may have: '
-                           ':doc:`/user/extension`.'),
+    'os-quota-sets': Group('Quota sets', 'How much a project may have: :doc:`/admin/quotas`.'),
+    'os-quota-class-sets': Group('Quota class sets', 'How much projects may have that were given '
+                                 'no limits: :doc:`/admin/quotas`.'),
     'messages': Group('Messages', 'What went wrong after a request was answered.'),
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),

@@ -41,6 +41,7 @@ class VolumeControl:
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
         :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
         :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: nor its source
+        :raises QuotaExceeded: the project has as much as it may
         """
         if not caller.project_id:
             raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '

@@ -358,12 +358,3 @@ class Message:
     resource_id: str | None
     created_at: datetime.datetime
     guaranteed_until: datetime.datetime
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuotaSet:
-    """How many attachments a project may have (-1: any number), and how many it has."""
-
-    project_id: str
-    limit: int
-    in_use: int

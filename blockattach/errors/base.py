@@ -150,8 +150,7 @@ class MediaTypeNotSupported(BlockattachError):
 
 class QuotaExceeded(BlockattachError):
     code = 'quota.exceeded'
-    text = ("%(kind)sLimitExceeded: Maximum number of %(resource)s allowed (%(limit)s) exceeded "
-            "for quota '%(resource)s'.")
+    text = '%(reason)s'
     retry_after = '0'
 
 

@@ -35,13 +35,21 @@
     │   ├── AttachmentBusy           another act on the same pair is under way
     │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
     │       └── AttachmentNotNamed   it is not known which attachment is meant
+    ├── QuotaExceeded
+    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
+    │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
+    │   └── VolumeSizeExceedsLimit   no volume may be so large
+    ├── IdentityUnavailable
+    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
 from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
+from blockattach.errors.base import IdentityUnavailable
 from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotFound
+from blockattach.errors.base import QuotaExceeded
 
 
 class InvalidVolume(InvalidInput):
@@ -310,6 +318,42 @@ class AttachmentNotNamed(AttachmentInUseByServer):
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
             'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class VolumeLimitExceeded(QuotaExceeded):
+    code = 'quota.volumes'
+    text = ("VolumeLimitExceeded: Maximum number of volumes allowed (%(limit)s) exceeded for "
+            "quota '%(name)s'.")
+
+
+class SnapshotLimitExceeded(QuotaExceeded):
+    code = 'quota.snapshots'
+    text = 'SnapshotLimitExceeded: Maximum number of snapshots allowed (%(limit)s) exceeded'
+
+
+class AttachmentLimitExceeded(QuotaExceeded):
+    code = 'quota.attachments'
+    text = ("AttachmentLimitExceeded: Maximum number of attachments allowed (%(limit)s) exceeded "
+            "for quota '%(name)s'.")
+
+
+class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
+    code = 'quota.gigabytes'
+    text = ('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed '
+            '%(name)s quota. Requested %(requested)sG, quota is %(limit)sG and %(in_use)sG has '
+            'been consumed.')
+
+
+class VolumeSizeExceedsLimit(QuotaExceeded):
+    code = 'quota.volume_size'
+    text = ('VolumeSizeExceedsLimit: Requested volume size %(size)sG is larger than maximum '
+            'allowed limit %(limit)sG.')
+
+
+class LimitsUnavailable(IdentityUnavailable):
+    code = 'quota.limits_unavailable'
+    text = ('cannot read what the project may have: the identity service does not say it. Nothing '
+            'was changed by this request; repeat it later.')
 
 
 class ServerHostUnknown(BlockattachError):

@@ -88,14 +88,16 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     :raises VolumeTypeNotFound: its type is gone
     :raises VolumeTypeChanged: its type is not the one that was judged
     :raises VolumeNotFound, SnapshotNotFound, InvalidInput: its source has changed meanwhile
+    :raises QuotaExceeded: its project has as much as it may
     """
     volume_id = database.new_id()
+    limits = volume_rows.limits(database, draft.project_id)
     with database.writer(lambda again: _is_there(
             again, draft.kind.id, volume_id)) as connection:
         made_of = {} if draft.source is None else sources.hold(
             connection, draft.source, draft.size_gb)
         row = volume_rows.insert(
-            connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
+            connection, database, draft.kind, limits, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
             **made_of, scheduler_hints=rows.to_json(draft.hints or None))

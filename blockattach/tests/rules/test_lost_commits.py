@@ -40,6 +40,8 @@ REPEATABLE = {
     ('db/types/qos_specs.py', 'disassociate'): NOTHING_LEFT,
     ('db/types/qos_specs.py', 'update'): AGAIN,
     ('db/quotas.py', 'change'): AGAIN,
+    ('db/quotas.py', 'change_class'): AGAIN,
+    ('db/quotas.py', 'reset'): NOTHING_LEFT,
     ('db/services/services.py', 'register'): AGAIN,
     ('db/services/services.py', 'heartbeat'): AGAIN,
     ('db/services/services.py', '_change'): AGAIN,

@@ -39,7 +39,7 @@ OPERATIONS = (
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,
-                      errors.VolumeNotFound, errors.SnapshotNotFound),
+                      errors.VolumeNotFound, errors.SnapshotNotFound, errors.QuotaExceeded),
               summary='Create a volume.'),
     _of('PUT', '/volumes/{id}', settings.update, policy=policies.UPDATE, body=settings.UPDATE,
         answer=views.CREATED, extended=views.EXTENDED,

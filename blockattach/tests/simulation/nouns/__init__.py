@@ -6,6 +6,7 @@ from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import metadata
+from blockattach.tests.simulation.nouns import quotas
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import snapshots
 from blockattach.tests.simulation.nouns import transfers
@@ -23,6 +24,7 @@ NOUNS = (
     metadata.NOUN,
     volumes.NOUN,
     types.NOUN,
+    quotas.NOUN,
     services.NOUN,
 )
 
