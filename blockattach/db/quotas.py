@@ -110,6 +110,27 @@ def check_attachment(connection: sa.Connection, database: engine.Database, of: L
     check(connection, database, of, quotas.attachment())
 
 
+def check_snapshot(connection: sa.Connection, database: engine.Database, of: Limits,
+                   volume: Any) -> None:
+    """`check` of one snapshot more of a volume, whose row is locked.
+
+    :raises QuotaExceeded: nothing was changed
+    """
+    check(connection, database, of, quotas.snapshot(
+        volume.volume_type_id, volume.size_gb,
+        count_gigabytes=not database.quota.no_snapshot_gb_quota))
+
+
+def check_growth(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+                 size_gb: int) -> None:
+    """`check` of a volume, whose row is locked, that gets larger.
+
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: nothing was changed
+    """
+    check(connection, database, of, quotas.growth(
+        volume.volume_type_id, size_gb, size_gb - volume.size_gb))
+
+
 def lock_if_near(connection: sa.Connection, database: engine.Database, of: Limits,
                  asked: quotas.Asked) -> bool:
     """Lock a project, unless what is asked for is far from all of its limits; whether that was

@@ -111,10 +111,15 @@ def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
         raise _stale(claim)
 
 
-def change(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
-    """Write columns of work whose resource is locked; ``owner`` None stands for any."""
+def change(connection: sa.Connection, claim: records.Claim, seconds: float,
+           **values: Any) -> None:
+    """Write columns of work whose resource is locked; ``owner`` None stands for any.
+
+    :param seconds: until its deadline
+    """
     connection.execute(_work.update().where(
-        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id).values(**values))
+        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
+    ).values(**values, deadline=clock.now(seconds)))
 
 
 def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:

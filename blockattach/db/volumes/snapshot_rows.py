@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
@@ -44,6 +45,11 @@ def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | N
     """
     return connection.execute(
         _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
+
+
+def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
+    """Whether a snapshot has these values; for verbs that lost the connection with its lock."""
+    return rows.holds(await_others(connection, snapshot_id), values)
 
 
 def move(connection: sa.Connection, database: engine.Database, row: Any, event: _Event,

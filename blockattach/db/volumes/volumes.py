@@ -15,7 +15,6 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
-from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import sources
@@ -163,8 +162,8 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         progress = rows.from_json(now.progress)
         if row.pool is not None and (tried or now.host is not None):
             progress['tried'] = [*progress.get('tried', ()), row.pool]
-        work.change(connection, mine, generation=generation + 1, host=None, owner=None,
-                    progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
+        work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
+                    owner=None, progress=rows.to_json(progress))
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
