@@ -34,7 +34,6 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 }
 """Sort keys of an attachment list, by the peer's names of them."""
 
-_USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
 _OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(_rows)).where(
     pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
 ).order_by(_rows.c.created_at, _rows.c.id))
@@ -223,10 +222,3 @@ def _listed(filters: Filters) -> sa.ColumnElement[bool]:
     if filters.project_id is None:
         return listed
     return sa.and_(listed, _rows.c.project_id == filters.project_id)
-
-
-def servers(connection: sa.Connection, volume_id: str) -> list[str]:
-    """The servers whose hosts have a volume connected, in a transaction that is open already."""
-    return sorted(connection.execute(sa.select(_rows.c.instance_uuid).distinct().where(
-        _rows.c.volume_id == volume_id, models.live(_rows), _rows.c.state.in_(_USING),
-        _rows.c.instance_uuid.is_not(None))).scalars())

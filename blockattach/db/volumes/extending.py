@@ -13,7 +13,6 @@ from blockattach import log
 from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
 from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
 from blockattach.db.volumes import volume_queries
@@ -112,7 +111,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTENDED, **claims.NONE,
                          size_gb=rows.from_json(found.progress)['new_size'])
-        using = notify_seconds is not None and attachment_queries.servers(connection, volume_id)
+        using = notify_seconds is not None and volume_queries.servers(connection, volume_id)
         if using:
             work.replace(connection, database, notification(volume_id, held.owner),
                          notify_seconds or 0, found.host, request_id=found.request_id,
@@ -169,7 +168,7 @@ def claimed(database: engine.Database, held: records.Claim) -> tuple[records.Vol
 def servers(database: engine.Database, volume_id: str) -> list[str]:
     """The servers whose hosts have a volume connected."""
     with database.reader() as connection:
-        return attachment_queries.servers(connection, volume_id)
+        return volume_queries.servers(connection, volume_id)
 
 
 def extension(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

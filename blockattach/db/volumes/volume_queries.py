@@ -55,6 +55,7 @@ _OF_ONE = prepared.Statement(lambda dialect: sa.union_all(
     _servers(_attachments.c.volume_id == prepared.value('volume_id')),
     _pairs(_image_metadata, _image_metadata.c.volume_id == prepared.value('volume_id'), True)))
 
+_USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     **{name: _volumes.c[name] for name in (
         'id', 'created_at', 'updated_at', 'name', 'description', 'status', 'availability_zone',
@@ -203,6 +204,14 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
     for row in () if unused else _OF_ONE.rows(connection, volume_id=volume_id):
         children.add(row)
     return rows.volume(found[0], limits=rows.limits(found[0]), **children.fields())
+
+
+def servers(connection: sa.Connection, volume_id: str) -> list[str]:
+    """The servers whose hosts have a volume connected, in a transaction that is open already."""
+    return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
+        _attachments.c.volume_id == volume_id, models.live(_attachments),
+        _attachments.c.state.in_(_USING),
+        _attachments.c.instance_uuid.is_not(None))).scalars())
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
