@@ -147,6 +147,7 @@ class CreateTest(CreateTestCase):
                 self.assert_fault(status, sentence,
                                   self.create(version=version, **{key: base.ABSENT}))
         self.assert_fault(400, 'snapshot_id', self.create(snapshot_id='x'))
+        self.assert_fault(404, 'Group x could not be found.', self.create(group_id='x'))
         self.made(version='3.12', group_id=base.ABSENT)
         self.made(version='3.46', backup_id='x')
 

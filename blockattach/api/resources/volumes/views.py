@@ -46,7 +46,7 @@ _BASE = schema.obj({
     'volume': _WISH,
     HINTS: {'type': ['object', 'null']},
 }, required=['volume'])
-_IN_GROUPS = schema.extend(_BASE, {'group_id': schema.NULLABLE_UUID}, at='volume')
+_IN_GROUPS = schema.extend(_BASE, {'group_id': _ID_OR_NAME}, at='volume')
 _FROM_BACKUPS = schema.extend(_IN_GROUPS, {'backup_id': schema.NULLABLE_UUID}, at='volume')
 _STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
 
