@@ -18,7 +18,7 @@ class SourceTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.keystone = fixtures.LimitsStandIn()
-        self.addCleanup(self.keystone.close)
+        self.addCleanup(lambda: self.keystone.close())
         self.clock = clock.ManualClock()
 
     def source(self, driver='unified_limits', **changed):
