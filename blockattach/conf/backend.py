@@ -97,6 +97,10 @@ class BackendSettings:
     report_discard_supported: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Report to consumers that they may discard, so that what a server trims '
         'takes no room any more. Only for volumes whose store and target can.'))
+    volume_copy_bps_limit: int = groups.option(cfg.IntOpt, default=0, min=0, help=(
+        'Bytes that are copied per second, at most, in all copies of the backend '
+        'together, where its store copies data itself (file without reflink, lvm with '
+        'lvm_type = thick). 0: any number.'))
     reserved_percentage: int = groups.option(cfg.IntOpt, default=0, min=0, max=100, help=(
         'Share of the pool that is never given away.'))
     max_over_subscription_ratio: float = groups.option(cfg.FloatOpt, default=20.0, min=1.0, help=(

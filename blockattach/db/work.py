@@ -161,6 +161,19 @@ def renew(database: engine.Database, held: records.Claim, seconds: float) -> boo
 
 
 @engine.retried
+def note(database: engine.Database, held: records.Claim, **facts: Any) -> None:
+    """Remember how far the work has come, within its progress.
+
+    :raises StaleGeneration: it was lost
+    """
+    with database.writer() as connection:
+        row = read(connection, held)
+        if (row.verb, row.generation) != (held.verb, held.generation):
+            raise _stale(held)
+        _update(connection, held, progress=rows.to_json({**rows.from_json(row.progress), **facts}))
+
+
+@engine.retried
 def interrupt(database: engine.Database, held: records.Claim, error: str) -> None:
     """An attempt has ended without saying what it has done: no process is at it, and the next one
     is made at the deadline.

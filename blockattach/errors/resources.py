@@ -9,11 +9,12 @@
     │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
+    │   ├── GlanceMissing, ImageRefused   images are not configured, or Glance refuses
     │   └── TransferKeyWrong         the transfer has another key
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
-    │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   ├── QosSpecsNotFound, QosSpecsKeyNotFound, ImageNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
     ├── Conflict
     │   ├── VolumeTypeExists, QosSpecsExist
@@ -25,6 +26,10 @@
     │   ├── AttachmentBusy           another act on the same pair is under way
     │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
     │       └── AttachmentNotNamed   it is not known which attachment is meant
+    ├── ImageUnacceptable            its bytes are not what they should be
+    │   ├── ImageSignatureWrong      they are not what was signed
+    │   └── ImageTooLarge            there is no room for them
+    ├── ConversionFailed             qemu-img did not make one disk of another
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
@@ -80,6 +85,17 @@ class QosSpecsTaken(InvalidInput):
 class ConnectorUnusable(InvalidInput):
     code = 'connector.unusable'
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
+
+
+class GlanceMissing(InvalidInput):
+    code = 'glance.missing'
+    text = ('Invalid input received: This service is not connected to an image service, so no '
+            'volume can be made of an image or uploaded to one.')
+
+
+class ImageRefused(InvalidInput):
+    code = 'image.refused'
+    text = 'The image service refuses: %(reason)s'
 
 
 class TransferKeyWrong(InvalidInput):
@@ -152,6 +168,11 @@ class TransferNotFound(NotFound):
     text = 'Transfer %(transfer_id)s could not be found.'
 
 
+class ImageNotFound(NotFound):
+    code = 'image.not_found'
+    text = 'Image %(image_id)s could not be found.'
+
+
 class VolumeTypeExists(Conflict):
     code = 'volume_type.exists'
     text = 'Volume Type %(name)s already exists.'
@@ -215,6 +236,28 @@ class AttachmentNotNamed(AttachmentInUseByServer):
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
             'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class ImageUnacceptable(BlockattachError):
+    """The bytes of an image cannot be used, now and later."""
+
+    code = 'image.unacceptable'
+    text = 'Image %(image_id)s is unacceptable: %(reason)s'
+
+
+class ImageSignatureWrong(ImageUnacceptable):
+    code = 'image.signature_wrong'
+
+
+class ImageTooLarge(ImageUnacceptable):
+    code = 'image.too_large'
+
+
+class ConversionFailed(BlockattachError):
+    """qemu-img has failed, or met a limit."""
+
+    code = 'image.conversion_failed'
+    text = 'cannot convert: %(reason)s'
 
 
 class ServerHostUnknown(BlockattachError):

@@ -37,6 +37,7 @@ from blockattach.rpc import serving
 from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import expiry
+from blockattach.volume import image_work
 from blockattach.volume import lease
 from blockattach.volume import manager as managers
 from blockattach.volume import remains
@@ -46,6 +47,7 @@ from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
+from blockattach.wiring import images
 from blockattach.work import recover
 from blockattach.work import runner
 
@@ -178,10 +180,14 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     seconds = base.control.backend_seconds
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
-    acting = volume_work.VolumeWork(
-        remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
-        scheduler_rpc.client(base.bus), base.control.schedule_seconds)
-    running = runner.Runner(base.database, [acting], host, owner,
+    left = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
+    acting = [
+        volume_work.VolumeWork(left, scheduler_rpc.client(base.bus),
+                               base.control.schedule_seconds),
+        image_work.ImageWork(
+            left, images.build_mover(base, owner, loaded.settings.volume_copy_bps_limit),
+            images.build_event(base))]
+    running = runner.Runner(base.database, acting, host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,

@@ -130,25 +130,31 @@ class Runner:
         # and no caller waits.
         caller.update_store()
         caller.deadline = None
+        more = None
         try:
-            self._act(caller, claim)
+            more = self._act(caller, claim)
         except Exception as exc:
             LOG.error('Cannot finish a piece of work; it is resumed at its deadline%s',
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
+            begins = more is not None and self._hold(more)
             self._release(claim)
             self.afterwards()
+        if begins and more is not None:
+            self._run(caller, more)
 
-    def _act(self, caller: context.RequestContext, claim: records.Claim) -> None:
+    def _act(self, caller: context.RequestContext, claim: records.Claim) -> records.Claim | None:
+        """Do it; returns the claim of what is to be done next."""
         actor, verb = self._verbs[claim.name]
-        made = None
+        made: object = None
+        more: object = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
                 made = getattr(actor, verb.method)(caller, claim)
                 if verb.done is not None:
-                    verb.done(actor, claim)
+                    more = verb.done(actor, claim)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
@@ -156,6 +162,7 @@ class Runner:
             if verb.failed is None:
                 raise
             self._fail(caller, claim, exc)
+        return more if isinstance(more, records.Claim) else None
 
     def _fail(self, caller: context.RequestContext, claim: records.Claim,
               reason: Exception) -> None:
@@ -168,8 +175,9 @@ class Runner:
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
             return
-        if verb.message is not None and found is not None and found.project_id is not None:
-            messages.create(self._database, found.project_id, caller.request_id, verb.message,
+        message = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
+        if message is not None and found is not None and found.project_id is not None:
+            messages.create(self._database, found.project_id, caller.request_id, message,
                             claim.resource_id, str(reason))
         if verb.then is not None:
             verb.then(actor, caller, claim, made)

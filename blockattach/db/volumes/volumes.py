@@ -45,6 +45,8 @@ class Draft:
     hints: Mapping[str, Any] | None = None
     """What was asked for about its placement."""
     request_id: str | None = None
+    progress: Mapping[str, Any] | None = None
+    """What its making has to remember from the beginning."""
 
 
 class Deleting(NamedTuple):
@@ -76,7 +78,8 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
             scheduler_hints=rows.to_json(draft.hints or None))
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
-                   request_id=draft.request_id, project_id=draft.project_id)
+                   request_id=draft.request_id, project_id=draft.project_id,
+                   progress=dict(draft.progress or {}))
         if draft.metadata:
             connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}

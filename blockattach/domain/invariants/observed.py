@@ -16,7 +16,7 @@ from blockattach.domain import volume_lifecycle
 _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
-_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
+_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.UPLOADING})
 
 RECONCILE = 'blockattach-manage reconcile'
 DERIVE = 'blockattach-manage attachments derive {volume_id}'

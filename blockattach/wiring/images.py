@@ -1,0 +1,69 @@
+"""What asks Glance, and what moves the bytes of images; nothing where there is no Glance."""
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from blockattach.conf import glance as glance_conf
+from blockattach.conf import images as images_conf
+from blockattach.conf import nova as nova_conf
+from blockattach.db.attachments import attachment_queries
+from blockattach.drivers import devices
+from blockattach.wiring import dependencies
+
+if TYPE_CHECKING:
+    from blockattach.images import client
+    from blockattach.images import moving
+
+
+def build_user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
+    """Images as callers see them. Loaded only where there is a Glance: keystoneauth is large."""
+    settings = glance_conf.settings(base.conf)
+    if not settings.configured:
+        return None
+    from blockattach.images import client
+
+    return client.UserImages(settings)
+
+
+def build_mover(base: dependencies.Dependencies, owner: str,
+                bps_limit: int) -> 'moving.ImageMover | None':
+    """What fills volumes from images, and uploads them.
+
+    :param owner: its folder is below the name of this process on its backend
+    :param bps_limit: see `moving.ImageMover`
+    """
+    glance = glance_conf.settings(base.conf)
+    if not glance.configured:
+        return None
+    from blockattach.images import client
+    from blockattach.images import moving
+
+    settings = images_conf.settings(base.conf)
+    return moving.ImageMover(
+        client.ServiceImages(glance), settings,
+        os.path.join(settings.conversion_dir, owner.partition('/')[0]), bps_limit, base.clock,
+        functools.partial(_certificate, base), devices.punch)
+
+
+def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
+    """What lets the server of a volume know that it has the bytes of another image."""
+    settings = nova_conf.settings(base.conf)
+    if not settings.knows_hosts:
+        return lambda volume_id, done: None
+    from blockattach.nova import client
+
+    events = client.ReimageEvents(settings)
+
+    def send(volume_id: str, done: bool) -> None:
+        for row in attachment_queries.of_volume(base.database, volume_id):
+            if row.instance_uuid is not None:
+                events.send(row.instance_uuid, volume_id, done)
+    return send
+
+
+def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
+    # An extra that few need, and long to load.
+    from blockattach.secrets import key_manager
+
+    return key_manager.certificate(base.conf, certificate_id)
