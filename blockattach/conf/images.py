@@ -21,7 +21,8 @@ class ImageSettings:
         'conversion under state_path.'))
     allowed_formats: tuple[str, ...] = groups.option(
         cfg.ListOpt, 'image_formats',
-        default=['raw', 'qcow2', 'vmdk', 'vhd', 'vhdx', 'vdi', 'iso'], help='Formats that images may have (disk_format) of which volumes are made.')
+        default=['raw', 'qcow2', 'vmdk', 'vhd', 'vhdx', 'vdi', 'iso'], help=(
+            'Formats that images may have (disk_format) of which volumes are made.'))
     vmdk_allowed_types: tuple[str, ...] = groups.option(
         cfg.ListOpt, default=['streamOptimized', 'monolithicSparse'], help=(
             'Kinds of VMDK images (createType) that are accepted. No others than these two are, '

@@ -189,7 +189,7 @@ class ReimageEvents(_Account):
     """Lets Nova know that a volume has the bytes of another image."""
 
     def send(self, server_id: str, volume_id: str, done: bool) -> None:
-        """Say it to the server that waits for it. It waits for so long only; nothing depends on it here.
+        """Say it to the server that waits for it. Nothing else waits: it may be lost.
 
         :param done: the volume has them; False: it is in error
         """

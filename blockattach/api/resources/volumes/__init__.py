@@ -5,6 +5,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import handlers
+from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
@@ -35,7 +36,8 @@ OPERATIONS = (
         answer=views.SHOWN, extended=views.EXTENDED, summary='Show a volume.'),
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
-              faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged),
+              faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,
+                      errors.GlanceUnavailable),
               summary='Create a volume.'),
     _of('DELETE', '/volumes/{id}', handlers.delete, policy=policies.DELETE, status=202,
         answer={operation.BASE: answers.EMPTY}, summary='Delete a volume.'),
@@ -79,4 +81,10 @@ OPERATIONS = (
     _action('os-update_readonly_flag', actions.update_readonly_flag, views.UPDATE_READONLY_FLAG,
             policy=policies.UPDATE_READONLY_FLAG,
             summary='Let attachments made from now on read only, or not.'),
+    _of('POST', '/volumes/{id}/action', images.upload, action='os-volume_upload_image',
+        policy=policies.UPLOAD_IMAGE, status=202, body=images.UPLOAD, answer=images.UPLOADED,
+        faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),
+    _action('os-reimage', images.reimage, images.REIMAGE, since=operation.V(3, 68),
+            faults=(errors.ImageNotFound, errors.GlanceUnavailable),
+            summary='Give a volume the bytes of another image.'),
 )

@@ -9,9 +9,12 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import views
 from blockattach.db.services import services as service_queries
+from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
+from blockattach.domain import images as domain_images
 from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation
@@ -31,7 +34,6 @@ _SOURCES = (
     ('group_id', V(3, 13), 'Group %s could not be found.'),
     ('backup_id', V(3, 47), 'Backup %s could not be found.'),
 )
-_IMAGES = ('image_id', 'imageRef')
 _FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No',
                     'NO', 'n', 'f'))
 _TIMES = frozenset(('created_at', 'updated_at'))
@@ -85,16 +87,20 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
             'volume type and use it to create multiattach volumes.')
     name = _text(asked, 'name')
     description = _text(asked, 'description')
+    image, asked = images.of_new_volume(services, call, asked)
     kind = _kind(services, call, asked.get('volume_type'))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size'))
+    if image is not None:
+        domain_images.check_fits(image, size_gb)
     zone = _zone(services, asked.get('availability_zone'))
     if volume_type.is_multiattach(kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, name, description, size_gb, kind, zone, asked.get('metadata') or {},
-        call.named(), call.body.get(views.HINTS))
+        call.named(), call.body.get(views.HINTS),
+        None if image is None else volume_images.progress_of(image))
     return {'volume': views.made(services, call, made)}
 
 
@@ -167,9 +173,6 @@ def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(asked[key]))
-    if any(asked.get(key) for key in _IMAGES):
-        raise errors.InvalidInput(
-            'Invalid image identifier or unable to access requested image.')
 
 
 def _size(size: int | str | None) -> int:
