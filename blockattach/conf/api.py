@@ -140,6 +140,10 @@ class ApiSettings:
             'the pools have reported. Judged by the filters of [scheduler] '
             'scheduler_default_filters that are our own; the reports are read anew every '
             '[service] report_interval.'))
+    cloned_volume_same_az: bool = groups.option(cfg.BoolOpt, default=True, help=(
+        'Answer 400 to a request for a volume that is made of a volume or a snapshot in '
+        'another availability zone. Else its pool is looked for, which is on the backend '
+        'of what it is made of all the same.'))
     public_endpoint: str | None = groups.option(cfg.StrOpt, read=_without_slash, help=(
         'What clients call the API, without version: https://storage.example.org. '
         'Used in the links of answers. Empty: what the client has called.'))

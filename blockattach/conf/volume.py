@@ -27,6 +27,9 @@ class VolumeSettings:
         'that is at work puts that off with each heartbeat.'))
     worker_threads: int = groups.option(cfg.IntOpt, default=16, min=1, help=(
         'Volumes that one backend makes or removes at the same time.'))
+    copy_threads: int = groups.option(cfg.IntOpt, default=4, min=1, help=(
+        'Volumes that one backend makes of others at the same time, besides worker_threads: '
+        'that may copy data for long. More wait until one has ended.'))
 
 
 OPTS = groups.options(VolumeSettings)

@@ -13,7 +13,6 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.conf import images as images_conf
-from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_images
 from blockattach.domain import images
@@ -124,7 +123,7 @@ class ImageControl:
         except errors.ServiceUnreachable as exc:
             LOG.warning('Cannot send a message; its work is resumed soon%s', log.fields(
                 volume_id=claim.resource_id, reason=exc))
-            work.hasten(self._database, claim)
+            volume_images.hasten(self._database, begun)
 
     def _asked(self) -> 'client.UserImages':
         if self._glance is None:

@@ -33,7 +33,8 @@ class PoolCheck:
         """
         self._database = database
         self._filters: Mapping[str, placement.Filter] = {
-            name: placement.FILTERS[name] for name in filters if name in placement.FILTERS}
+            name: placement.FILTERS[name] for name in (*placement.ALWAYS, *filters)
+            if name in placement.FILTERS}
         self._check = check
         self._service = service
         self._clock = clock

@@ -16,6 +16,7 @@ from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import pools
 from blockattach.domain import records
+from blockattach.domain import sources
 from blockattach.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
@@ -31,16 +32,19 @@ class VolumeControl:
                size_gb: int, kind: records.VolumeType, availability_zone: str | None,
                metadata: Mapping[str, str], request: idempotency.Request | None = None,
                hints: Mapping[str, Any] | None = None,
+               source: sources.Source | None = None,
                progress: Mapping[str, Any] | None = None) -> records.Volume:
         """Write a volume down and ask the scheduler to place it.
 
         :param request: the name that the client gave it: made once, however often it comes
         :param hints: what the client says of where it shall go; the scheduler heeds what it is
             configured to
+        :param source: what it is made of, as it was judged; None: it begins empty
         :param progress: what its making has to remember from the beginning
         :raises InvalidInput: the caller has no project that it would be of
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
         :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
+        :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: nor its source
         """
         if not caller.project_id:
             raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '
@@ -49,7 +53,8 @@ class VolumeControl:
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
             availability_zone=availability_zone or self._parts.settings.availability_zone,
-            metadata=metadata, hints=hints, request_id=caller.request_id, progress=progress)
+            metadata=metadata, hints=hints, request_id=caller.request_id, source=source,
+            progress=progress)
         with self._parts.telemetry.verb('volumes.create'):
             if request is None:
                 return self._create(caller, draft)
@@ -60,7 +65,8 @@ class VolumeControl:
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None = None) -> records.Volume:
         refusal = self._parts.check.refusal(pools.request_for(
-            draft.kind, draft.size_gb, draft.availability_zone))
+            draft.kind, draft.size_gb, draft.availability_zone,
+            None if draft.source is None else draft.source.host))
         failpoints.point('control.volumes.before_create')
         made = volumes.create(self._parts.database, draft, self._parts.settings.schedule_seconds,
                               within)
@@ -74,6 +80,15 @@ class VolumeControl:
         except errors.ServiceUnreachable as exc:
             _warn(exc, made.id)
         return made
+
+    def made_before(self, request: idempotency.Request | None) -> records.Volume | None:
+        """What a request made when it came before: what it named may be gone since.
+
+        :raises VolumeNotFound: it is deleted
+        :raises IdempotencyKeyReused: the name was given to another body
+        """
+        found = None if request is None else idempotency.find(self._parts.database, request)
+        return None if found is None else volume_queries.get(self._parts.database, found)
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False) -> None:

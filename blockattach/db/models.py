@@ -159,7 +159,10 @@ volumes = _table(
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
-    sa.Index(None, 'deleted', 'volume_type_id'))
+    sa.Index(None, 'deleted', 'volume_type_id'),
+    # What is being made of a volume or a snapshot.
+    sa.Index(None, 'snapshot_id', 'own_status'),
+    sa.Index(None, 'source_volid', 'own_status'))
 
 volume_metadata = _table(
     'volume_metadata',

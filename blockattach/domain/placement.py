@@ -83,6 +83,15 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     return None
 
 
+def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool of another backend than the one that has what the volume is made of."""
+    host = request.facts.source_host
+    if host is None or host == pool.host:
+        return None
+    return f'what the volume is made of is on {host}' if host else \
+        'what the volume is made of is gone'
+
+
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that failed this volume before."""
     if pool.name in request.tried:
@@ -134,6 +143,7 @@ def _free_virtual_gb(pool: pools.Pool) -> float:
 
 
 FILTERS: Mapping[str, Filter] = {
+    'source': source,
     'alive': alive,
     'tried': tried,
     'availability': availability,
@@ -142,3 +152,5 @@ FILTERS: Mapping[str, Filter] = {
     'capacity': capacity,
 }
 """Our own filters by name; `[scheduler] scheduler_default_filters` says which are asked."""
+ALWAYS = ('source',)
+"""Asked first, whatever is configured: no other pool could make the volume."""

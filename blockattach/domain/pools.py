@@ -68,6 +68,8 @@ class Facts:
     :ivar qos: the specs of the type's QoS specs
     :ivar placed: the pools of those volumes which hints name, by their ids: live ones of the same
         project that have a pool
+    :ivar source_host: the ``host@backend`` that has what the volume is made of; None: it begins
+        empty; empty: that is gone
     :ivar volumes: how many volumes each pool has
     :ivar attempts: on how many pools the volume has been placed so far
     :ivar refusal_reported: whether the user has a message that no pool will do
@@ -79,6 +81,7 @@ class Facts:
     volume: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     qos: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     placed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source_host: str | None = None
     volumes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     attempts: int = 0
     refusal_reported: bool = False
@@ -103,13 +106,14 @@ class VolumeRequest:
     facts: Facts = Facts()
 
 
-def request_for(kind: records.VolumeType, size_gb: int,
-                availability_zone: str) -> VolumeRequest:
+def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
+                source_host: str | None = None) -> VolumeRequest:
     """What a volume of a type would ask of a pool, before there is one."""
     return VolumeRequest(
         volume_id='', generation=0, size_gb=size_gb,
         multiattach=volume_type.is_multiattach(kind.extra_specs),
-        availability_zone=availability_zone, extra_specs=kind.extra_specs)
+        availability_zone=availability_zone, extra_specs=kind.extra_specs,
+        facts=Facts(source_host=source_host))
 
 
 def request_of(volume: records.Volume, extra_specs: Mapping[str, str],

@@ -103,6 +103,9 @@ class Volume:
     generation: int
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    snapshot_id: str | None = None
+    """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
+    source_volid: str | None = None
     attached: tuple[AttachedServer, ...] = ()
     limits: dict[str, str | int | None] | None = None
     """The limits of its type for consumers, at this size; not read with lists."""

@@ -24,12 +24,14 @@ no method for.
 """
 import abc
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import Protocol
 from typing import runtime_checkable
 
 from blockattach import errors
+from blockattach import units
 from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.domain import reservation
@@ -52,6 +54,17 @@ class StoredSnapshot:
     id: str
     name: str
     volume: StoredVolume
+
+
+Copied = Callable[[int], None]
+"""Called by a store that copies data itself, after each piece, with its length in bytes. It may
+wait, as a limit wants, and raise to end the copy; a repeat of the verb goes on or begins anew."""
+COPIED_AT_ONCE = 16 * units.MIB
+"""The length of a piece; one that costs more than its bytes may be of a second's share."""
+
+
+def unlimited(length: int) -> None:
+    """A copy that neither waits nor ends early."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,10 +262,11 @@ class Discard(Protocol):
 class Clone(Protocol):
     """A store that makes a volume from another one's bytes by itself."""
 
-    def clone(self, source: StoredVolume, volume: StoredVolume) -> None:
+    def clone(self, source: StoredVolume, volume: StoredVolume,
+              copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of ``source``; what is beyond them reads as zeros.
 
-        A repeat keeps what is there. The two share no later write.
+        A repeat keeps what is there. The two share no later write. The source may be in use.
 
         :raises BackendFull: no room; nothing is left behind
         :raises BackendRefused: the source is not there, or larger
@@ -263,7 +277,7 @@ class Clone(Protocol):
 class Snapshots(Protocol):
     """A store that keeps volumes as they were at one moment."""
 
-    def create_snapshot(self, snapshot: StoredSnapshot) -> None:
+    def create_snapshot(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
         """Keep the volume's bytes as they are now, whether it is in use or not.
 
         A repeat keeps what is there.
@@ -283,7 +297,8 @@ class Snapshots(Protocol):
 class CloneSnapshot(Protocol):
     """A store that makes a volume from a snapshot by itself."""
 
-    def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume,
+                       copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
 
         A repeat keeps what is there.
@@ -297,7 +312,7 @@ class CloneSnapshot(Protocol):
 class Revert(Protocol):
     """A store that reverts a volume to a snapshot."""
 
-    def revert(self, snapshot: StoredSnapshot) -> None:
+    def revert(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
         """Give the volume the bytes of its snapshot, which stays; the volume keeps its size.
 
         What is beyond the snapshot's bytes reads as zeros. Interrupted, it is repeated to its end.

@@ -3,6 +3,7 @@
     BlockattachError
     ├── InvalidInput
     │   ├── InvalidVolume            the volume is not in a state that allows it
+    │   ├── InvalidSnapshot          the snapshot is not in a state that allows it
     │   ├── NoPoolForVolume          no pool will do for the volume asked for
     │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
     │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
@@ -13,6 +14,7 @@
     │   └── TransferKeyWrong         the transfer has another key
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
+    │   ├── SnapshotNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound, ImageNotFound
     │   └── MessageNotFound, ServiceNotFound, PoolNotFound, TransferNotFound, WorkNotFound
@@ -42,6 +44,11 @@ from blockattach.errors.base import NotFound
 class InvalidVolume(InvalidInput):
     code = 'volume.invalid'
     text = 'Invalid volume: %(reason)s'
+
+
+class InvalidSnapshot(InvalidInput):
+    code = 'snapshot.invalid'
+    text = 'Invalid snapshot: %(reason)s'
 
 
 class NoPoolForVolume(InvalidInput):
@@ -106,6 +113,11 @@ class TransferKeyWrong(InvalidInput):
 class VolumeNotFound(NotFound):
     code = 'volume.not_found'
     text = 'Volume %(volume_id)s could not be found.'
+
+
+class SnapshotNotFound(NotFound):
+    code = 'snapshot.not_found'
+    text = 'Snapshot %(snapshot_id)s could not be found.'
 
 
 class AttachmentNotFound(NotFound):

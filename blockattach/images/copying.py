@@ -1,36 +1,21 @@
 """The bytes of disks: files and block devices, at the speed that copies may have."""
 import errno
 import os
-import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 
-from blockattach import clock as clocks
 from blockattach import units
 
 PIECE = units.MIB
 _ZEROS = bytes(PIECE)
 
 
-class Pace:
-    """So many bytes a second at most; 0: as fast as it goes."""
-
-    def __init__(self, bps_limit: int, clock: clocks.Clock) -> None:
-        self._limit = bps_limit
-        self._clock = clock
-        self._begun = clock.monotonic()
-        self._bytes = 0
-
-    def after(self, count: int) -> None:
-        """Wait until the next bytes may follow these."""
-        if self._limit:
-            self._bytes += count
-            early = self._begun + self._bytes / self._limit - self._clock.monotonic()
-            if early > 0:
-                self._clock.wait(threading.Event(), early)
+Copied = Callable[[int], None]
+"""Called with how many bytes of a disk were read or written: it waits as long as the limit of the
+backend wants, and what it raises ends the copy."""
 
 
-def read(path: str, size: int, pace: Pace) -> Iterator[bytes]:
+def read(path: str, size: int, copied: Copied) -> Iterator[bytes]:
     """The first bytes of a disk, as they are on it now.
 
     :raises OSError: they cannot be read, or there are fewer
@@ -45,10 +30,10 @@ def read(path: str, size: int, pace: Pace) -> Iterator[bytes]:
                 raise OSError(errno.EIO, 'it ends before its size', path)
             left -= len(piece)
             yield piece
-            pace.after(len(piece))
+            copied(len(piece))
 
 
-def write(source: str, target: str, pace: Pace, note: Callable[[int], None]) -> None:
+def write(source: str, target: str, copied: Copied, note: Callable[[int], None]) -> None:
     """Write a file onto a disk that reads as zeros and is at least as large.
 
     :param note: called now and then with how many bytes are done
@@ -61,7 +46,7 @@ def write(source: str, target: str, pace: Pace, note: Callable[[int], None]) -> 
             for offset, piece in _pieces(file.fileno()):
                 if piece != _ZEROS[:len(piece)]:
                     _write(disk, piece, offset)
-                    pace.after(len(piece))
+                    copied(len(piece))
                 note(offset + len(piece))
             os.fsync(disk)
             os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -69,7 +54,7 @@ def write(source: str, target: str, pace: Pace, note: Callable[[int], None]) -> 
             os.close(disk)
 
 
-def save(source: str, size: int, target: str, pace: Pace, note: Callable[[int], None]) -> None:
+def save(source: str, size: int, target: str, copied: Copied, note: Callable[[int], None]) -> None:
     """Write a disk into a new file, which has holes where the disk is empty.
 
     :param note: called now and then with how many bytes are done
@@ -77,7 +62,7 @@ def save(source: str, size: int, target: str, pace: Pace, note: Callable[[int], 
     """
     with open(target, 'xb', buffering=0) as file:
         done = 0
-        for piece in read(source, size, pace):
+        for piece in read(source, size, copied):
             if piece != _ZEROS[:len(piece)]:
                 _write(file.fileno(), piece, done)
             done += len(piece)
@@ -85,7 +70,7 @@ def save(source: str, size: int, target: str, pace: Pace, note: Callable[[int], 
         file.truncate(size)
 
 
-def clear(path: str, size: int, note: Callable[[int], None],
+def clear(path: str, size: int, copied: Copied,
           punch: Callable[[int, int, int], None]) -> None:
     """Let a disk read as zeros.
 
@@ -99,12 +84,14 @@ def clear(path: str, size: int, note: Callable[[int], None],
             length = min(step, size - offset)
             try:
                 punch(disk, offset, length)
+                copied(0)
             except OSError as exc:
                 if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                     raise
                 for begin in range(offset, offset + length, PIECE):
-                    _write(disk, _ZEROS[:min(PIECE, offset + length - begin)], begin)
-            note(offset + length)
+                    piece = _ZEROS[:offset + length - begin]
+                    _write(disk, piece, begin)
+                    copied(len(piece))
         os.fsync(disk)
     finally:
         os.close(disk)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
@@ -24,6 +23,7 @@ from blockattach.images import copying
 from blockattach.images import inspection
 from blockattach.images import signatures
 
+Copied = copying.Copied
 Note = Callable[[int], None]
 """Called now and then with how much is done, in percent; what it raises ends the act."""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
@@ -36,7 +36,6 @@ class ImageMover:
     """Fills disks from images and uploads them as images.
 
     :ivar folder: in which each act has one of its own
-    :ivar bps_limit: bytes of a disk a second that one act writes or reads at most; 0: any number
     :ivar certificate: the certificate (DER) of an id
     :ivar punch: gives the room of a part of an open file back, which reads as zeros then
     """
@@ -44,8 +43,6 @@ class ImageMover:
     glance: client.ServiceImages
     settings: images_conf.ImageSettings
     folder: str
-    bps_limit: int
-    clock: clocks.Clock
     certificate: Callable[[str], bytes]
     punch: Callable[[int, int, int], None]
 
@@ -53,18 +50,20 @@ class ImageMover:
         """Remove what an earlier process has left. Before anything is begun."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def clear(self, disk: str, size_gb: int, note: Note) -> None:
+    def clear(self, disk: str, size_gb: int, copied: Copied) -> None:
         """Let a disk read as zeros.
 
         :raises OSError: it fails
         """
-        copying.clear(disk, units.gib_to_bytes(size_gb), note, self.punch)
+        copying.clear(disk, units.gib_to_bytes(size_gb), copied, self.punch)
 
-    def fill(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note) -> None:
+    def fill(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
+             copied: Copied) -> None:
         """Write an image onto a disk that reads as zeros; a repeat writes the same.
 
         :param name: of the act
         :param disk: the path
+        :param copied: called with how many bytes of the disk are done, see `copying.Copied`
         :raises ImageNotFound: there is no such image any more
         :raises ImageUnacceptable, ConversionFailed: it cannot be used, and nothing was written
         :raises GlanceUnavailable: it has not come
@@ -73,7 +72,8 @@ class ImageMover:
         size = units.gib_to_bytes(size_gb)
         with self._own(name) as folder:
             source = os.path.join(folder, _IMAGE)
-            self._fetch(image, source, lambda done: note(_share(done, image.size or 0, 0, 50)))
+            self._fetch(image, source, copied,
+                        lambda done: note(_share(done, image.size or 0, 0, 50)))
             failpoints.point('images.moving.after_fetch')
             seen = inspection.inspect(source, image, self.settings.allowed_formats,
                                       self.settings.vmdk_allowed_types)
@@ -84,11 +84,11 @@ class ImageMover:
             if seen.converted:
                 source = self._convert(image, folder, seen.virtual_size)
             failpoints.point('images.moving.before_write')
-            copying.write(source, disk, copying.Pace(self.bps_limit, self.clock),
+            copying.write(source, disk, copied,
                           lambda done: note(_share(done, seen.virtual_size, 50, 100)))
 
     def upload(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
-               sized: Callable[[int], None]) -> None:
+               copied: Copied, sized: Callable[[int], None]) -> None:
         """Give an image the bytes of a disk.
 
         :param sized: called before with the bytes that the image will have
@@ -97,23 +97,22 @@ class ImageMover:
         :raises GlanceUnavailable: it may have the bytes
         :raises OSError: the disk, or the folder, fails
         """
-        size, pace = units.gib_to_bytes(size_gb), copying.Pace(self.bps_limit, self.clock)
+        size = units.gib_to_bytes(size_gb)
         if image.disk_format == images.RAW:
             sized(size)
-            self._send(image, size, copying.read(disk, size, pace), note, 0)
+            self._send(image, size, copying.read(disk, size, copied), note, 0)
             return
         if self.settings.conversion_disabled:
             raise errors.ConversionFailed(reason='it is disabled here')
         with self._own(name) as folder, _room(image):
             made = os.path.join(folder, _MADE)
-            copying.save(disk, size, os.path.join(folder, _DISK), pace,
+            copying.save(disk, size, os.path.join(folder, _DISK), copied,
                          lambda done: note(_share(done, size, 0, 50)))
             conversion.Converter(self.settings).convert(
                 folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
             length = os.path.getsize(made)
             sized(length)
-            self._send(image, length, copying.read(made, length, copying.Pace(0, self.clock)),
-                       note, 50)
+            self._send(image, length, copying.read(made, length, lambda _: copied(0)), note, 50)
 
     def _send(self, image: images.Image, size: int, pieces: Iterable[bytes], note: Note,
               begin: int) -> None:
@@ -126,7 +125,8 @@ class ImageMover:
 
         self.glance.upload(image.id, noted())
 
-    def _fetch(self, image: images.Image, path: str, note: Note) -> None:
+    def _fetch(self, image: images.Image, path: str, copied: Copied,
+               note: Note) -> None:
         """Bring the bytes of an image into a file, those that it says that it has."""
         digest, signature = inspection.Digest(image), None
         if self.settings.verify_signatures == 'enabled' and image.signature:
@@ -138,6 +138,7 @@ class ImageMover:
                 if signature is not None:
                     signature.add(piece)
                 file.write(piece)
+                copied(0)
                 note(size)
         digest.check()
         if signature is not None:

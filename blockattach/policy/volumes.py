@@ -49,8 +49,8 @@ UPDATE_READONLY_FLAG = base.action(
     'volume', base.MEMBER, 'update_readonly_flag', 'Let attachments of a volume only read, or '
     'not. Cinder also asks volume:update_volume_admin_metadata, but of itself and not of the '
     'caller.')
-UPLOAD_IMAGE = base.Rule('volume_extension:volume_actions:upload_image', base.MEMBER, 'Make an image '
-                         'of a volume.', f'POST {_ONE}/action (os-volume_upload_image)')
+UPLOAD_IMAGE = base.Rule('volume_extension:volume_actions:upload_image', base.MEMBER, 'Make an '
+                         'image of a volume.', f'POST {_ONE}/action (os-volume_upload_image)')
 UPLOAD_PUBLIC = base.Rule('volume_extension:volume_actions:upload_public', base.ADMIN, 'Make an '
                           'image of a volume that everybody sees.',
                           f'POST {_ONE}/action (os-volume_upload_image)')

@@ -135,11 +135,11 @@ WEIGHERS: Mapping[str, pipeline.Weigher] = {
 
 
 def load_filters(names: Iterable[str]) -> dict[str, placement.Filter]:
-    """The filters of these names, in their order.
+    """The filters of these names, in their order, after those that are always asked.
 
     :raises ConfigurationError: one is neither ours nor installed
     """
-    return {name: _find(FILTER_GROUP, FILTERS, name) for name in names}
+    return {name: _find(FILTER_GROUP, FILTERS, name) for name in (*placement.ALWAYS, *names)}
 
 
 def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Weighing]:

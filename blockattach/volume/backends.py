@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
+from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.domain import connection
@@ -56,6 +57,33 @@ class KeptBackend:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
         LOG.info('Volume is created%s', log.fields(volume_id=volume.id, pool=volume.pool))
+
+    def clone(self, source: records.Volume, volume: records.Volume,
+              copied: base.Copied) -> None:
+        """Make the volume's bytes of another one's; errors: `base.Clone.clone`.
+
+        :raises BackendRefused: also where the store cannot do that
+        """
+        if not isinstance(self.store, base.Clone):
+            raise errors.BackendRefused(reason=f'backend {self.name} cannot clone volumes')
+        self.store.clone(_stored(source), _stored(volume), copied)
+        LOG.info('Volume is cloned%s', log.fields(volume_id=volume.id, pool=volume.pool,
+                                                  source_volid=source.id))
+
+    def clone_snapshot(self, snapshot_id: str, origin: records.Volume, volume: records.Volume,
+                       copied: base.Copied) -> None:
+        """Make the volume's bytes of a snapshot's; errors: `base.CloneSnapshot.clone_snapshot`.
+
+        :param origin: the volume that it is a snapshot of
+        :raises BackendRefused: also where the store cannot do that
+        """
+        if not isinstance(self.store, base.CloneSnapshot):
+            raise errors.BackendRefused(reason=f'backend {self.name} cannot clone snapshots')
+        self.store.clone_snapshot(
+            base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', _stored(origin)),
+            _stored(volume), copied)
+        LOG.info('Volume is made of a snapshot%s', log.fields(
+            volume_id=volume.id, pool=volume.pool, snapshot_id=snapshot_id))
 
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""

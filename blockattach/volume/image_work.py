@@ -1,4 +1,5 @@
 """Fill volumes from images and upload them as images: acts that go on after the answer."""
+import functools
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from blockattach import failpoints
 from blockattach import log
 from blockattach.db import work
 from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
+from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -39,8 +40,8 @@ _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
 class ImageWork:
     """The acts on the volumes of one backend that have to do with images."""
 
-    def __init__(self, remains: remains.Remains, mover: 'moving.ImageMover | None',
-                 reimaged: Callable[[str, bool], None]) -> None:
+    def __init__(self, remains: remains.Remains, pace: pacing.Pace,
+                 mover: 'moving.ImageMover | None', reimaged: Callable[[str, bool], None]) -> None:
         """
         :param mover: None: there is no Glance
         :param reimaged: lets the server of a volume know that it has the bytes of another image,
@@ -49,6 +50,7 @@ class ImageWork:
         self._database = remains.database
         self._backend = remains.backend
         self._leases = remains.leases
+        self._pace = pace
         self._mover = mover
         self._reimaged = reimaged
 
@@ -57,11 +59,9 @@ class ImageWork:
                 failed=lambda self, claim: volume_images.download_failed(self._database, claim),
                 message=messages.DOWNLOAD_FAILED, cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
-    def download(self, caller: context.RequestContext, claim: records.Claim) -> None:
+    def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Fill a new volume."""
-        with self._leases.alone(claim.resource_id):
-            volume, found = self._claimed(claim)
-            self._attempt(found, lambda: self._fill(volume, found), _MESSAGES)
+        return self._slowly(claim, self._fill, _MESSAGES)
 
     def _then_say_so(self, caller: context.RequestContext, claim: records.Claim,
                      made: object) -> None:
@@ -76,23 +76,43 @@ class ImageWork:
                 failed=lambda self, claim: volume_images.download_failed(self._database, claim),
                 message=messages.REIMAGE_FAILED, then=_then_say_so,
                 cancel=volume_images.download_cancelled, cancel_message=messages.REIMAGE_CANCELLED)
-    def reimage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+    def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Give a volume the bytes of another image, and nothing of those that it had."""
-        with self._leases.alone(claim.resource_id):
-            volume, found = self._claimed(claim)
-            self._attempt(found, lambda: self._refill(volume, found), {})
+        return self._slowly(claim, self._refill, {})
 
     @verbs.work('volume.upload', deadline='create_seconds',
                 done=lambda self, claim: volume_images.uploaded(self._database, claim),
                 failed=lambda self, claim: volume_images.uploaded(self._database, claim),
                 message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
                 cancel_message=messages.UPLOAD_CANCELLED)
-    def upload(self, caller: context.RequestContext, claim: records.Claim) -> None:
+    def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Give an image the bytes of a volume; an image that cannot have them goes."""
-        volume, found = self._claimed(claim)
+        return self._slowly(claim, self._upload, {})
+
+    def _slowly(self, claim: records.Claim, act: Callable[[records.Volume, records.Work], None],
+                texts: Mapping[type[errors.BlockattachError], messages.Text]) -> verbs.TakesLong:
+        def rest() -> None:
+            with self._leases.alone(claim.resource_id):
+                volume, found = volume_images.claimed(self._database, claim)
+                self._attempt(found, lambda: act(volume, found), texts)
+        return verbs.TakesLong(rest)
+
+    def _refill(self, volume: records.Volume, found: records.Work) -> None:
+        self._backend.target.unexport(volume.id)
+        failpoints.point('volume.images.before_clear')
+        self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
+        self._fill(volume, found)
+
+    def _fill(self, volume: records.Volume, found: records.Work) -> None:
+        failpoints.point('volume.images.before_fill')
+        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
+                            volume.size_gb, self._note(found.claim), self._copied(found.claim))
+        failpoints.point('volume.images.after_fill')
+
+    def _upload(self, volume: records.Volume, found: records.Work) -> None:
         try:
-            self._attempt(found, lambda: self._upload(volume, found), {})
-        except verbs.Failed:
+            self._give_bytes(volume, found)
+        except _SURE:
             self._discard(found)
             raise
         except errors.StaleGeneration:
@@ -100,20 +120,7 @@ class ImageWork:
                 self._discard(found)
             raise
 
-    def _refill(self, volume: records.Volume, found: records.Work) -> None:
-        self._backend.target.unexport(volume.id)
-        failpoints.point('volume.images.before_clear')
-        self._moving().clear(self._disk(volume), volume.size_gb,
-                             lambda _: work.note(self._database, found.claim, **{_PERCENT: 0}))
-        self._fill(volume, found)
-
-    def _fill(self, volume: records.Volume, found: records.Work) -> None:
-        failpoints.point('volume.images.before_fill')
-        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
-                            volume.size_gb, self._note(found.claim))
-        failpoints.point('volume.images.after_fill')
-
-    def _upload(self, volume: records.Volume, found: records.Work) -> None:
+    def _give_bytes(self, volume: records.Volume, found: records.Work) -> None:
         """A repeat finds what an earlier attempt has uploaded."""
         mover, image = self._moving(), volume_images.about(found)
         expected: int | None = found.progress.get(_SIZE)
@@ -127,7 +134,7 @@ class ImageWork:
                 work.note(self._database, found.claim, **{_SIZE: size})
 
             mover.upload(volume.id, image, self._disk(volume), volume.size_gb,
-                         self._note(found.claim), sized)
+                         self._note(found.claim), self._copied(found.claim), sized)
             failpoints.point('volume.images.after_upload')
             now, expected = mover.glance.show(image.id), sizes[0]
         if now.status != 'active':
@@ -170,6 +177,12 @@ class ImageWork:
                 last = percent
         return note
 
+    def _copied(self, claim: records.Claim) -> 'moving.Copied':
+        return self._pace.of(claim.resource_id, functools.partial(self._holds, claim))
+
+    def _holds(self, claim: records.Claim) -> bool:
+        return bool(volume_images.claimed(self._database, claim))
+
     def _moving(self) -> 'moving.ImageMover':
         if self._mover is None:
             raise errors.GlanceMissing()
@@ -177,12 +190,3 @@ class ImageWork:
 
     def _disk(self, volume: records.Volume) -> str:
         return self._backend.export_of(volume).device
-
-    def _claimed(self, claim: records.Claim) -> tuple[records.Volume, records.Work]:
-        volume = volume_queries.claimed(self._database, claim)
-        found = work.of_resource(self._database, claim.noun, claim.resource_id)
-        if volume is None or found is None or found.claim != claim:
-            raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
-                                         generation=claim.generation)
-        return volume, found
-

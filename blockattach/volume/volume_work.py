@@ -1,4 +1,6 @@
 """Make and remove volumes on one backend: the acts that go on after the answer."""
+import functools
+
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
@@ -11,6 +13,7 @@ from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.volume import making
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -18,8 +21,8 @@ from blockattach.work import verbs
 class VolumeWork:
     """The acts on the volumes of one backend."""
 
-    def __init__(self, remains: remains.Remains, scheduler: scheduler_rpc.SchedulerInterface,
-                 schedule_seconds: float) -> None:
+    def __init__(self, remains: remains.Remains, maker: making.Maker,
+                 scheduler: scheduler_rpc.SchedulerInterface, schedule_seconds: float) -> None:
         """
         :param scheduler: finds another pool for a volume that cannot be made here
         :param schedule_seconds: how long it may take before it is asked again
@@ -28,6 +31,7 @@ class VolumeWork:
         self._backend = remains.backend
         self._leases = remains.leases
         self._remains = remains
+        self._maker = maker
         self._scheduler = scheduler
         self._schedule_seconds = schedule_seconds
 
@@ -56,21 +60,34 @@ class VolumeWork:
         message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
         undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
         cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
-    def create(self, caller: context.RequestContext, claim: records.Claim) -> records.Volume:
+    def create(self, caller: context.RequestContext, claim: records.Claim,
+               ) -> records.Volume | verbs.TakesLong:
         """Make a volume."""
         with self._leases.alone(claim.resource_id):
             volume = self._claimed(claim)
-            failpoints.point('volume.volumes.before_create')
-            try:
-                self._backend.create(volume)
-            except Exception as exc:
-                lost = volume_queries.claimed(self._database, claim) is None
-                if lost or isinstance(exc, errors.BackendRefused) or self._remains.removed(volume):
-                    raise verbs.Failed(f'Pool {volume.pool}: {exc}', volume) from exc
-                # It is made again when its deadline has passed, unless it is taken away.
-                raise
-            failpoints.point('volume.volumes.after_create')
-            return volume
+            if not self._maker.takes_long(volume):
+                return self._create(volume, claim)
+        return verbs.TakesLong(functools.partial(self._copy, claim))
+
+    def _copy(self, claim: records.Claim) -> records.Volume:
+        """Nothing of the source is held meanwhile: it is attached and detached as ever."""
+        with self._leases.alone(claim.resource_id):
+            return self._create(self._claimed(claim), claim)
+
+    def _create(self, volume: records.Volume, claim: records.Claim) -> records.Volume:
+        failpoints.point('volume.volumes.before_create')
+        try:
+            self._maker.make(volume, claim)
+        except verbs.Left:
+            raise
+        except Exception as exc:
+            lost = volume_queries.claimed(self._database, claim) is None
+            if lost or isinstance(exc, errors.BackendRefused) or self._remains.removed(volume):
+                raise verbs.Failed(f'Pool {volume.pool}: {exc}', volume) from exc
+            # It is made again when its deadline has passed, unless it is taken away.
+            raise
+        failpoints.point('volume.volumes.after_create')
+        return volume
 
     @verbs.work(
         'volume.delete', deadline='create_seconds',

@@ -36,12 +36,10 @@ def _user_images(settings: glance_conf.GlanceSettings) -> 'client.UserImages | N
     return client.UserImages(settings)
 
 
-def build_mover(base: dependencies.Dependencies, owner: str,
-                bps_limit: int) -> 'moving.ImageMover | None':
+def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMover | None':
     """What fills volumes from images, and uploads them.
 
     :param owner: its folder is below the name of this process on its backend
-    :param bps_limit: see `moving.ImageMover`
     """
     glance = glance_conf.settings(base.conf)
     if not glance.configured:
@@ -52,7 +50,7 @@ def build_mover(base: dependencies.Dependencies, owner: str,
     settings = images_conf.settings(base.conf)
     return moving.ImageMover(
         client.ServiceImages(glance), settings,
-        os.path.join(settings.conversion_dir, owner.partition('/')[0]), bps_limit, base.clock,
+        os.path.join(settings.conversion_dir, owner.partition('/')[0]),
         functools.partial(_certificate, base), devices.punch)
 
 

@@ -39,7 +39,9 @@ from blockattach.volume import converge
 from blockattach.volume import expiry
 from blockattach.volume import image_work
 from blockattach.volume import lease
+from blockattach.volume import making
 from blockattach.volume import manager as managers
+from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.volume import repair
 from blockattach.volume import service
@@ -123,9 +125,12 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
     kept = build_backend(base, loaded, host, db_leases.owner_of(name, presence.process_instance),
-                         base.service.cluster is not None, repairer, base.threads.executor(
-                             f'volume-worker.{backend_name}', settings.worker_threads,
-                             base.telemetry.readings))
+                         base.service.cluster is not None, repairer, Workers(*(
+                             base.threads.executor(f'volume-worker.{part}', most,
+                                                   base.telemetry.readings)
+                             for part, most in (
+                                 (backend_name, settings.worker_threads),
+                                 (f'{backend_name}.copies', settings.copy_threads)))))
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.client(base.bus), base.threads)
@@ -156,6 +161,15 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     return Manager(made, kept)
 
 
+class Workers(NamedTuple):
+    """Threads for work that a message asks for. ``slow``: for what takes long; None: that is
+    waited for.
+    """
+
+    usual: futures.Executor | None = None
+    slow: futures.Executor | None = None
+
+
 class Backend(NamedTuple):
     """What acts on one backend."""
 
@@ -168,27 +182,28 @@ class Backend(NamedTuple):
 
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
                   shared: bool, repairer: recover.Repairer | None = None,
-                  pool: futures.Executor | None = None) -> Backend:
+                  workers: Workers | None = None) -> Backend:
     """What acts on ``host``, for its service and for one-shot reconciliation.
 
     :param owner: the name of this process instance
     :param shared: other processes may act there
-    :param pool: for work that a message asks for; None: there is none
+    :param workers: for work that a message asks for
     """
-    repairer = repairer or _repairer(base)
+    repairer, workers = repairer or _repairer(base), workers or Workers()
     backend = backends.KeptBackend(loaded, base.telemetry)
     seconds = base.control.backend_seconds
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
+    pace = pacing.Pace(loaded.settings.volume_copy_bps_limit, base.clock)
     left = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
     acting = [
-        volume_work.VolumeWork(left, scheduler_rpc.client(base.bus),
-                               base.control.schedule_seconds),
-        image_work.ImageWork(
-            left, images.build_mover(base, owner, loaded.settings.volume_copy_bps_limit),
-            images.build_event(base))]
+        volume_work.VolumeWork(left, making.Maker(base.database, backend, pace),
+                               scheduler_rpc.client(base.bus), base.control.schedule_seconds),
+        image_work.ImageWork(left, pace, images.build_mover(base, owner),
+                             images.build_event(base))]
     running = runner.Runner(base.database, acting, host, owner,
-                            lambda option: getattr(settings, option), pool,
+                            lambda option: getattr(settings, option), workers.usual,
+                            slow=workers.slow, stopping=pace.stop,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
                                    repairer.pool)

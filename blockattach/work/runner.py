@@ -27,6 +27,8 @@ class Runner:
                  owner: str, seconds: Callable[[str], float],
                  pool: futures.Executor | None = None,
                  afterwards: Callable[[], None] = lambda: None,
+                 slow: futures.Executor | None = None,
+                 stopping: Callable[[], None] = lambda: None,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
         :param actors: have the verbs
@@ -34,6 +36,8 @@ class Runner:
         :param seconds: the value of the option that a verb's deadline names
         :param pool: for what goes on after an answer
         :param afterwards: called when a piece of work has ended
+        :param slow: for acts that take long (`verbs.TakesLong`); None: they are waited for
+        :param stopping: called before what was begun is waited for in the end
         """
         self.owner = owner
         self.host = host
@@ -43,6 +47,8 @@ class Runner:
         self._seconds = seconds
         self._pool = pool
         self.afterwards = afterwards
+        self._slow = slow
+        self._stopping = stopping
         self._telemetry = telemetry or acts.Telemetry()
         self._guard = threading.Lock()
         self._held: set[records.Claim] = set()
@@ -94,8 +100,10 @@ class Runner:
 
     def stop(self) -> None:
         """Finish what was begun; the rest is left to others."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._stopping()
+        for pool in (self._pool, self._slow):
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
         self.leave()
 
     def leave(self) -> None:
@@ -125,34 +133,53 @@ class Runner:
         with self._guard:
             self._held.discard(claim)
 
-    def _run(self, caller: context.RequestContext, claim: records.Claim) -> None:
+    def _run(self, caller: context.RequestContext, claim: records.Claim,
+             rest: Callable[[], object] | None = None) -> None:
+        """
+        :param rest: what is left of an act that takes long
+        """
         # Log lines of this thread name the request that asked for the work; it has been answered,
         # and no caller waits.
         caller.update_store()
         caller.deadline = None
-        more = None
+        goes_on, more = False, None
         try:
-            more = self._act(caller, claim)
+            found = self._act(caller, claim, rest)
+            if isinstance(found, verbs.TakesLong) and self._slow is not None:
+                self._slow.submit(self._run, caller, claim, found.rest)
+                goes_on = True
+            elif isinstance(found, verbs.TakesLong):
+                found = self._act(caller, claim, found.rest)
+            if isinstance(found, records.Claim):
+                more = found
+        except verbs.Left as exc:
+            LOG.info('Work is left to the next process%s', _fields(claim, reason=exc))
         except Exception as exc:
             LOG.error('Cannot finish a piece of work; it is resumed at its deadline%s',
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
             begins = more is not None and self._hold(more)
-            self._release(claim)
-            self.afterwards()
+            if not goes_on:
+                self._release(claim)
+                self.afterwards()
         if begins and more is not None:
             self._run(caller, more)
 
-    def _act(self, caller: context.RequestContext, claim: records.Claim) -> records.Claim | None:
-        """Do it; returns the claim of what is to be done next."""
+    def _act(self, caller: context.RequestContext, claim: records.Claim,
+             rest: Callable[[], object] | None) -> verbs.TakesLong | records.Claim | None:
+        """
+        :returns: what is left to do of an act that takes long, or the claim of what comes next
+        """
         actor, verb = self._verbs[claim.name]
         made: object = None
         more: object = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
-                made = getattr(actor, verb.method)(caller, claim)
+                made = getattr(actor, verb.method)(caller, claim) if rest is None else rest()
+                if isinstance(made, verbs.TakesLong):
+                    return made
                 if verb.done is not None:
                     more = verb.done(actor, claim)
                 failpoints.point(f'work.{verb.name}.after')

@@ -36,6 +36,21 @@ class Failed(Exception):
         self.message = message
 
 
+class Left(Exception):
+    """This process ends before the act: the next one does it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakesLong:
+    """Returned by a method instead of what it makes: the act may go on for minutes or hours, and
+    nothing shall wait for it.
+
+    :ivar rest: does the act, and returns what it has made
+    """
+
+    rest: Callable[[], object]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
     """One act.

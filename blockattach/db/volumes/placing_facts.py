@@ -15,9 +15,12 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import hint_filters
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import pools
+from blockattach.domain import records
 
 _volumes = models.volumes
 _types = models.volume_types
+_source = models.volumes.alias('source')
+_snapshots = models.snapshots
 _work = models.work
 
 _NAMES = {
@@ -31,11 +34,15 @@ _NAMES = {
 
 _FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
     _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.progress,
+    sa.func.coalesce(_volumes.c.source_volid, _volumes.c.snapshot_id).label('source_id'),
+    sa.func.coalesce(_source.c.pool, _snapshots.c.pool).label('source_pool'),
     messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
     _work, sa.and_(_work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id),
-)).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+).outerjoin(_source, _source.c.id == _volumes.c.source_volid).outerjoin(
+    _snapshots, _snapshots.c.id == _volumes.c.snapshot_id),
+).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 
 
 def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
@@ -55,6 +62,8 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
             qos=rows.from_json(row.qos_specs) or {},
             attempts=len(_tried(row.progress)) + (row.pool is not None),
             refusal_reported=bool(row.refusal_reported),
+            source_host=None if row.source_id is None else
+            records.host_of(row.source_pool) or '',
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
 

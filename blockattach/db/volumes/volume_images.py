@@ -18,6 +18,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import images
 from blockattach.domain import records
@@ -183,6 +184,24 @@ def uploaded(database: engine.Database, claim: records.Claim) -> None:
 def upload_cancelled(database: engine.Database, found: records.Work) -> None:
     """Let a volume be what it was; the image that it was to be stays without bytes."""
     uploaded(database, found.claim)
+
+
+def hasten(database: engine.Database, begun: Begun) -> None:
+    """No message was sent: the manager finds it when it looks next, not at its deadline."""
+    work.hasten(database, begun.claim)
+
+
+def claimed(database: engine.Database,
+            claim: records.Claim) -> tuple[records.Volume, records.Work]:
+    """The volume that work is about, and the work.
+
+    :raises StaleGeneration: its owner has lost it
+    """
+    volume = volume_queries.claimed(database, claim)
+    found = work.of_resource(database, claim.noun, claim.resource_id)
+    if volume is None or found is None or found.claim != claim:
+        raise _stale(claim)
+    return volume, found
 
 
 def is_uploading(database: engine.Database, volume_id: str) -> bool:

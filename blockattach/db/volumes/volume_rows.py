@@ -102,11 +102,11 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     volume_types.hold(connection, kind)
     derived = volume_lifecycle.derive_status(_Own.CREATING, None)
     row = {
-        **values, 'own_status': _Own.CREATING.value, **derived._asdict(),
+        'bootable': False, **values, 'own_status': _Own.CREATING.value, **derived._asdict(),
         'volume_type_id': kind.id,
         'multiattach': volume_type.is_multiattach(kind.extra_specs),
         'single_writer': volume_type.is_single_writer(kind.extra_specs),
-        'encrypted': kind.encryption is not None, 'bootable': False, 'shared_targets': True,
+        'encrypted': kind.encryption is not None, 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)
     return row

@@ -17,10 +17,12 @@ from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import reset_rule
+from blockattach.domain import sources as source_rules
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
@@ -45,6 +47,8 @@ class Draft:
     hints: Mapping[str, Any] | None = None
     """What was asked for about its placement."""
     request_id: str | None = None
+    source: source_rules.Source | None = None
+    """What it is made of, as it was judged; None: it begins empty."""
     progress: Mapping[str, Any] | None = None
     """What its making has to remember from the beginning."""
 
@@ -68,15 +72,20 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     :param within: called in the same transaction with the new id: all of it or nothing
     :raises VolumeTypeNotFound: its type is gone
     :raises VolumeTypeChanged: its type is not the one that was judged
+    :raises VolumeNotFound, SnapshotNotFound, InvalidInput: its source has changed meanwhile
     """
     volume_id = database.new_id()
     with database.writer(lambda again: _is_there(
             again, draft.kind.id, volume_id)) as connection:
+        made_of = {} if draft.source is None else sources.hold(
+            connection, draft.source, draft.size_gb)
         row = volume_rows.insert(
             connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
-            scheduler_hints=rows.to_json(draft.hints or None))
+            scheduler_hints=rows.to_json(draft.hints or None), **made_of)
+        if draft.source is not None:
+            sources.copy_image(connection, draft.source, volume_id)
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
                    request_id=draft.request_id, project_id=draft.project_id,
                    progress=dict(draft.progress or {}))
@@ -187,13 +196,15 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     """Begin a deletion. A volume that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
-    :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments
+    :raises InvalidVolume: its status or its backend does not allow it, or it has live attachments,
+        or a volume is being made of it
     """
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = force or row.own_status in volume_lifecycle.DELETABLE
-        if not status_allows or row.lowest_rank is not None:
+        if not status_allows or row.lowest_rank is not None \
+                or sources.is_copied(connection, volume_id):
             raise errors.InvalidVolume(
                 reason='Volume status must be available or error or error_restoring or '
                        'error_extending or error_managing and must not be migrating, attached, '

@@ -42,17 +42,20 @@ class FakeStore(base.VolumeStore):
             self._sizes[volume.name] = volume.size_gb
 
     @faults.faulty
-    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`."""
         self._clone(source.name, volume)
 
     @faults.faulty
-    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
         self._clone(snapshot.name, volume)
 
     @faults.faulty
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+    def create_snapshot(self, snapshot: base.StoredSnapshot,
+                        copied: base.Copied = base.unlimited) -> None:
         """See `base.Snapshots`."""
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
@@ -65,7 +68,8 @@ class FakeStore(base.VolumeStore):
         self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
-    def revert(self, snapshot: base.StoredSnapshot) -> None:
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`."""
         self._existing(snapshot.volume.name)
         self._existing(snapshot.name)

@@ -68,23 +68,27 @@ class FileStore(base.VolumeStore):
         with self._answering(volume.size_gb), self._unfinished(volume.name) as file:
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
 
-    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`: shares extents where the file system can, else copies data."""
-        self._make_copy(source.name, volume.name, units.gib_to_bytes(volume.size_gb))
+        self._make_copy(source.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
 
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+    def create_snapshot(self, snapshot: base.StoredSnapshot,
+                        copied: base.Copied = base.unlimited) -> None:
         """See `base.Snapshots`."""
-        self._make_copy(snapshot.volume.name, snapshot.name)
+        self._make_copy(snapshot.volume.name, snapshot.name, copied)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
         """See `base.Snapshots`."""
         self._delete(snapshot.name)
 
-    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
-        self._make_copy(snapshot.name, volume.name, units.gib_to_bytes(volume.size_gb))
+        self._make_copy(snapshot.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
 
-    def revert(self, snapshot: base.StoredSnapshot) -> None:
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`: the volume's file is replaced in one step."""
         volume = snapshot.volume
         with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
@@ -92,7 +96,7 @@ class FileStore(base.VolumeStore):
             self._make_room(volume.size_gb)
             with self._answering(size / units.GIB), \
                     self._unfinished(volume.name, replace=file) as copy:
-                _copy(original, copy)
+                _copy(original, copy, copied)
                 os.ftruncate(copy, size)
 
     def delete(self, volume: base.StoredVolume) -> None:
@@ -161,7 +165,8 @@ class FileStore(base.VolumeStore):
                         sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
         return sizes
 
-    def _make_copy(self, source: str, name: str, size: int | None = None) -> None:
+    def _make_copy(self, source: str, name: str, copied: base.Copied,
+                   size: int | None = None) -> None:
         """A file with the bytes of another, by default of its size."""
         if os.path.exists(self._path(name)):
             return
@@ -172,7 +177,7 @@ class FileStore(base.VolumeStore):
                 raise errors.BackendRefused(reason=f'{name} is smaller than its source {source}')
             self._make_room(wanted / units.GIB)
             with self._answering(wanted / units.GIB), self._unfinished(name) as file:
-                _copy(original, file)
+                _copy(original, file, copied)
                 os.ftruncate(file, wanted)
 
     def _delete(self, name: str) -> None:
@@ -251,17 +256,17 @@ def _unlink(path: str) -> None:
         os.unlink(path)
 
 
-def _copy(source: int, copy: int) -> None:
+def _copy(source: int, copy: int, copied: base.Copied) -> None:
     """Make ``copy`` hold the bytes of ``source``: shared extents, else data without its holes."""
     try:
         fcntl.ioctl(copy, _FICLONE, source)
     except OSError as exc:
         if exc.errno not in _NO_REFLINK:
             raise
-        _copy_data(source, copy)
+        _copy_data(source, copy, copied)
 
 
-def _copy_data(source: int, copy: int) -> None:
+def _copy_data(source: int, copy: int, copied: base.Copied) -> None:
     os.ftruncate(copy, os.fstat(source).st_size)
     offset = 0
     while True:
@@ -272,8 +277,9 @@ def _copy_data(source: int, copy: int) -> None:
                 return
             raise
         length = os.lseek(source, start, os.SEEK_HOLE) - start
-        copied = os.copy_file_range(source, copy, length, start, start)
-        if not copied:
+        done = os.copy_file_range(source, copy, min(length, base.COPIED_AT_ONCE), start, start)
+        if not done:
             # Some file systems of old kernels say so instead of an error: no copy is incomplete.
             raise OSError(errno.EIO, 'the kernel copies nothing')
-        offset = start + copied
+        copied(done)
+        offset = start + done

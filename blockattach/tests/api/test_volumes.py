@@ -135,8 +135,6 @@ class CreateTest(CreateTestCase):
 
     def test_nothing_can_be_copied_from(self):
         rows = (
-            ('snapshot_id', '3.0', 404, f'Snapshot {base.ABSENT} could not be found.'),
-            ('source_volid', '3.0', 404, f'Volume {base.ABSENT} could not be found.'),
             ('consistencygroup_id', '3.0', 404,
              f'ConsistencyGroup {base.ABSENT} could not be found.'),
             ('group_id', '3.13', 404, f'Group {base.ABSENT} could not be found.'),

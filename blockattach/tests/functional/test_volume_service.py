@@ -17,6 +17,8 @@ from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
+from blockattach.volume import making
+from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.volume import service
 from blockattach.volume import stats
@@ -104,6 +106,7 @@ class Acts(volume_work.VolumeWork):
         super().__init__(
             remains.Remains(world.database, manager.backend, manager.leases,
                             instances.LEASE_SECONDS),
+            making.Maker(world.database, manager.backend, pacing.Pace(0, world.deployment.base.clock)),
             world.schedulers, instances.LEASE_SECONDS)
         self.acts = {}
 

@@ -37,7 +37,7 @@ OPERATIONS = (
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,
-                      errors.GlanceUnavailable),
+                      errors.VolumeNotFound, errors.SnapshotNotFound, errors.GlanceUnavailable),
               summary='Create a volume.'),
     _of('DELETE', '/volumes/{id}', handlers.delete, policy=policies.DELETE, status=202,
         answer={operation.BASE: answers.EMPTY}, summary='Delete a volume.'),

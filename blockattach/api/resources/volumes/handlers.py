@@ -10,11 +10,10 @@ from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import images
+from blockattach.api.resources.volumes import sources
 from blockattach.api.resources.volumes import views
 from blockattach.db.services import services as service_queries
-from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
-from blockattach.domain import images as domain_images
 from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation
@@ -26,10 +25,8 @@ _FORCED = V(3, 23)
 _METADATA_SUMMED_UP = V(3, 36)
 _LONGEST_TEXT = 255
 
-# What a volume could be made from, its first version, and the error where it is absent.
+# What else a volume could be in or made from, its first version, and the error where it is absent.
 _SOURCES = (
-    ('snapshot_id', operation.BASE, 'Snapshot %s could not be found.'),
-    ('source_volid', operation.BASE, 'Volume %s could not be found.'),
     ('consistencygroup_id', operation.BASE, 'ConsistencyGroup %s could not be found.'),
     ('group_id', V(3, 13), 'Group %s could not be found.'),
     ('backup_id', V(3, 47), 'Backup %s could not be found.'),
@@ -87,20 +84,26 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
             'volume type and use it to create multiattach volumes.')
     name = _text(asked, 'name')
     description = _text(asked, 'description')
+    before = sources.made_before(services, call, asked)
+    if before is not None:
+        return {'volume': views.made(services, call, before)}
     image, asked = images.of_new_volume(services, call, asked)
-    kind = _kind(services, call, asked.get('volume_type'))
+    source = sources.find(services, call, asked)
+    kind = _kind(services, call, asked.get('volume_type') or (
+        None if source is None else source.volume_type_id))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
-    size_gb = _size(asked.get('size'))
-    if image is not None:
-        domain_images.check_fits(image, size_gb)
+    size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
+    progress = images.progress_of(image, size_gb)
     zone = _zone(services, asked.get('availability_zone'))
+    if source is not None:
+        zone = zone or source.availability_zone
+        sources.check(services, source, kind, size_gb, zone)
     if volume_type.is_multiattach(kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, name, description, size_gb, kind, zone, asked.get('metadata') or {},
-        call.named(), call.body.get(views.HINTS),
-        None if image is None else volume_images.progress_of(image))
+        call.named(), call.body.get(views.HINTS), source, progress)
     return {'volume': views.made(services, call, made)}
 
 
@@ -169,7 +172,7 @@ def _kind(services: api_services.ApiServices, call: operation.Call,
 
 
 def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
-    """Volumes begin empty: there is nothing yet that one could be made from."""
+    """There are none of these yet."""
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(asked[key]))

@@ -9,18 +9,17 @@ from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
 from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_images
 from blockattach.domain import images
 from blockattach.http import operation
 from blockattach.http import schema
-from blockattach.http.operation import BASE
-from blockattach.http.operation import V
 from blockattach.policy import access
 from blockattach.policy import volumes as policies
 
 _KEYS = ('image_id', 'imageRef')
 _OTHERS = ('snapshot_id', 'source_volid', 'backup_id')
-_BOOTED = V(3, 46)
-_MORE = V(3, 1)
+_BOOTED = operation.V(3, 46)
+_MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
 
 _NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
@@ -34,7 +33,7 @@ _UPLOAD_MORE = schema.extend(_UPLOAD, {
     'visibility': {'enum': ['community', 'public', 'private', 'shared']},
     'protected': views.BOOLEAN,
 })
-UPLOAD = {BASE: schema.wrapped('os-volume_upload_image', _UPLOAD),
+UPLOAD = {operation.BASE: schema.wrapped('os-volume_upload_image', _UPLOAD),
           _MORE: schema.wrapped('os-volume_upload_image', _UPLOAD_MORE)}
 _UPLOADED = schema.obj({
     'id': schema.UUID,
@@ -53,7 +52,7 @@ _UPLOADED = schema.obj({
     'visibility': answers.TEXT,
 }, required=['id', 'updated_at', 'status', 'display_description', 'size', 'volume_type',
              'image_id', 'container_format', 'disk_format', 'image_name'])
-UPLOADED = {BASE: schema.wrapped('os-volume_upload_image', _UPLOADED)}
+UPLOADED = {operation.BASE: schema.wrapped('os-volume_upload_image', _UPLOADED)}
 REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
                       'reimage_reserved': views.BOOLEAN}, required=['image_id'])
 
@@ -71,7 +70,8 @@ def of_new_volume(services: api_services.ApiServices, call: operation.Call,
         return None, asked
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
     if any(asked.get(key) is not None for key in _OTHERS):
-        raise errors.InvalidInput('May specify only one of snapshot, imageRef or source volume')
+        # What is wrong with that is said where the others are looked up.
+        return None, asked
     image = services.images.find(call.context, str(ref))
     if call.version >= _BOOTED and image.boot_snapshot is not None:
         return None, {**asked, 'snapshot_id': image.boot_snapshot}
@@ -84,6 +84,17 @@ def of_new_volume(services: api_services.ApiServices, call: operation.Call,
             # As if it named none: another cloud may have such a type.
             return image, asked
     return image, asked
+
+
+def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | None:
+    """What the making of a volume has to remember of its image.
+
+    :raises InvalidInput: the image does not fit
+    """
+    if image is None:
+        return None
+    images.check_fits(image, size_gb)
+    return volume_images.progress_of(image)
 
 
 def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -128,7 +139,8 @@ def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
     """Give a volume the bytes of another image."""
     asked, volume = call.body['os-reimage'], call.target
     services.policy.authorize(
-        call.context, policies.REIMAGE_RESERVED if volume.status == _RESERVED else policies.REIMAGE,
+        call.context,
+        policies.REIMAGE_RESERVED if volume.status == _RESERVED else policies.REIMAGE,
         volume.project_id)
     services.images.reimage(call.context, volume, asked['image_id'],
                             bool(listing.boolean(asked.get('reimage_reserved', False))))

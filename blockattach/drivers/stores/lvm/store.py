@@ -55,7 +55,8 @@ class LvmStore(base.VolumeStore):
         self._clean(content, volume)
         self._remove(content, volume.name)
 
-    def create_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+    def create_snapshot(self, snapshot: base.StoredSnapshot,
+                        copied: base.Copied = base.unlimited) -> None:
         """See `base.Snapshots`."""
         content = self._group.content()
         name = group.snapshot_name(snapshot)

@@ -18,8 +18,8 @@ from blockattach.privileged import lvm
 
 LOG = oslo_log.getLogger(__name__)
 
-# So much is copied in one call with rights.
-_PIECE = units.GIB
+# So much is copied in one call with rights: each looks for the devices anew.
+_PIECE = 256 * units.MIB
 # Each cut is a change of the volume group's metadata, so it is worth a GiB.
 _CUT = units.GIB
 _ROUNDS_WHEN_IDLE = 600
@@ -41,23 +41,26 @@ class ThickStore(store.LvmStore):
         # Bytes at the end of the volume that are wiped and not yet cut off.
         self._wiped: dict[str, int] = {}
 
-    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`. Copies a snapshot, since the source may be in use."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
         origin = self._existing(content, source.name)
-        self._copy(content, origin, group.source_name(volume), volume)
+        self._copy(content, origin, group.source_name(volume), volume, copied)
 
-    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
         found = self._existing(content, group.snapshot_name(snapshot))
-        self._copy(content, self._origin(content, found), found.name, volume)
+        self._copy(content, self._origin(content, found), found.name, volume, copied)
 
-    def revert(self, snapshot: base.StoredSnapshot) -> None:
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`: what differs is copied back, so a repeat goes on from there.
 
         LVM's own merging would end the snapshot and give its room back with its bytes.
@@ -71,7 +74,7 @@ class ThickStore(store.LvmStore):
         for needed in (origin, found):
             self._activate(needed)
         with self._begun(origin.name):
-            self._fill(found.name, origin.name, origin.size)
+            self._fill(found.name, origin.name, origin.size, copied)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
@@ -118,7 +121,7 @@ class ThickStore(store.LvmStore):
         return origin
 
     def _copy(self, content: group.Content, origin: group.LogicalVolume, source: str,
-              volume: base.StoredVolume) -> None:
+              volume: base.StoredVolume, copied: base.Copied) -> None:
         """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one
         for this only is made and removed. What an interrupted attempt left is taken up.
         """
@@ -134,7 +137,7 @@ class ThickStore(store.LvmStore):
                 self._create(content, unfinished, size)
             else:
                 self._activate(copy)
-            self._fill(source, unfinished, origin.size)
+            self._fill(source, unfinished, origin.size, copied)
             if source == group.source_name(volume):
                 self._remove(self._group.content(), source)
             failpoints.point('drivers.lvm.between_copy_and_name')
@@ -143,9 +146,13 @@ class ThickStore(store.LvmStore):
             self._clean(self._group.content(), volume)
             raise
 
-    def _fill(self, source: str, name: str, length: int) -> None:
-        for offset in range(0, length, _PIECE):
-            self._group.do(lvm.copy, source, name, offset, min(_PIECE, length - offset))
+    def _fill(self, source: str, name: str, length: int, copied: base.Copied) -> None:
+        limit = self._settings.volume_copy_bps_limit or _PIECE
+        most = max(base.COPIED_AT_ONCE, min(limit, _PIECE))
+        for offset in range(0, length, most):
+            piece = min(most, length - offset)
+            self._group.do(lvm.copy, source, name, offset, piece)
+            copied(piece)
 
     def _discard(self, found: group.LogicalVolume) -> None:
         """Hide it from all but the wiper; one that is not wiped goes at once."""

@@ -26,15 +26,18 @@ class ThinStore(store.LvmStore):
         self._pool_name = self._lvm.thin_pool
         self._reported = 0
 
-    def clone(self, source: base.StoredVolume, volume: base.StoredVolume) -> None:
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`."""
         self._clone(source.name, volume)
 
-    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume) -> None:
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
         self._clone(group.snapshot_name(snapshot), volume)
 
-    def revert(self, snapshot: base.StoredSnapshot) -> None:
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`: the volume is replaced by a volume made from the snapshot.
 
         It has no device while that is done, so that nobody can begin to use it.

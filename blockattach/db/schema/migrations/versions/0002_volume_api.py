@@ -70,7 +70,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
 }
 
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'volumes': (('claimed_pool',),),
+    'volumes': (('claimed_pool',), ('snapshot_id', 'own_status'), ('source_volid', 'own_status')),
     'snapshots': (('deleted', 'created_at', 'id'), ('deleted', 'project_id', 'created_at', 'id'),
                   ('volume_id', 'deleted'), ('volume_type_id',)),
     'volume_type_projects': (('project_id',),),

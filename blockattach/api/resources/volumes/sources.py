@@ -1,0 +1,62 @@
+"""What a request for a volume names as that which it shall be made of: found, and judged."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import services as api_services
+from blockattach.db.services import pools
+from blockattach.db.types import volume_types
+from blockattach.domain import records
+from blockattach.domain import sources
+from blockattach.http import operation
+from blockattach.policy import access
+
+_KEYS = ('snapshot_id', 'source_volid')
+_IMAGES = ('image_id', 'imageRef')
+
+
+def made_before(services: api_services.ApiServices, call: operation.Call,
+                asked: Mapping[str, Any]) -> records.Volume | None:
+    """What a request made when it came before under the same name: its source may be gone since.
+
+    :raises VolumeNotFound: it is deleted
+    :raises IdempotencyKeyReused: the name was given to another body
+    """
+    if all(asked.get(key) is None for key in _KEYS):
+        return None
+    return services.volumes.made_before(call.named())
+
+
+def find(services: api_services.ApiServices, call: operation.Call,
+         asked: Mapping[str, Any]) -> sources.Source | None:
+    """The volume or the snapshot that is named; None: none is.
+
+    :raises VolumeNotFound, SnapshotNotFound: there is none that the caller may see
+    :raises InvalidInput: more than one is named
+    """
+    snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
+    found = []
+    if snapshot_id is not None:
+        found.append(access.source_snapshot(call.context, services.database, snapshot_id))
+    if volume_id is not None:
+        found.append(sources.of_volume(access.volume(call.context, services.database, volume_id)))
+    if len(found) + any(asked.get(key) for key in _IMAGES) > 1:
+        raise errors.InvalidInput('Invalid input received: May specify only one of backup, '
+                                  'imageRef, snapshot, source volume')
+    return found[0] if found else None
+
+
+def check(services: api_services.ApiServices, source: sources.Source, kind: records.VolumeType,
+          size_gb: int, zone: str) -> None:
+    """Check whether such a volume can be made of it.
+
+    :raises InvalidInput: it cannot (`blockattach.domain.sources`)
+    """
+    if kind.id != source.volume_type_id:
+        hosts = {pool.host for pool in pools.list_all(services.database,
+                                                      services.service_down_time)}
+        sources.check_type(source, volume_types.get(services.database, source.volume_type_id),
+                           kind, len(hosts))
+    sources.check(source, size_gb)
+    if services.settings.cloned_volume_same_az:
+        sources.check_zone(source, zone)

@@ -1,0 +1,83 @@
+"""What volumes are made of: volumes and snapshots, kept as they are while that goes on.
+
+A verb that makes a volume of another one locks that one first, as does a verb that would change or
+end what is copied: `is_copied` and `is_snapshot_copied` say under that lock whether it must wait.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db import rows
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_rows
+from blockattach.domain import sources
+from blockattach.domain import volume_lifecycle
+
+_volumes = models.volumes
+_snapshots = models.snapshots
+_image = models.volume_image_metadata
+_CREATING = volume_lifecycle.OwnStatus.CREATING.value
+
+
+def snapshot(database: engine.Database, snapshot_id: str) -> sources.Source:
+    """A live snapshot as a source.
+
+    :raises SnapshotNotFound: there is none
+    """
+    with database.reader() as connection:
+        return _snapshot(connection, _snapshots.select(), snapshot_id)
+
+
+def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
+    """Keep a source as it is until the transaction ends; before its other statements.
+
+    :returns: the columns of the row of a volume of that size that is made of it
+    :raises VolumeNotFound, SnapshotNotFound: it is gone
+    :raises InvalidVolume, InvalidSnapshot, InvalidInput: `blockattach.domain.sources.check`
+    """
+    if source.snapshot_id is None:
+        row = volume_rows.lock(connection, source.volume_id)
+        now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
+    else:
+        # Reads that lock: after any other one MariaDB shows the type as it was by then.
+        row = connection.execute(_volumes.select().where(
+            _volumes.c.id == source.volume_id).with_for_update(read=True)).one()
+        now = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
+    sources.check(now, size_gb)
+    return {**source.columns, 'bootable': row.bootable}
+
+
+def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str) -> None:
+    """Give a new volume what is known of the image that its source was made from."""
+    connection.execute(_image.insert().from_select(
+        ['volume_id', 'key', 'value'],
+        sa.select(sa.literal(volume_id), _image.c.key, _image.c.value).where(
+            _image.c.volume_id == source.volume_id)))
+
+
+def is_copied(connection: sa.Connection, volume_id: str) -> bool:
+    """Whether a volume is being made of this one, whose row is locked."""
+    return _is_copied(connection, _volumes.c.source_volid == volume_id)
+
+
+def is_snapshot_copied(connection: sa.Connection, snapshot_id: str) -> bool:
+    """Whether a volume is being made of this snapshot, whose row is locked."""
+    return _is_copied(connection, _volumes.c.snapshot_id == snapshot_id)
+
+
+def _is_copied(connection: sa.Connection, of_it: sa.ColumnElement[bool]) -> bool:
+    # Of one that is gone the own status says so.
+    return connection.execute(sa.select(_volumes.c.id).where(
+        of_it, _volumes.c.own_status == _CREATING).limit(1)).first() is not None
+
+
+def _snapshot(connection: sa.Connection, query: sa.Select[Any],
+              snapshot_id: str) -> sources.Source:
+    row = connection.execute(query.where(
+        _snapshots.c.id == snapshot_id, models.live(_snapshots))).one_or_none()
+    if row is None:
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return rows.record(sources.Source, row, snapshot_id=row.id)
