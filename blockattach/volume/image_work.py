@@ -31,6 +31,7 @@ _PERCENT, _SIZE = 'percent', 'uploaded_size'
 _SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
          errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
 """What a repeat does not change."""
+_UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError, OSError)
 _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
     errors.ImageTooLarge: messages.IMAGE_TOO_LARGE,
     errors.ImageSignatureWrong: messages.IMAGE_SIGNATURE_WRONG,
@@ -91,10 +92,23 @@ class ImageWork:
 
     def _slowly(self, claim: records.Claim, act: Callable[[records.Volume, records.Work], None],
                 texts: Mapping[type[errors.BlockattachError], messages.Text]) -> verbs.TakesLong:
+        """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
+
+        :param texts: the message to the user by error, where it is not the verb's
+        """
         def rest() -> None:
             with self._leases.alone(claim.resource_id):
                 volume, found = volume_images.claimed(self._database, claim)
-                self._attempt(found, lambda: act(volume, found), texts)
+                try:
+                    act(volume, found)
+                except _SURE as exc:
+                    raise verbs.Failed(str(exc), message=next((
+                        text for kind, text in texts.items() if isinstance(exc, kind)), None),
+                    ) from exc
+                except _UNSURE as exc:
+                    if found.attempts >= _ATTEMPTS:
+                        raise verbs.Failed(str(exc)) from exc
+                    raise errors.BackendUncertain(reason=str(exc)) from exc
         return verbs.TakesLong(rest)
 
     def _refill(self, volume: records.Volume, found: records.Work) -> None:
@@ -112,8 +126,9 @@ class ImageWork:
     def _upload(self, volume: records.Volume, found: records.Work) -> None:
         try:
             self._give_bytes(volume, found)
-        except _SURE:
-            self._discard(found)
+        except (*_SURE, *_UNSURE) as exc:
+            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:
+                self._discard(found)
             raise
         except errors.StaleGeneration:
             if not volume_images.is_uploading(self._database, volume.id):
@@ -141,23 +156,6 @@ class ImageWork:
             raise errors.GlanceUnavailable(reason=f'image {image.id} is {now.status}')
         if now.size != expected:
             raise errors.ImageRefused(reason=f'it has kept {now.size} bytes of {expected}')
-
-    def _attempt(self, found: records.Work, act: Callable[[], None],
-                 texts: Mapping[type[errors.BlockattachError], messages.Text]) -> None:
-        """Act; what fails for good, or too often, is `verbs.Failed`.
-
-        :param texts: the message to the user by error, where it is not the verb's
-        """
-        try:
-            act()
-        except _SURE as exc:
-            text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
-            raise verbs.Failed(str(exc), message=text) from exc
-        except (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError,
-                OSError) as exc:
-            if found.attempts >= _ATTEMPTS:
-                raise verbs.Failed(str(exc)) from exc
-            raise errors.BackendUncertain(reason=str(exc)) from exc
 
     def _discard(self, found: records.Work) -> None:
         try:
