@@ -46,6 +46,9 @@ class Converter:
         words = ['qemu-img', 'convert', '-f', _name(source_format), '-O', _name(target_format)]
         if target_format == 'qcow2' and settings.compress:
             words.append('-c')
+        if target_format == 'vhd':
+            # Else it becomes as large as a geometry of disks says.
+            words += ['-o', 'force_size=on']
         started: list[subprocess.Popen[bytes]] = []
         try:
             processutils.execute(

@@ -46,10 +46,6 @@ class ImageMover:
     certificate: Callable[[str], bytes]
     punch: Callable[[int, int, int], None]
 
-    def sweep(self) -> None:
-        """Remove what an earlier process has left. Before anything is begun."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def clear(self, disk: str, size_gb: int, copied: Copied) -> None:
         """Let a disk read as zeros.
 

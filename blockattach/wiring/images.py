@@ -1,6 +1,7 @@
 """What asks Glance, and what moves the bytes of images; nothing where there is no Glance."""
 import functools
 import os
+import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,21 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
     settings = images_conf.settings(base.conf)
     return moving.ImageMover(
         client.ServiceImages(glance), settings,
-        os.path.join(settings.conversion_dir, owner.partition('/')[0]),
+        _folder(settings, owner.partition('/')[0]),
         functools.partial(_certificate, base), devices.punch)
+
+
+def sweep(base: dependencies.Dependencies, name: str) -> None:
+    """Remove what an earlier process has left of images.
+
+    :param name: of this process on its backend
+    """
+    if glance_conf.settings(base.conf).configured:
+        shutil.rmtree(_folder(images_conf.settings(base.conf), name), ignore_errors=True)
+
+
+def _folder(settings: images_conf.ImageSettings, name: str) -> str:
+    return os.path.join(settings.conversion_dir, name)
 
 
 def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:

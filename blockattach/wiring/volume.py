@@ -143,6 +143,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
 
     def prepare() -> None:
         taking.sweep()
+        images.sweep(base, name)
         kept.recovery.remember(_others_live(base, name, host))
 
     made = service.VolumeService(
