@@ -69,6 +69,8 @@ FIELDS: Mapping[str, str] = {
     'seconds': 'how long it took',
     'server_id': 'id of a server, as asked of Nova',
     'size_gb': 'size in GiB',
+    'snapshot_id': 'id of a snapshot',
+    'source_volid': 'id of the volume that another one is made of',
     'state': 'state of an attachment',
     'status': 'status of an answer',
     'table': 'table of the database',

@@ -217,6 +217,29 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
             self.assertEqual(store_base.MARK, self._read(volume, 0))
         self.assertEqual(1, self.size_gb(volume))
 
+    def test_clone_that_is_ended_leaves_no_volume_and_may_be_repeated(self) -> None:
+        cloner = self._cloner()
+        self._need_bytes()
+        source, volume = self._created(), self.volume()
+        for offset in (0, 64 * units.MIB):
+            self._write(source, offset)
+        copied: list[int] = []
+
+        def end(length: int) -> None:
+            copied.append(length)
+            raise errors.BackendUncertain(reason='the copy is ended by the test')
+
+        try:
+            cloner.clone(source, volume, end)
+        except errors.BackendUncertain:
+            self._assert_absent(volume)
+        self.assertLessEqual(len(copied), 1)
+        self.assertEqual(store_base.MARK, self._read(source, 0))
+        cloner.clone(source, volume, copied.append)
+        self.assertEqual(store_base.MARK, self._read(volume, 64 * units.MIB))
+        # A store that shares what it clones reports nothing.
+        self.assertTrue(all(0 < length <= units.GIB for length in copied))
+
     def test_clone_of_nothing_or_into_something_smaller_is_refused(self) -> None:
         cloner = self._cloner()
         missing, large, volume = self.volume(), self._created(2), self.volume(1)

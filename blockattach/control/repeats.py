@@ -9,6 +9,7 @@ from blockattach import errors
 from blockattach.db import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -87,6 +88,13 @@ class Repeats:
         idempotency.remember(connection, self._database, request, resource_id,
                              self._kept_seconds, mine[0])
         mine.append(resource_id)
+
+    def volume(self, volume_id: str) -> records.Volume:
+        """A volume made before, as it is now.
+
+        :raises VolumeNotFound: it is deleted
+        """
+        return volume_queries.get(self._database, volume_id)
 
     def attachment(self, attachment_id: str) -> records.Attachment:
         """An attachment made before, as soon as its making has ended.

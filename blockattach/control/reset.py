@@ -3,7 +3,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
 from blockattach.db.attachments import attachment_queries
-from blockattach.db.volumes import volumes
+from blockattach.db.volumes import resets
 from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.domain import reset_rule
@@ -21,7 +21,7 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
     :raises BackendError: an attachment could not be ended
     """
     database = control.backend.database
-    _check(volume.id, volumes.reset_facts(
+    _check(volume.id, resets.reset_facts(
         database, volume.id, reset_rule.Requested(status, attach_status)))
     if attach_status == reset_rule.DETACHED:
         # Each attachment goes as it always goes, its grant at the target included.
@@ -33,7 +33,7 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
             control.remove(caller, row, force=True, ruled=verb)
     if status is not None:
         # Decided again: the attachments are removed by now, and there may be new ones.
-        _check(volume.id, volumes.reset_status(
+        _check(volume.id, resets.reset_status(
             database, volume.id, reset_rule.Requested(status, None)))
 
 

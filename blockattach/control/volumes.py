@@ -1,5 +1,4 @@
 """The verbs of a volume: create and delete. Both answer at once; the work goes on elsewhere."""
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ from blockattach import log
 from blockattach.control import repeats
 from blockattach.control import volume_parts
 from blockattach.db import idempotency
-from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import pools
 from blockattach.domain import records
@@ -60,7 +58,7 @@ class VolumeControl:
                 return self._create(caller, draft)
             return self._parts.repeats.once(
                 request, lambda within: self._create(caller, draft, within),
-                functools.partial(volume_queries.get, self._parts.database))
+                self._parts.repeats.volume)
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None = None) -> records.Volume:
@@ -88,7 +86,7 @@ class VolumeControl:
         :raises IdempotencyKeyReused: the name was given to another body
         """
         found = None if request is None else idempotency.find(self._parts.database, request)
-        return None if found is None else volume_queries.get(self._parts.database, found)
+        return None if found is None else self._parts.repeats.volume(found)
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False) -> None:

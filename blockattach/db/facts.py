@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from blockattach.db import models
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.volumes import sources
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain.invariants import observed
 
@@ -25,7 +26,8 @@ _VOLUMES = sa.select(
     _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
     _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
     _volumes.c.shared_targets == sa.false(),
-    sa.exists().where(_transfers.c.volume_id == _volumes.c.id)).where(models.live(_volumes))
+    sa.exists().where(_transfers.c.volume_id == _volumes.c.id),
+    sources.IS_COPY, sources.SOURCE_POOL).where(models.live(_volumes))
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
     _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode, _rows.c.initiator,

@@ -112,4 +112,5 @@ def _must_be(noun: str, allowed: tuple[str, ...]) -> str:
 def _cipher(kind: records.VolumeType) -> tuple[object, ...] | None:
     """How it is encrypted, whatever the row says besides."""
     found = kind.encryption
-    return None if found is None else (found.provider, found.control_location, found.cipher, found.key_size)
+    return None if found is None else (
+        found.provider, found.control_location, found.cipher, found.key_size)

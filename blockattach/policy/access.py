@@ -14,10 +14,8 @@ from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
-from blockattach.db.volumes import sources as source_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
-from blockattach.domain import sources
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
 
@@ -31,18 +29,6 @@ def volume(caller: context.RequestContext, database: engine.Database,
     found = volume_queries.get(database, volume_id)
     if not is_visible(caller, found.project_id):
         raise errors.VolumeNotFound(volume_id=volume_id)
-    return found
-
-
-def source_snapshot(caller: context.RequestContext, database: engine.Database,
-                    snapshot_id: str) -> sources.Source:
-    """A snapshot of the caller's project, or of any for an administrator, to make a volume of.
-
-    :raises SnapshotNotFound: there is none that the caller may see
-    """
-    found = source_queries.snapshot(database, snapshot_id)
-    if not is_visible(caller, found.project_id):
-        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
     return found
 
 

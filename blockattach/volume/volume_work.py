@@ -5,15 +5,14 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import work
-from blockattach.db.volumes import placing_facts
 from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes as db_volumes
 from blockattach.domain import messages
 from blockattach.domain import records
-from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.volume import making
+from blockattach.volume import placing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -37,10 +36,7 @@ class VolumeWork:
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           volume: records.Volume) -> None:
-        request = placing_facts.request(self._database, claim.resource_id)
-        # A scheduler may have gone on by itself.
-        if request.generation == claim.generation + 1:
-            self._scheduler.place_volume(caller, placement.VolumeRequest.from_domain(request))
+        placing.place_again(self._database, self._scheduler, caller, claim)
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(volume)
 

@@ -19,7 +19,6 @@ from blockattach.domain import records
 
 _volumes = models.volumes
 _types = models.volume_types
-_source = models.volumes.alias('source')
 _snapshots = models.snapshots
 _work = models.work
 
@@ -32,17 +31,20 @@ _NAMES = {
 """What expressions of backends know of a volume (``volume.``), besides what the request says."""
 
 
+def _pool_of(table: sa.FromClause, which: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.select(table.c.pool).where(table.c.id == which).scalar_subquery()
+
+
 _FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
     _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.progress,
     sa.func.coalesce(_volumes.c.source_volid, _volumes.c.snapshot_id).label('source_id'),
-    sa.func.coalesce(_source.c.pool, _snapshots.c.pool).label('source_pool'),
+    sa.func.coalesce(_pool_of(_volumes.alias('source'), _volumes.c.source_volid),
+                     _pool_of(_snapshots, _volumes.c.snapshot_id)).label('source_pool'),
     messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
     _work, sa.and_(_work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id),
-).outerjoin(_source, _source.c.id == _volumes.c.source_volid).outerjoin(
-    _snapshots, _snapshots.c.id == _volumes.c.snapshot_id),
-).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+)).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 
 
 def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:

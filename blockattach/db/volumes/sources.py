@@ -16,10 +16,24 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import sources
 from blockattach.domain import volume_lifecycle
 
+Source = sources.Source
 _volumes = models.volumes
 _snapshots = models.snapshots
 _image = models.volume_image_metadata
 _CREATING = volume_lifecycle.OwnStatus.CREATING.value
+_DELETING = volume_lifecycle.OwnStatus.DELETING.value
+_source = sa.alias(_volumes, 'source')
+IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
+    _volumes.c.source_volid.is_not(None), _volumes.c.snapshot_id.is_not(None)))
+"""Of a volume's row: whether it is being made of something."""
+SOURCE_POOL = sa.func.coalesce(
+    sa.select(_source.c.pool).where(
+        _source.c.id == _volumes.c.source_volid, models.live(_source),
+        _source.c.own_status != _DELETING).scalar_subquery(),
+    sa.select(_snapshots.c.pool).where(
+        _snapshots.c.id == _volumes.c.snapshot_id, models.live(_snapshots),
+        _snapshots.c.status != _DELETING).scalar_subquery())
+"""Where that is, unless it is gone, or on its way out."""
 
 
 def snapshot(database: engine.Database, snapshot_id: str) -> sources.Source:

@@ -21,8 +21,6 @@ from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
-from blockattach.domain import reset_rule
-from blockattach.domain import sources as source_rules
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
@@ -47,7 +45,7 @@ class Draft:
     hints: Mapping[str, Any] | None = None
     """What was asked for about its placement."""
     request_id: str | None = None
-    source: source_rules.Source | None = None
+    source: sources.Source | None = None
     """What it is made of, as it was judged; None: it begins empty."""
     progress: Mapping[str, Any] | None = None
     """What its making has to remember from the beginning."""
@@ -83,7 +81,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
-            scheduler_hints=rows.to_json(draft.hints or None), **made_of)
+            **made_of, scheduler_hints=rows.to_json(draft.hints or None))
         if draft.source is not None:
             sources.copy_image(connection, draft.source, volume_id)
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
@@ -317,52 +315,6 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
                        f'but current status is: {row.status}.')
         connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
             readonly=readonly, updated_at=database.clock.utcnow()))
-
-
-def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
-                ) -> reset_rule.Facts:
-    """The input of the rule for a reset now; nothing is written.
-
-    :raises VolumeNotFound: there is no such live volume
-    """
-    with database.reader() as connection:
-        row = connection.execute(_volumes.select().where(
-            _volumes.c.id == volume_id, volume_rows.LIVE)).one_or_none()
-        if row is None:
-            raise errors.VolumeNotFound(volume_id=volume_id)
-        return _reset_facts(connection, row, requested)
-
-
-@engine.retried
-def reset_status(database: engine.Database, volume_id: str,
-                 requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the volume's own status, unless the rule refuses.
-
-    :returns: the input of the rule; where it refuses, nothing was written
-    :raises VolumeNotFound: there is no such live volume
-    """
-    with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
-        facts = _reset_facts(connection, row, requested)
-        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
-                requested.status is not None:
-            if facts.is_derived and requested.status == facts.from_attachments \
-                    and row.detach_announced:
-                # The detaches that were announced will not come.
-                volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-                row = volume_rows.lock(connection, volume_id)
-            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
-            work.end(connection, creation(volume_id, row.generation))
-    return facts
-
-
-def _reset_facts(connection: sa.Connection, row: Any,
-                 requested: reset_rule.Requested) -> reset_rule.Facts:
-    return reset_rule.Facts(
-        requested=requested, own_status=row.own_status,
-        at_work=work.find(connection, 'volume', row.id) is not None,
-        # Its targets count as shared until a backend reports otherwise.
-        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)
 
 
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

@@ -45,6 +45,10 @@ class VolumeFact:
     """Whether a backend has ever had it complete."""
     offered: bool = False
     """Whether its project offers it to others."""
+    is_copy: bool = False
+    """Whether it is being made of another one."""
+    source_pool: str | None = None
+    """Where that is; None: it is gone, or on its way out."""
 
     @property
     def at_work(self) -> bool:

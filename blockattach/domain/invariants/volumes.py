@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 
@@ -64,7 +65,25 @@ def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
                          f'its volumes have {size}')
 
 
+def _source_stays(facts: observed.Facts) -> Iterator[_Found]:
+    for volume in facts.volumes:
+        if volume.is_copy and volume.source_pool is None:
+            yield _Found(volume.id, None, 'is being made of what is gone, or on its way out')
+
+
+def _made_beside_its_source(facts: observed.Facts) -> Iterator[_Found]:
+    for volume in facts.volumes:
+        host = records.host_of(volume.source_pool)
+        if volume.is_copy and host is not None and volume.host not in (None, host):
+            yield _Found(volume.id, None, f'is being made on {volume.host} of what is on {host}')
+
+
 INVARIANTS = (
+    observed.Row('source_stays', 'P4', 'What a volume is being made of is there until the end.',
+                 _Severity.DATA, False, observed.RECONCILE, _source_stays),
+    observed.Row('made_beside_its_source', 'P2', 'A volume is made on the backend that has what '
+                 'it is made of.', _Severity.SERVICE, False, observed.RECONCILE,
+                 _made_beside_its_source),
     observed.Row('status_is_derived', 'P6', "A volume's status follows from its own status and "
                  'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
                  _status_is_derived),

@@ -20,6 +20,7 @@ class FakeStore(base.VolumeStore):
         self.lock = threading.RLock()
         # Of volumes and snapshots, by name.
         self._sizes: dict[str, int] = {}
+        self._origins: dict[str, str] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
@@ -31,6 +32,11 @@ class FakeStore(base.VolumeStore):
         with self.lock:
             return dict(self._sizes)
 
+    def origins(self) -> dict[str, str]:
+        """What each was made of, by name, if it was not made empty."""
+        with self.lock:
+            return {name: self._origins[name] for name in self._sizes if name in self._origins}
+
     @faults.faulty
     def check(self) -> None:
         return None
@@ -40,6 +46,7 @@ class FakeStore(base.VolumeStore):
         if volume.name not in self._sizes:
             self._make_room(volume.size_gb)
             self._sizes[volume.name] = volume.size_gb
+            self._origins.pop(volume.name, None)
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
@@ -107,6 +114,7 @@ class FakeStore(base.VolumeStore):
             raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
         self._make_room(volume.size_gb)
         self._sizes[volume.name] = volume.size_gb
+        self._origins[volume.name] = source
 
     def _existing(self, name: str) -> int:
         if name not in self._sizes:

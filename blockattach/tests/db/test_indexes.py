@@ -87,8 +87,9 @@ QUERIES = {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
         'attachments': (ONE_ATTACHMENT, OF_PROJECT, *OF_VOLUME)}),
     'the lifecycle of a volume': (lifecycle_of_a_volume, {
-        'volumes': ONE_VOLUME, 'grants': ONE_GRANT, 'attachments': OF_VOLUME,
-        'volume_metadata': METADATA, 'work': 'uq_work_noun_resource_id'}),
+        'volumes': (ONE_VOLUME, 'ix_volumes_source_volid_own_status'), 'grants': ONE_GRANT,
+        'attachments': OF_VOLUME, 'volume_metadata': METADATA,
+        'work': 'uq_work_noun_resource_id'}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,

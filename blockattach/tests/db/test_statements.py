@@ -106,6 +106,7 @@ REQUESTS = {
         ('SELECT volumes', 'the volume with its type and its metadata: visible'),
         ('SELECT attachments', 'its attachments'),
         ('SELECT volumes', 'the volume, locked'),
+        ('SELECT volumes', 'whether another one is being made of it'),
         ('SELECT services', 'whether its backend is frozen'),
         ('UPDATE volumes', 'the intent'),
         ('INSERT work', 'its removal'),

@@ -106,7 +106,8 @@ class Acts(volume_work.VolumeWork):
         super().__init__(
             remains.Remains(world.database, manager.backend, manager.leases,
                             instances.LEASE_SECONDS),
-            making.Maker(world.database, manager.backend, pacing.Pace(0, world.deployment.base.clock)),
+            making.Maker(world.database, manager.backend,
+                         pacing.Pace(0, world.database.clock)),
             world.schedulers, instances.LEASE_SECONDS)
         self.acts = {}
 

@@ -47,7 +47,7 @@ REPEATABLE = {
     ('db/attachments/waits.py', 'put_off'): AGAIN,
     ('db/attachments/waits.py', 'take'): FOUND_DONE,
     ('db/volumes/volumes.py', 'set_readonly'): AGAIN,
-    ('db/volumes/volumes.py', 'reset_status'): AGAIN,
+    ('db/volumes/resets.py', 'reset_status'): AGAIN,
     ('db/types/volume_types.py', '_change_encryption'): f'{AGAIN}; a deletion {FOUND_DONE}',
     ('db/types/volume_types.py', 'update'): AGAIN,
     ('db/types/volume_types.py', 'delete'): FOUND_DONE,

@@ -25,7 +25,9 @@ TOTALS_GB = (60, 60, 7)
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
-_FULLY_FAULTY = frozenset({'create', 'delete', 'grant', 'revoke', 'export', 'unexport'})
+_FULLY_FAULTY = frozenset({'create', 'clone', 'clone_snapshot', 'delete', 'grant', 'revoke',
+                           'export', 'unexport'})
+_COPIES = frozenset({'clone', 'clone_snapshot'})
 
 
 class Storage:
@@ -112,7 +114,7 @@ class Storage:
             done()
             touch('backend')
             if happens('lies', verb):
-                self.lied.add(_volume_of(arguments[0]))
+                self.lied.add(_volume_of(arguments[verb in _COPIES]))
                 raise errors.BackendRefused(reason=f'{verb} is refused, it says')
             if happens('uncertain_after', verb):
                 raise errors.BackendUncertain(reason=f'{verb} gave no answer')

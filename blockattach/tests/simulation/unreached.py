@@ -9,7 +9,6 @@ _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
-    'backend.store.clone*': _NO_ROAD,
     'backend.store.create_snapshot.*': _NO_ROAD,
     'backend.store.delete_snapshot.*': _NO_ROAD,
     'backend.store.extend.*': _NO_ROAD,

@@ -12,7 +12,6 @@ from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import sources
 from blockattach.api.resources.volumes import views
-from blockattach.db.services import services as service_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.domain import volume_type
@@ -95,10 +94,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
     progress = images.progress_of(image, size_gb)
-    zone = _zone(services, asked.get('availability_zone'))
-    if source is not None:
-        zone = zone or source.availability_zone
-        sources.check(services, source, kind, size_gb, zone)
+    zone = sources.zone(services, asked.get('availability_zone'), source)
+    sources.check(services, source, kind, size_gb, zone)
     if volume_type.is_multiattach(kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
@@ -185,15 +182,6 @@ def _size(size: int | str | None) -> int:
             f'{errors.shortened(size)} (size argument must be an integer (or string '
             f'representation of an integer) and greater than zero).')
     return int(size)
-
-
-def _zone(services: api_services.ApiServices, zone: str | None) -> str | None:
-    if zone is None or zone == services.availability_zone:
-        return zone
-    known = service_queries.list_all(services.database, services.service_down_time)
-    if all(zone != service.availability_zone for service in known):
-        raise errors.InvalidInput(f"Availability zone '{errors.shortened(zone)}' is invalid.")
-    return zone
 
 
 def _filters(call: operation.Call) -> volume_queries.Filters | None:

@@ -5,7 +5,9 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import services as api_services
 from blockattach.db.services import pools
+from blockattach.db.services import services as service_queries
 from blockattach.db.types import volume_types
+from blockattach.db.volumes import sources as source_queries
 from blockattach.domain import records
 from blockattach.domain import sources
 from blockattach.http import operation
@@ -37,7 +39,7 @@ def find(services: api_services.ApiServices, call: operation.Call,
     snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
     found = []
     if snapshot_id is not None:
-        found.append(access.source_snapshot(call.context, services.database, snapshot_id))
+        found.append(_snapshot(services, call, snapshot_id))
     if volume_id is not None:
         found.append(sources.of_volume(access.volume(call.context, services.database, volume_id)))
     if len(found) + any(asked.get(key) for key in _IMAGES) > 1:
@@ -46,12 +48,38 @@ def find(services: api_services.ApiServices, call: operation.Call,
     return found[0] if found else None
 
 
-def check(services: api_services.ApiServices, source: sources.Source, kind: records.VolumeType,
-          size_gb: int, zone: str) -> None:
+def _snapshot(services: api_services.ApiServices, call: operation.Call,
+              snapshot_id: str) -> sources.Source:
+    found = source_queries.snapshot(services.database, snapshot_id)
+    if not access.is_visible(call.context, found.project_id):
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return found
+
+
+def zone(services: api_services.ApiServices, named: str | None,
+         source: sources.Source | None) -> str:
+    """The zone of the volume: the named one, else that of its source, else the usual one.
+
+    :raises InvalidInput: no service is in the named one
+    """
+    usual = services.availability_zone
+    if named is None:
+        return usual if source is None else source.availability_zone
+    if named != usual and all(
+            named != service.availability_zone for service in service_queries.list_all(
+                services.database, services.service_down_time)):
+        raise errors.InvalidInput(f"Availability zone '{errors.shortened(named)}' is invalid.")
+    return named
+
+
+def check(services: api_services.ApiServices, source: sources.Source | None,
+          kind: records.VolumeType, size_gb: int, zone: str) -> None:
     """Check whether such a volume can be made of it.
 
     :raises InvalidInput: it cannot (`blockattach.domain.sources`)
     """
+    if source is None:
+        return
     if kind.id != source.volume_type_id:
         hosts = {pool.host for pool in pools.list_all(services.database,
                                                       services.service_down_time)}

@@ -2,6 +2,7 @@
 else.
 """
 from blockattach.tests.simulation.nouns import attachments
+from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import transfers
@@ -13,6 +14,7 @@ NOUNS = (
     attachments.NOUN,
     legacy.NOUN,
     transfers.NOUN,
+    copies.NOUN,
     volumes.NOUN,
     types.NOUN,
     services.NOUN,

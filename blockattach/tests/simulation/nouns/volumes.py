@@ -111,11 +111,16 @@ class Volumes(clients.Played):
         wanted: dict[str, Any] = {'size': self._chance.randrange(1, 4)}
         if kind is not None:
             wanted['volume_type'] = kind
+        self.make(wanted, kind or 'plain')
+
+    def make(self, wanted: Any, kind: str) -> clients.Answer:
+        """Ask for one, and remember what is answered."""
         answer, lost = self._all.make('/volumes', {'volume': wanted},
                                       self._chance.random() < GIVES_UP)
         self._remember(answer, lost)
         if answer.status == 202:
-            self.kinds[answer.body['volume']['id']] = kind or 'plain'
+            self.kinds[answer.body['volume']['id']] = kind
+        return answer
 
     def _remember(self, answer: clients.Answer, lost: bool) -> None:
         if answer.status == 202:

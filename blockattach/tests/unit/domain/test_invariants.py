@@ -80,6 +80,8 @@ BROKEN = {
                      row(state='gone', deleted=True, rank=None)),
     'status_is_derived': (volume(status='available'), volume(lowest_rank=2),
                           volume(attach_status='detached'), volume(detach_announced=1)),
+    'source_stays': (volume(is_copy=True),),
+    'made_beside_its_source': (volume(is_copy=True, source_pool='storage-2@disks#pool'),),
     'nothing_deleted_is_exported': (target(ACTUAL, exported=('v', 'w')),),
     'room_is_counted': (dataclasses.replace(WHOLE, pools=(dataclasses.replace(
         POOL, allocated_gb=2),)),),

@@ -1,0 +1,62 @@
+"""What an administrator says that a volume is: as far as the rule allows it."""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_rows
+from blockattach.db.volumes import volumes
+from blockattach.domain import reset_rule
+from blockattach.domain import volume_lifecycle
+
+_volumes = models.volumes
+_Event = volume_lifecycle.Event
+
+
+def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
+                ) -> reset_rule.Facts:
+    """The input of the rule for a reset now; nothing is written.
+
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.reader() as connection:
+        row = connection.execute(_volumes.select().where(
+            _volumes.c.id == volume_id, volume_rows.LIVE)).one_or_none()
+        if row is None:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        return _reset_facts(connection, row, requested)
+
+
+@engine.retried
+def reset_status(database: engine.Database, volume_id: str,
+                 requested: reset_rule.Requested) -> reset_rule.Facts:
+    """Reset the volume's own status, unless the rule refuses.
+
+    :returns: the input of the rule; where it refuses, nothing was written
+    :raises VolumeNotFound: there is no such live volume
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock(connection, volume_id)
+        facts = _reset_facts(connection, row, requested)
+        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
+                requested.status is not None:
+            if facts.is_derived and requested.status == facts.from_attachments \
+                    and row.detach_announced:
+                # The detaches that were announced will not come.
+                volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+                row = volume_rows.lock(connection, volume_id)
+            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
+            work.end(connection, volumes.creation(volume_id, row.generation))
+    return facts
+
+
+def _reset_facts(connection: sa.Connection, row: Any,
+                 requested: reset_rule.Requested) -> reset_rule.Facts:
+    return reset_rule.Facts(
+        requested=requested, own_status=row.own_status,
+        at_work=work.find(connection, 'volume', row.id) is not None,
+        # Its targets count as shared until a backend reports otherwise.
+        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)

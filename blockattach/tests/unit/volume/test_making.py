@@ -1,0 +1,43 @@
+"""A store that cannot copy refuses for good; a copy may take long."""
+import types
+import unittest
+
+from blockattach import errors
+from blockattach.drivers import base
+from blockattach.drivers import loading
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
+from blockattach.tests.conformance import settings
+from blockattach.tests.unit.domain import test_sources
+from blockattach.volume import backends
+from blockattach.volume import making
+
+
+class Plain(fake_store.FakeStore):
+    """Makes empty volumes."""
+
+    clone = clone_snapshot = None
+
+
+class PlainStoreTest(unittest.TestCase):
+
+    def test_no_clones(self):
+        chosen = settings.settings('/nowhere')
+        backend = backends.KeptBackend(loading.Backend(
+            'tested', chosen, Plain(chosen), fake_target.FakeTarget(chosen)))
+        self.assertNotIsInstance(backend.store, base.Clone)
+        volume = test_sources.source()
+        with self.assertRaisesRegex(errors.BackendRefused, 'cannot clone volumes'):
+            backend.clone(volume, volume, base.unlimited)
+        with self.assertRaisesRegex(errors.BackendRefused, 'cannot clone snapshots'):
+            backend.clone_snapshot('s', volume, volume, base.unlimited)
+
+
+class MakerTest(unittest.TestCase):
+
+    def test_what_may_take_long(self):
+        maker = making.Maker(None, None, None)
+        for source_volid, snapshot_id, expected in (
+                (None, None, False), ('v', None, True), (None, 's', True)):
+            volume = types.SimpleNamespace(source_volid=source_volid, snapshot_id=snapshot_id)
+            self.assertIs(expected, maker.takes_long(volume))

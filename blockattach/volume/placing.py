@@ -1,0 +1,18 @@
+"""A volume that could not be made here is placed anew."""
+from blockattach import context
+from blockattach.db.engine import engine
+from blockattach.db.volumes import placing_facts
+from blockattach.domain import records
+from blockattach.objects import placement
+from blockattach.rpc import scheduler as scheduler_rpc
+
+
+def place_again(database: engine.Database, scheduler: scheduler_rpc.SchedulerInterface,
+                caller: context.RequestContext, claim: records.Claim) -> None:
+    """Ask a scheduler for another pool, unless one has gone on by itself.
+
+    :param claim: under which it was to be made here
+    """
+    request = placing_facts.request(database, claim.resource_id)
+    if request.generation == claim.generation + 1:
+        scheduler.place_volume(caller, placement.VolumeRequest.from_domain(request))
