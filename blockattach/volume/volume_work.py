@@ -4,8 +4,6 @@ import functools
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import work
-from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes as db_volumes
 from blockattach.domain import messages
@@ -40,16 +38,9 @@ class VolumeWork:
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(volume)
 
-    def _made(self, claim: records.Claim) -> records.Claim | None:
-        """It is there, or it is to be filled now."""
-        found = work.of_resource(self._database, claim.noun, claim.resource_id)
-        if found is not None and volume_images.image_of(found.progress) is not None:
-            return volume_images.begin_download(self._database, claim)
-        db_volumes.created(self._database, claim.resource_id, claim.generation, False, claim.owner)
-        return None
-
     @verbs.work(
-        'volume.create', deadline='create_seconds', done=_made,
+        'volume.create', deadline='create_seconds',
+        done=lambda self, claim: self._maker.made(claim),
         failed=lambda self, claim: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
             claim.owner),

@@ -149,8 +149,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     made = service.VolumeService(
         host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
         prepare=prepare, recover=kept.recovery.look, reconcile=_comparing(kept, reporter),
-        leave=taking.leave, heartbeat=beat,
-        repairer=repairer, settings=settings,
+        leave=taking.leave, heartbeat=beat, repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
         more=_build_expiry(base, kept.manager), ends_target=ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)

@@ -9,7 +9,6 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import sources
 from blockattach.api.resources.volumes import views
 from blockattach.db.volumes import volume_queries
@@ -86,14 +85,14 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     before = sources.made_before(services, call, asked)
     if before is not None:
         return {'volume': views.made(services, call, before)}
-    image, asked = images.of_new_volume(services, call, asked)
+    image, asked = sources.of_image(services, call, asked)
     source = sources.find(services, call, asked)
     kind = _kind(services, call, asked.get('volume_type') or (
         None if source is None else source.volume_type_id))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
-    progress = images.progress_of(image, size_gb)
+    progress = sources.progress_of(image, size_gb)
     zone = sources.zone(services, asked.get('availability_zone'), source)
     sources.check(services, source, kind, size_gb, zone)
     if volume_type.is_multiattach(kind.extra_specs):
