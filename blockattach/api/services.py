@@ -8,6 +8,7 @@ from blockattach.conf import api as api_conf
 from blockattach.conf import resource_filters
 from blockattach.control import attachments
 from blockattach.control import extending
+from blockattach.control import images
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
@@ -27,6 +28,7 @@ class ApiServices:
     volumes: volumes.VolumeControl
     extending: extending.ExtendControl
     snapshots: snapshots.SnapshotControl
+    images: images.ImageControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl

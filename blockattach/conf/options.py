@@ -20,7 +20,9 @@ from blockattach.conf import control
 from blockattach.conf import core
 from blockattach.conf import database
 from blockattach.conf import failpoints
+from blockattach.conf import glance
 from blockattach.conf import health
+from blockattach.conf import images
 from blockattach.conf import nova
 from blockattach.conf import quota
 from blockattach.conf import rpc
@@ -32,8 +34,8 @@ from blockattach.conf import volume
 OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
-        service, api, control, attachments, scheduler, volume, nova, quota, rpc, database,
-        health)),
+        service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
+        database, health)),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))

@@ -111,15 +111,17 @@ def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
         raise _stale(claim)
 
 
-def change(connection: sa.Connection, claim: records.Claim, seconds: float,
+def change(connection: sa.Connection, claim: records.Claim, seconds: float | None = None,
            **values: Any) -> None:
     """Write columns of work whose resource is locked; ``owner`` None stands for any.
 
-    :param seconds: until its deadline
+    :param seconds: until its deadline; None: it stays
     """
+    if seconds is not None:
+        values['deadline'] = clock.now(seconds)
     connection.execute(_work.update().where(
         _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
-    ).values(**values, deadline=clock.now(seconds)))
+    ).values(**values))
 
 
 def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:
@@ -176,6 +178,19 @@ def renew(database: engine.Database, held: records.Claim, seconds: float) -> boo
     """Put the deadline off while the work runs; False: it was lost."""
     with database.writer() as connection:
         return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
+
+
+@engine.retried
+def note(database: engine.Database, held: records.Claim, **facts: Any) -> None:
+    """Remember how far the work has come, within its progress.
+
+    :raises StaleGeneration: it was lost
+    """
+    with database.writer() as connection:
+        row = read(connection, held)
+        if (row.verb, row.generation) != (held.verb, held.generation):
+            raise _stale(held)
+        _update(connection, held, progress=rows.to_json({**rows.from_json(row.progress), **facts}))
 
 
 @engine.retried

@@ -141,6 +141,9 @@ TRANSITIONS = (
     # Where it was before.
     Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
+    # Anew, from another image.
+    Move(OwnStatus.AVAILABLE, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
+    Move(OwnStatus.ERROR, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOAD_FAILED, OwnStatus.ERROR),
     Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),

@@ -29,6 +29,7 @@
     │   └── DatabaseNotWritable      its disk is full, or it is read-only
     ├── OutcomeUnknown               lost the database while it committed (uncertain)
     ├── NovaUnavailable              whether a server uses an attachment is unknown: it stays
+    ├── GlanceUnavailable            what it was asked for may have happened (uncertain)
     └── ConfigurationError           the operator must change something before we start
 """
 from typing import Any
@@ -283,6 +284,15 @@ class NovaUnavailable(BlockattachError):
     code = 'nova.unavailable'
     text = ('cannot detach: Nova does not say whether server %(server_id)s still uses volume '
             '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
+    retry_after = '1'
+
+
+class GlanceUnavailable(BlockattachError):
+    """Glance was asked and did not answer, or not as it should."""
+
+    code = 'glance.unavailable'
+    text = 'cannot use the image service: %(reason)s. Repeat the request later.'
+    final = False
     retry_after = '1'
 
 

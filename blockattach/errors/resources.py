@@ -12,13 +12,14 @@
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
     │   ├── TransferKeyWrong         the transfer has another key
+    │   ├── GlanceMissing, ImageRefused   images are not configured, or Glance refuses
     │   └── NotOffered               this service makes no such thing
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
-    │   ├── VolumeMetadataNotFound, ImageMetadataNotFound
+    │   ├── VolumeMetadataNotFound, ImageMetadataNotFound, ImageNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
     │   ├── MessageNotFound, TransferNotFound, WorkNotFound
@@ -41,6 +42,10 @@
     │   └── VolumeSizeExceedsLimit   no volume may be so large
     ├── IdentityUnavailable
     │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
+    ├── ImageUnacceptable            its bytes are not what they should be
+    │   ├── ImageSignatureWrong      they are not what was signed
+    │   └── ImageTooLarge            there is no room for them
+    ├── ConversionFailed             qemu-img did not make one disk of another
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
@@ -109,6 +114,17 @@ class QosSpecsTaken(InvalidInput):
 class ConnectorUnusable(InvalidInput):
     code = 'connector.unusable'
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
+
+
+class GlanceMissing(InvalidInput):
+    code = 'glance.missing'
+    text = ('Invalid input received: This service is not connected to an image service, so no '
+            'volume can be made of an image or uploaded to one.')
+
+
+class ImageRefused(InvalidInput):
+    code = 'image.refused'
+    text = 'The image service refuses: %(reason)s'
 
 
 class TransferKeyWrong(InvalidInput):
@@ -236,6 +252,11 @@ class NoneOffered(NotFound):
     text = '%(kind)s %(id)s could not be found.'
 
 
+class ImageNotFound(NotFound):
+    code = 'image.not_found'
+    text = 'Image %(image_id)s could not be found.'
+
+
 class VolumeTypeExists(Conflict):
     code = 'volume_type.exists'
     text = 'Volume Type %(name)s already exists.'
@@ -354,6 +375,28 @@ class LimitsUnavailable(IdentityUnavailable):
     code = 'quota.limits_unavailable'
     text = ('cannot read what the project may have: the identity service does not say it. Nothing '
             'was changed by this request; repeat it later.')
+
+
+class ImageUnacceptable(BlockattachError):
+    """The bytes of an image cannot be used, now and later."""
+
+    code = 'image.unacceptable'
+    text = 'Image %(image_id)s is unacceptable: %(reason)s'
+
+
+class ImageSignatureWrong(ImageUnacceptable):
+    code = 'image.signature_wrong'
+
+
+class ImageTooLarge(ImageUnacceptable):
+    code = 'image.too_large'
+
+
+class ConversionFailed(BlockattachError):
+    """qemu-img has failed, or met a limit."""
+
+    code = 'image.conversion_failed'
+    text = 'cannot convert: %(reason)s'
 
 
 class ServerHostUnknown(BlockattachError):

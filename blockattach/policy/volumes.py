@@ -9,6 +9,8 @@ _action = functools.partial(base.action, 'volume_extension:volume_actions', base
 _admin_action = functools.partial(base.action, 'volume_extension:volume_admin_actions', base.ADMIN)
 
 CREATE = base.Rule('volume:create', base.MEMBER, 'Create a volume.', 'POST /volumes')
+CREATE_FROM_IMAGE = base.Rule('volume:create_from_image', base.MEMBER,
+                              'Create a volume of an image.', 'POST /volumes')
 GET = base.Rule('volume:get', base.READER, 'Show a volume. For other callers it does not exist.',
                 f'GET {_ONE}')
 GET_ALL = base.Rule('volume:get_all', base.READER, 'List volumes, or sum them up.',
@@ -77,3 +79,13 @@ UPDATE_READONLY_FLAG = base.action(
     'volume', base.MEMBER, 'update_readonly_flag', 'Let attachments of a volume only read, or '
     'not. Cinder also asks volume:update_volume_admin_metadata, but of itself and not of the '
     'caller.')
+UPLOAD_IMAGE = base.Rule('volume_extension:volume_actions:upload_image', base.MEMBER, 'Make an '
+                         'image of a volume.', f'POST {_ONE}/action (os-volume_upload_image)')
+UPLOAD_PUBLIC = base.Rule('volume_extension:volume_actions:upload_public', base.ADMIN, 'Make an '
+                          'image of a volume that everybody sees.',
+                          f'POST {_ONE}/action (os-volume_upload_image)')
+REIMAGE = base.Rule('volume:reimage', base.MEMBER, 'Give a volume the bytes of another image.',
+                    f'POST {_ONE}/action (os-reimage)')
+REIMAGE_RESERVED = base.Rule('volume:reimage_reserved', base.MEMBER, 'Give a volume that is '
+                             'reserved the bytes of another image.',
+                             f'POST {_ONE}/action (os-reimage)')

@@ -53,6 +53,8 @@ class Draft:
     request_id: str | None = None
     source: sources.Source | None = None
     """What it is made of, as it was judged; None: it begins empty."""
+    progress: Mapping[str, Any] | None = None
+    """What its making has to remember from the beginning."""
 
 
 class WithSnapshots(NamedTuple):
@@ -103,7 +105,8 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
         if draft.source is not None:
             sources.copy_image(connection, draft.source, volume_id)
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
-                   request_id=draft.request_id, project_id=draft.project_id)
+                   request_id=draft.request_id, project_id=draft.project_id,
+                   progress=dict(draft.progress or {}))
         if draft.metadata:
             connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}

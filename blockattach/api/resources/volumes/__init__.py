@@ -6,6 +6,7 @@ from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import extending
 from blockattach.api.resources.volumes import handlers
+from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import lists
 from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
@@ -39,7 +40,8 @@ OPERATIONS = (
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,
-                      errors.VolumeNotFound, errors.SnapshotNotFound, errors.QuotaExceeded),
+                      errors.VolumeNotFound, errors.SnapshotNotFound, errors.QuotaExceeded,
+                      errors.GlanceUnavailable),
               summary='Create a volume.'),
     _of('PUT', '/volumes/{id}', settings.update, policy=policies.UPDATE, body=settings.UPDATE,
         answer=views.CREATED, extended=views.EXTENDED,
@@ -106,4 +108,10 @@ OPERATIONS = (
             since=extending.COMPLETED, policy=policies.EXTEND_COMPLETION,
             summary='Say how an extension has ended that waits for its consumer. Refused: here '
                     'none does.'),
+    _of('POST', '/volumes/{id}/action', images.upload, action='os-volume_upload_image',
+        policy=policies.UPLOAD_IMAGE, status=202, body=images.UPLOAD, answer=images.UPLOADED,
+        faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),
+    _action('os-reimage', images.reimage, images.REIMAGE, since=operation.V(3, 68),
+            faults=(errors.ImageNotFound, errors.GlanceUnavailable),
+            summary='Give a volume the bytes of another image.'),
 )

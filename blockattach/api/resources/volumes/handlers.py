@@ -23,7 +23,6 @@ _SOURCES = (
     ('group_id', V(3, 13), 'Group %s could not be found.'),
     ('backup_id', V(3, 47), 'Backup %s could not be found.'),
 )
-_IMAGES = ('image_id', 'imageRef')
 _FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No',
                     'NO', 'n', 'f'))
 
@@ -52,19 +51,21 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     before = sources.made_before(services, call, asked)
     if before is not None:
         return {'volume': views.made(services, call, before)}
+    image, asked = sources.of_image(services, call, asked)
     source = sources.find(services, call, asked)
     kind = _kind(services, call, asked.get('volume_type') or (
         None if source is None else source.volume_type_id))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
+    progress = sources.progress_of(image, size_gb)
     zone = sources.zone(services, asked.get('availability_zone'), source)
     sources.check(services, source, kind, size_gb, zone)
     if volume_type.is_multiattach(kind.extra_specs):
         services.policy.authorize(call.context, policies.MULTIATTACH)
     made = services.volumes.create(
         call.context, name, description, size_gb, kind, zone, asked.get('metadata') or {},
-        call.named(), call.body.get(views.HINTS), source)
+        call.named(), call.body.get(views.HINTS), source, progress)
     return {'volume': views.made(services, call, made)}
 
 
@@ -103,9 +104,6 @@ def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(asked[key]))
-    if any(asked.get(key) for key in _IMAGES):
-        raise errors.InvalidInput(
-            'Invalid image identifier or unable to access requested image.')
 
 
 def _size(size: int | str | None) -> int:
